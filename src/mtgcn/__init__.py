@@ -1,0 +1,26 @@
+"""Classify the nodes of a graph from a handful of labels: MT-GCN and the methods it is compared with."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mtgcn.datasets import load
+    from mtgcn.graph import Graph
+
+__all__ = ["Graph", "__version__", "load"]
+__version__ = "0.1.0"
+
+# Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
+_HOME_OF = {"Graph": "mtgcn.graph", "load": "mtgcn.datasets"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,8 @@
+"""`python -m mtgcn` is the command `mtgcn`."""
+
+import sys
+
+from mtgcn.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""`Split`: which nodes a run is given, which choose an epoch, which are scored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mtgcn.errors import InputError
+from mtgcn.graph import UNKNOWN, Graph
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One run's division of the nodes; the three parts never overlap."""
+
+    train: Int[np.ndarray, "labelled"]
+    validation: Int[np.ndarray, "validation"]
+    test: Int[np.ndarray, "test"]
+
+    def __post_init__(self) -> None:
+        for name in ("train", "validation", "test"):
+            nodes = np.array(getattr(self, name), dtype=np.int64)
+            nodes.setflags(write=False)
+            object.__setattr__(self, name, nodes)
+        everything = np.concatenate([self.train, self.validation, self.test])
+        values, counts = np.unique(everything, return_counts=True)
+        if (counts > 1).any():
+            raise InputError(f"node {values[counts > 1][0]} stands twice in a split; each node may stand once")
+        if not len(self.train):
+            raise InputError("a split without a training node; give at least one")
+
+
+def draw_splits(
+    graph: Graph, labels_per_class: int | Sequence[int], runs: int, seed: int, validation: int = 0
+) -> tuple[Split, ...]:
+    """`runs` random splits: so many labels of each class, perhaps validation nodes, the rest is test.
+
+    A run's training nodes depend on `seed` and its own number alone, neither on how many runs there are nor
+    on `validation`. Nodes of unknown class are never drawn and never tested.
+    """
+    wanted = per_class_counts(graph, labels_per_class)
+    members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
+    left_over = len(graph.known) - int(wanted.sum()) - validation
+    if left_over < 1:
+        raise InputError(
+            f"{wanted.sum()} training and {validation} validation nodes leave none of the {len(graph.known)} "
+            "known labels to test; ask for fewer"
+        )
+    return tuple(_draw_split(graph, members, wanted, validation, seed, run) for run in range(_positive(runs, "runs")))
+
+
+def _draw_split(
+    graph: Graph, members: list[np.ndarray], wanted: np.ndarray, validation: int, seed: int, run: int
+) -> Split:
+    random = np.random.default_rng([_positive(seed, "seed", least=0), run])
+    train = np.concatenate(
+        [random.choice(nodes, count, replace=False) for nodes, count in zip(members, wanted, strict=True)]
+    )
+    remaining = random.permutation(np.setdiff1d(graph.known, train))
+    return Split(train=train, validation=remaining[:validation], test=np.sort(remaining[validation:]))
+
+
+def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int[np.ndarray, "classes"]:
+    """How many labels of each class, checked against what the graph has."""
+    given = np.atleast_1d(np.asarray(labels_per_class))
+    if given.size not in (1, graph.num_classes):
+        raise InputError(
+            f"labels-per-class lists {given.size} numbers for {graph.num_classes} classes; give one, or one per class"
+        )
+    wanted = np.broadcast_to(given, graph.num_classes)
+    sizes = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
+    for name, count, size in zip(graph.class_names, wanted, sizes, strict=True):
+        if count < 1:
+            raise InputError(f"labels-per-class is {count}; give at least 1")
+        if count > size:
+            raise InputError(f"labels-per-class {count} exceeds the {size} nodes of class {name!r}; lower it")
+    return wanted
+
+
+def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
+    """Splits from a JSON file: `{"train": […], "validation": […], "test": […]}`, or a list of such, by node id.
+
+    Without `"test"`, every node of known class that was not given is tested.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read split file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"split file {path} is not JSON ({error}); write an object with a list 'train'") from error
+    entries = content if isinstance(content, list) else [content]
+    if not entries:
+        raise InputError(f"split file {path} holds no split; write an object with a list 'train'")
+    position = {str(name): number for number, name in enumerate(graph.node_ids)}
+    return tuple(_parsed_split(entry, graph, position, path) for entry in entries)
+
+
+def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path) -> Split:
+    if not isinstance(entry, dict) or "train" not in entry:
+        raise InputError(f"an entry of split file {path} has no list 'train'; give one")
+
+    def nodes(part: str) -> np.ndarray:
+        listed = entry.get(part, [])
+        if not isinstance(listed, list):
+            raise InputError(f"{part!r} of split file {path} is not a list; give a list of node ids")
+        missing = [name for name in listed if str(name) not in position]
+        if missing:
+            raise InputError(f"{part!r} of split file {path} names node {missing[0]!r}, which the graph lacks")
+        found = np.array([position[str(name)] for name in listed], dtype=np.int64)
+        unlabelled = found[graph.labels[found] == UNKNOWN]
+        if len(unlabelled):
+            raise InputError(f"node {graph.node_ids[unlabelled[0]]!r} in {part!r} of {path} has no known class")
+        return found
+
+    train, validation = nodes("train"), nodes("validation")
+    if "test" in entry:
+        return Split(train, validation, nodes("test"))
+    return Split(train, validation, np.setdiff1d(graph.known, np.concatenate([train, validation])))
+
+
+def _positive(number: int, what: str, least: int = 1) -> int:
+    if number < least:
+        raise InputError(f"{what} is {number}; give at least {least}")
+    return number
