@@ -1,0 +1,83 @@
+"""GCN (Kipf and Welling, ICLR 2017): two graph convolutions trained on the labels alone.
+
+`gcn` is the paper's GCN-V: a fixed number of epochs, no validation. `gcn+v` reads each run at the epoch that
+its validation nodes like best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.losses import Reduction, supervised_loss
+from mtgcn.methods.base import Method
+from mtgcn.networks import CLASSES, GCN, NetworkSettings, mean_of_peers
+from mtgcn.task import Nodes, Prediction, Task
+from mtgcn.training import Phase, Step, train
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCNWithoutValidation(NetworkSettings, Method):
+    """The last of `epochs` epochs."""
+
+    epochs: int = 200
+
+    def fit(self, task: Task) -> Prediction:
+        network = GCN(task, peers=1, settings=self)
+        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
+        return Prediction(mean_of_peers(network.probabilities()), history)
+
+    def bytes_per_run(self, task: Task) -> int:
+        return GCN.bytes_per_model(task, self.hidden_channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCNWithValidation(NetworkSettings, Method):
+    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+
+    uses_validation: ClassVar[bool] = True
+    epochs: int = 200
+
+    def fit(self, task: Task) -> Prediction:
+        validation = task.validation
+        if validation is None:
+            raise InputError(
+                "gcn+v chooses its epoch on validation nodes and this task has none; give some, or use gcn"
+            )
+        network = GCN(task, peers=1, settings=self)
+        best = network.clone_parameters()
+        best_score = torch.full((task.runs,), -torch.inf, device=task.device)
+
+        def keep_the_best() -> None:
+            score = validation_score(network, validation)
+            network.copy_runs(network.clone_parameters(), best, score > best_score)
+            torch.maximum(score, best_score, out=best_score)
+
+        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)])
+        network.load_state_dict(best)
+        return Prediction(mean_of_peers(network.probabilities()), history)
+
+    def bytes_per_run(self, task: Task) -> int:
+        return GCN.bytes_per_model(task, self.hidden_channels)
+
+
+def supervised_step(network: GCN, task: Task, reduction: Reduction = "mean") -> Step:
+    """The supervised loss alone. Only the labelled nodes are looked at, so only they are computed."""
+    log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
+    return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction)})
+
+
+@torch.no_grad()
+def validation_score(network: GCN, validation: Nodes) -> Tensor:
+    """Accuracy of each run's first peer on its validation nodes, with a bonus below any step of accuracy for a
+    smaller loss."""
+    network.eval()
+    log_probabilities = network.logits_at(validation.index).log_softmax(CLASSES)
+    network.train()
+    right = (log_probabilities.max(CLASSES).indices[..., 0] == validation.classes.T) & validation.present.T
+    loss = supervised_loss(log_probabilities, validation)[:, 0]
+    return right.sum(0) + 0.5 / (1 + loss)

@@ -1,0 +1,137 @@
+"""MT-GCN (Zhan and Niu, 2021): two GCNs teach each other with their most confident predictions.
+
+Both learn from the labels first. Then, in every epoch, each takes its neighbour's surest predictions of each
+class as further labels (hard) and as probabilities to match (soft).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.losses import consistency_loss, pseudo_label_loss, supervised_loss
+from mtgcn.methods.base import Method
+from mtgcn.methods.gcn import supervised_step
+from mtgcn.networks import CLASSES, GCN, NODES, PEERS, NetworkSettings, each_peer, mean_of_peers, rows_at
+from mtgcn.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
+from mtgcn.task import Prediction, Task
+from mtgcn.training import Phase, Step, train
+
+
+@dataclass(frozen=True, kw_only=True)
+class MTGCN(NetworkSettings, Method):
+    """Algorithm 2. What the paper leaves open is a setting; its default is what the authors' program does."""
+
+    per_class: int | None = None  # t in the paper; None: the paper's number for its datasets, its rule elsewhere
+    one_more_per_class: bool = False  # Algorithm 1 as printed (cnt <= t) takes t + 1
+    warmup_epochs: int = 200  # the few labels alone
+    teaching_epochs: int = 200  # and what the peer is sure of
+    peers: int = 2  # each learns from the next, the last from the first
+    supervised_reduction: Literal["mean", "sum"] = "mean"  # over labelled nodes
+    consistency_reduction: Literal["mean", "sum"] = "mean"  # over the chosen nodes
+    certainty_of: Literal["teacher", "learner"] = "teacher"  # whose entropy weights a pseudo label
+    teacher_gradient: bool = False  # whether a soft target passes gradient back to its teacher
+    choose_with_dropout: bool = True  # choose from the pass that is trained, or from one without dropout
+    pseudo_labels: bool = True  # L_pl; off for the ablation
+    consistency: bool = True  # L_cl; off for the ablation
+    mutual: bool = True  # off: each peer teaches itself
+    answer: Literal["mean", "first"] = "mean"  # of all peers, or the first peer alone
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("per_class", 1), ("warmup_epochs", 0), ("teaching_epochs", 0), ("peers", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}; give at least {least}")
+        for name, choices in (
+            ("supervised_reduction", ("mean", "sum")),
+            ("consistency_reduction", ("mean", "sum")),
+            ("certainty_of", ("teacher", "learner")),
+            ("answer", ("mean", "first")),
+        ):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
+
+    def fit(self, task: Task) -> Prediction:
+        network = GCN(task, self.peers, settings=self)
+        teaching = Teaching(self, network, task)
+        history = train(
+            network,
+            [
+                Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
+                Phase(self.teaching_epochs, teaching.step),
+            ],
+        )
+        belief = network.probabilities()
+        answer = belief if self.answer == "mean" else belief[..., :1]
+        return Prediction(mean_of_peers(answer), history, peers=each_peer(belief), taught_at=teaching.first_epochs())
+
+    def bytes_per_run(self, task: Task) -> int:
+        return GCN.bytes_per_model(task, self.hidden_channels) * self.peers
+
+
+class Teaching:
+    """One epoch of mutual teaching after another, and the record of who taught when."""
+
+    def __init__(self, settings: MTGCN, network: GCN, task: Task) -> None:
+        self.settings, self.network, self.task = settings, network, task
+        per_class = settings.per_class or default_per_class(task.graph)
+        self.per_class = min(per_class + settings.one_more_per_class, task.num_nodes)
+        self.exclude = labelled_mask(task)
+        self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
+        # One row more than nodes, for slots that nobody filled.
+        shape = (task.num_nodes + 1, task.runs, settings.peers)
+        self.taught_at = torch.zeros(shape, dtype=torch.int32, device=task.device)
+
+    def step(self) -> Step:
+        settings = self.settings
+        logits = self.network.logits()
+        at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
+        losses = {"supervised": supervised_loss(at_labelled, self.task.labelled, settings.supervised_reduction)}
+        chosen, predicted = self._choose(logits.detach())
+        self._remember(chosen)
+        # From here on, rows of the chosen nodes alone: what the teacher says there and what the learner does.
+        teacher = chosen.rows(logits if settings.teacher_gradient else logits.detach()).log_softmax(CLASSES)
+        if settings.mutual:
+            teacher, chosen = teacher.roll(-1, PEERS), chosen.from_next_peer()
+        learner = chosen.rows(logits).log_softmax(CLASSES)
+        if settings.pseudo_labels:
+            whose = teacher if settings.certainty_of == "teacher" else learner
+            losses["pseudo-label"] = pseudo_label_loss(learner, certainty(whose.detach()), chosen)
+        if settings.consistency:
+            losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
+        return Step(losses, {"pseudo labels": chosen.count, "agreement": _agreement(predicted, chosen)})
+
+    def _choose(self, logits: Tensor) -> tuple[Chosen, Tensor]:
+        """The pseudo labels of each peer, and what each predicts of every node."""
+        if not self.settings.choose_with_dropout:
+            logits = self.network.logits_without_dropout()
+        sure, predicted = confidence(logits)
+        chosen = most_confident(
+            sure, predicted, classes=self.task.num_classes, per_class=self.per_class, exclude=self.exclude
+        )
+        return chosen, predicted
+
+    def _remember(self, chosen: Chosen) -> None:
+        self.epoch += 1
+        rows = torch.where(chosen.filled, chosen.nodes, self.task.num_nodes)
+        known = self.taught_at.gather(NODES, rows)
+        self.taught_at.scatter_(NODES, rows, torch.where(known == 0, self.epoch, known))
+
+    def first_epochs(self) -> np.ndarray:
+        """For each run and node, the first epoch in which any peer taught with it; 0 if none did."""
+        never = torch.iinfo(torch.int32).max
+        taught_at = self.taught_at[:-1]
+        first = torch.where(taught_at == 0, never, taught_at).amin(-1)
+        return torch.where(first == never, 0, first).T.contiguous().cpu().numpy()
+
+
+def _agreement(predicted: Tensor, chosen: Chosen) -> Tensor:
+    """The share of pseudo labels whose class the learner predicts as well."""
+    same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
+    return same.sum(0) / chosen.count.clamp(min=1)

@@ -1,0 +1,286 @@
+"""Sparse operators on graphs, and products with them that let gradients through.
+
+Every operator acts on the first axis, the nodes; whatever stands behind it (runs, peers, units) is carried
+along, so that one product serves all models of a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from mtgcn.graph import Graph
+
+
+def normalized_adjacency(graph: Graph) -> sp.csr_array:
+    """Â = D̃^-1/2 (A + I) D̃^-1/2, with D̃ the row sums of A + I (Kipf and Welling, 2017). Computed once per graph.
+
+    >>> import numpy as np
+    >>> from mtgcn.graph import Graph
+    >>> normalized_adjacency(Graph(adjacency=np.array([[0, 1], [1, 0]]))).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]], dtype=float32)
+    """
+    if graph not in _NORMALIZED:
+        with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
+        scale = 1 / np.sqrt(with_self.sum(axis=1))
+        rows = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(with_self.indptr))
+        with_self.data *= scale[rows]
+        with_self.data *= scale[with_self.indices]
+        _NORMALIZED[graph] = with_self
+    return _NORMALIZED[graph]
+
+
+_NORMALIZED: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
+
+
+def smoothed_features(graph: Graph, scaling: str) -> tuple[sp.csr_array | np.ndarray, sp.csr_array | np.ndarray]:
+    """X, scaled, and Â X. Computed once per graph and scaling."""
+    known = _SMOOTHED.setdefault(graph, {})
+    if scaling not in known:
+        features = scaled_features(graph, scaling)
+        known[scaling] = features, normalized_adjacency(graph) @ features
+    return known[scaling]
+
+
+_SMOOTHED: WeakKeyDictionary[Graph, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+
+
+def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
+    """Feature rows divided by their `"sum"`, by their `"length"`, or as they are: `"none"`.
+
+    A row whose divisor is 0 stays as it is.
+    """
+    features = graph.features
+    if features is None:
+        raise InputError("this method needs node features and the graph has none; give features, or use lp")
+    if scaling == "none":
+        return features
+    sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else features.sum(axis=1)
+    sizes = np.asarray(sizes, dtype=np.float32).reshape(-1)
+    scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes != 0)
+    if sp.issparse(features):
+        return sp.csr_array(sp.diags_array(scale) @ features, dtype=np.float32)
+    return np.asarray(features * scale[:, None])
+
+
+LONGEST_PIECE = 64  # entries of a row that one GPU program sums before others take over
+
+
+def _on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(array, dtype=kind)).to(device)
+
+
+def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
+    # A weighted sum of rows is what an embedding bag computes, and torch's kernel for it is twice as fast on
+    # the CPU as its product with a CSR matrix.
+    return torch.embedding_bag(x, columns, row_starts, False, 0, False, values, True)[0]
+
+
+@cache
+def _sparse_product(device_type: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    if device_type == "cuda" and find_spec("triton"):
+        from mtgcn.cuda_kernels import sparse_product
+
+        return sparse_product
+    return _embedding_bag
+
+
+@dataclass(frozen=True, eq=False)
+class SparseOperator:
+    """A sparse matrix on a device, ready for products in both directions: `operator(x)` is matrix · x."""
+
+    matrix: sp.csr_array
+    device: torch.device
+    symmetric: bool = False
+
+    def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
+        product: Tensor = _Product.apply(x.reshape(len(x), -1), self)
+        return product.view(self.matrix.shape[0], *x.shape[1:])
+
+    @property
+    def nnz(self) -> int:
+        return int(self.matrix.nnz)
+
+    @cached_property
+    def transposed(self) -> SparseOperator:
+        if self.symmetric:
+            return self
+        return SparseOperator(sp.csr_array(self.matrix.T.tocsr()), self.device)
+
+    @cached_property
+    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row pointers, columns and values; 32-bit indices, since reading them is a third of the work."""
+        matrix = self.matrix
+        return (
+            _on_device(matrix.indptr, np.int32, self.device),
+            _on_device(matrix.indices, np.int32, self.device),
+            _on_device(matrix.data, np.float32, self.device),
+        )
+
+    def with_weights(self, weights: Float[Tensor, "nnz"]) -> SparseOperator:
+        """The same pattern with every stored value multiplied by its weight."""
+        return _Reweighted(self.matrix, self.device, weights=weights, original=self)
+
+    @cached_property
+    def transposed_places(self) -> Int[Tensor, "nnz"]:
+        """Where each value of the transposed matrix stands in this one."""
+        places = sp.csr_array((np.arange(self.nnz), self.matrix.indices, self.matrix.indptr), self.matrix.shape)
+        return torch.from_numpy(places.T.tocsr().data).to(self.device)
+
+    @cached_property
+    def _pieces(self) -> tuple[Tensor, Tensor] | None:
+        """For the GPU, where one program sums one row: where the pieces of rows start in the list of entries, and
+        where the rows start in the list of pieces. None if no row is long enough to be worth cutting."""
+        lengths = np.diff(self.matrix.indptr)
+        if self.device.type != "cuda" or lengths.max(initial=0) <= LONGEST_PIECE:
+            return None
+        pieces = np.maximum(-(-lengths // LONGEST_PIECE), 1)
+        first_piece = np.concatenate([[0], np.cumsum(pieces)])
+        number_in_row = np.arange(first_piece[-1]) - np.repeat(first_piece[:-1], pieces)
+        starts = np.repeat(self.matrix.indptr[:-1], pieces) + number_in_row * LONGEST_PIECE
+        return (
+            _on_device(np.append(starts, self.matrix.indptr[-1]), np.int32, self.device),
+            _on_device(first_piece, np.int32, self.device),
+        )
+
+    def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
+        """matrix · x, outside of any gradient."""
+        row_starts, columns, values = self._arrays
+        if not len(columns):
+            return x.new_zeros(self.matrix.shape[0], x.shape[1])
+        product = _sparse_product(self.device.type)
+        if self._pieces is None:
+            return product(row_starts, columns, values, x.contiguous())
+        piece_starts, row_starts = self._pieces
+        partial = product(piece_starts, columns, values, x.contiguous())
+        in_order = torch.arange(len(partial), dtype=torch.int32, device=self.device)
+        return product(row_starts, in_order, torch.ones_like(in_order, dtype=torch.float32), partial)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reweighted(SparseOperator):
+    weights: Tensor = field(kw_only=True)
+    original: SparseOperator = field(kw_only=True)
+
+    @cached_property
+    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        row_starts, columns, values = self.original._arrays
+        return row_starts, columns, values * self.weights
+
+    @cached_property
+    def transposed(self) -> SparseOperator:
+        return self.original.transposed.with_weights(self.weights[self.original.transposed_places])
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, operator: SparseOperator) -> Tensor:
+        ctx.operator = operator
+        return operator.multiply(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.operator.transposed.multiply(gradient), None
+
+
+@dataclass(frozen=True, eq=False)
+class DenseOperator:
+    """A dense matrix on a device with the face of a `SparseOperator`."""
+
+    matrix: np.ndarray
+    device: torch.device
+
+    @cached_property
+    def _tensor(self) -> Tensor:
+        return torch.from_numpy(np.array(self.matrix, dtype=np.float32)).to(self.device)
+
+    @property
+    def nnz(self) -> int:
+        return int(self.matrix.size)
+
+    def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
+        return (self._tensor @ x.reshape(len(x), -1)).view(self.matrix.shape[0], *x.shape[1:])
+
+
+Operator = SparseOperator | DenseOperator
+
+# One multiplication in a dense product costs about this fraction of one in a sparse product.
+DENSE_DISCOUNT = 1 / 4
+
+
+def operator(matrix: sp.csr_array, device: torch.device) -> Operator:
+    """The matrix as an operator, sparse or dense, whichever multiplies faster."""
+    if _cost(matrix) < matrix.nnz:
+        return DenseOperator(matrix.toarray(), device)
+    return SparseOperator(matrix, device)
+
+
+def chain(
+    left: SparseOperator, right: sp.csr_array | np.ndarray, together: sp.csr_array | np.ndarray
+) -> tuple[Operator, ...]:
+    """Operators that, applied first to last, multiply by left · right: one after the other, or once by their
+    product `together`, whichever is cheaper."""
+    if not sp.issparse(right):
+        return (DenseOperator(together, left.device),)
+    if _cost(together) < left.nnz + _cost(right):
+        return (operator(together, left.device),)
+    return operator(right, left.device), left
+
+
+def _cost(matrix: sp.csr_array) -> float:
+    return min(matrix.nnz, DENSE_DISCOUNT * matrix.shape[0] * matrix.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class LocalView:
+    """What a two-layer network must compute to know a few nodes of each run: Â X at their neighbours, then the
+    rows of Â that lead from there to them. Each run has its own neighbours, so the rows of all runs are listed
+    one after the other and the operators are block-diagonal over runs."""
+
+    nodes: Int[Tensor, "rows"]  # the node of each row
+    run_index: Int[Tensor, "rows"]  # and its run
+    features: SparseOperator  # rows x (features · runs): Â X
+    runs: SparseOperator  # rows x runs: gives each row what belongs to its run
+    readout: SparseOperator  # (some · runs) x rows: Â
+
+
+def local_view(
+    adjacency: sp.csr_array, smoothed: sp.csr_array | np.ndarray, index: Int[Tensor, "runs some"]
+) -> LocalView:
+    """The view of the nodes `index`, given Â and Â X; an index below 0 is nobody's and gets an empty row."""
+    device, runs = index.device, len(index)
+    place, run_of_place = np.nonzero(index.T.cpu().numpy() >= 0)
+    arrows = adjacency[index.cpu().numpy()[run_of_place, place]].tocoo()
+    # A row of the view is a neighbour in a run; many arrows lead to the same one.
+    neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
+    distinct, column = np.unique(neighbour, return_inverse=True)
+    run_index, node = np.divmod(distinct, adjacency.shape[0])
+    inputs = sp.coo_array(smoothed[node])
+
+    def sparse(row: np.ndarray, column: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseOperator:
+        return SparseOperator(sp.csr_array((data, (row, column)), shape=shape, dtype=np.float32), device)
+
+    return LocalView(
+        nodes=torch.from_numpy(node).to(device),
+        run_index=torch.from_numpy(run_index).to(device),
+        features=sparse(
+            inputs.row, inputs.col * runs + run_index[inputs.row], inputs.data, (len(node), smoothed.shape[1] * runs)
+        ),
+        runs=sparse(np.arange(len(node)), run_index, np.ones(len(node)), (len(node), runs)),
+        readout=sparse((place * runs + run_of_place)[arrows.row], column, arrows.data, (index.numel(), len(node))),
+    )
