@@ -1,0 +1,72 @@
+"""Run a cell: one method on all splits of a graph, timed and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from time import perf_counter
+
+import torch
+
+from mtgcn.benchmark import environment
+from mtgcn.benchmark.results import ResultRow
+from mtgcn.benchmark.scoring import check_scorable, score
+from mtgcn.benchmark.split_choice import labels_per_class_of
+from mtgcn.graph import Graph
+from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.splits import Split
+from mtgcn.task import Prediction, Task, observe
+
+
+def run_cell(
+    graph: Graph,
+    splits: Sequence[Split],
+    method: Method,
+    *,
+    name: str,
+    seed: int,
+    device: torch.device | str = "cpu",
+    memory_budget: int | None = None,
+) -> list[ResultRow]:
+    """One row per split. `name` is what people call the method.
+
+    Only a method that chooses its epoch on validation nodes is shown their labels.
+    """
+    device = torch.device(device)
+    for split in splits:
+        check_scorable(split, graph)  # before the time is spent
+    task = observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
+    prediction, seconds = _timed_fit(method, task, memory_budget)
+    versions = environment.versions()
+    return [
+        ResultRow(
+            dataset=graph.name,
+            labels_per_class=labels_per_class_of(split, graph),
+            method=name,
+            settings=asdict(method),
+            run=run,
+            seed=seed,
+            accuracy=result.accuracy,
+            macro_f1=result.macro_f1,
+            calibration_error=result.calibration_error,
+            seconds=seconds / len(splits),
+            device=environment.device_title(device),
+            threads=environment.threads(),
+            versions=versions,
+        )
+        for run, (split, result) in enumerate(zip(splits, score(prediction, graph, splits), strict=True))
+    ]
+
+
+def _timed_fit(method: Method, task: Task, memory_budget: int | None) -> tuple[Prediction, float]:
+    _finish_pending_work(task.device)
+    started = perf_counter()
+    prediction = fit_in_chunks(method, task, memory_budget)
+    _finish_pending_work(task.device)
+    return prediction, perf_counter() - started
+
+
+def _finish_pending_work(device: torch.device) -> None:
+    """A GPU computes on while Python goes on; a clock must wait for it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,89 @@
+"""Scores of a prediction. Nothing else in the project reads the labels of test nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtgcn.errors import InputError
+from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.splits import Split
+from mtgcn.task import Prediction
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+CALIBRATION_BINS = 15
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well one run's belief fits its test nodes; each number lies between 0 and 1."""
+
+    accuracy: float
+    macro_f1: float
+    calibration_error: float
+
+
+def score(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list[Score]:
+    """One score per run, each on the test nodes of its own split."""
+    return [
+        _score_run(belief, check_scorable(split, graph), graph)
+        for belief, split in zip(prediction.probabilities, splits, strict=True)
+    ]
+
+
+def check_scorable(split: Split, graph: Graph) -> Split:
+    """The split itself, if it can be scored: it has test nodes and the class of each is known."""
+    if not len(split.test):
+        raise InputError("a split has 0 test nodes; leave at least 1 node of known class to be scored")
+    unknown = split.test[graph.labels[split.test] == UNKNOWN]
+    if len(unknown):
+        raise InputError(f"test node {graph.node_ids[unknown[0]]} has no known class; take it out of the split")
+    return split
+
+
+def _score_run(belief: Float[np.ndarray, "nodes classes"], split: Split, graph: Graph) -> Score:
+    truth = graph.labels[split.test]
+    probabilities = belief[split.test]
+    predicted = probabilities.argmax(axis=1)
+    return Score(
+        accuracy=float(np.mean(predicted == truth)),
+        macro_f1=macro_f1(predicted, truth, graph.num_classes),
+        calibration_error=calibration_error(probabilities, truth),
+    )
+
+
+def macro_f1(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"], num_classes: int) -> float:
+    """The mean over classes of F1 = 2 TP / (2 TP + FP + FN).
+
+    A class that is neither tested nor predicted has no F1 (0 / 0) and is left out of the mean.
+
+    >>> macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), num_classes=3)  # (2/3 + 4/5) / 2
+    0.7333333333333334
+    """
+    hits = np.bincount(truth[predicted == truth], minlength=num_classes)
+    named = np.bincount(predicted, minlength=num_classes) + np.bincount(truth, minlength=num_classes)
+    seen = named > 0  # named = 2 TP + FP + FN
+    return float(np.mean(2 * hits[seen] / named[seen]))
+
+
+def calibration_error(
+    probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"], bins: int = CALIBRATION_BINS
+) -> float:
+    """Expected calibration error: how far confidence lies from accuracy, averaged over bins of equal width.
+
+    Nodes are binned by the probability of the class they are predicted as, and each bin weighs as many nodes
+    as it holds (Guo et al., 2017).
+
+    >>> calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))  # sure to 0.9, right half the time
+    0.4
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = probabilities.argmax(axis=1) == truth
+    bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)  # a confidence of 1 joins the last bin
+    surplus = np.bincount(bin_of, weights=confidence - correct, minlength=bins)  # nodes x (confidence - accuracy)
+    return float(np.abs(surplus).sum() / len(truth))
