@@ -17,15 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mtgcn.errors import InputError
-from mtgcn.propagation import (
-    LocalView,
-    Operator,
-    SparseOperator,
-    chain,
-    local_view,
-    normalized_adjacency,
-    smoothed_features,
-)
+from mtgcn.propagation import GraphOperators, LocalView, SparseOperator, graph_operators, local_view, reshaped
 from mtgcn.random_streams import DropoutStream, uniform
 
 if TYPE_CHECKING:
@@ -129,10 +121,10 @@ class GCN(StackedNetwork):
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        features, self._smoothed = smoothed_features(task.graph, settings.feature_scaling)
-        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
-        self.input = _InputProduct(task, self.adjacency, features, self._smoothed, peers, settings.input_dropout)
-        inputs, hidden, classes = features.shape[1], settings.hidden_channels, task.num_classes
+        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.adjacency = self.operators.adjacency
+        self.input = _InputProduct(self.operators, task, peers, settings.input_dropout)
+        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
         self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
         self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
@@ -206,7 +198,7 @@ class GCN(StackedNetwork):
         if self.settings.input_dropout:
             return None
         if id(index) not in self._views:
-            view = local_view(self.adjacency.matrix, self._smoothed, index)
+            view = local_view(self.adjacency.matrix, self.operators.smoothed, index)
             # A local product serves one run, a product with the whole graph all of them.
             whole = (self.input.cost + self.adjacency.nnz) * self.task.runs
             worth_it = view.features.nnz + view.readout.nnz < whole
@@ -217,17 +209,13 @@ class GCN(StackedNetwork):
 class _InputProduct:
     """Â X Θ for the stacked Θ, in the cheapest order, with dropout on X if that is asked for."""
 
-    def __init__(
-        self, task: Task, adjacency: SparseOperator, features: Any, smoothed: Any, peers: int, dropout: float
-    ) -> None:
-        self.adjacency, self.rate = adjacency, dropout
+    def __init__(self, operators: GraphOperators, task: Task, peers: int, dropout: float) -> None:
+        self.adjacency, self.chain, self.rate = operators.adjacency, operators.input_chain, dropout
+        self.cost = sum(operator.nnz for operator in self.chain)
         if dropout:
-            self.operators: tuple[Operator, ...] = (SparseOperator(sp.csr_array(features), task.device), adjacency)
+            self.features = SparseOperator(sp.csr_array(operators.features), task.device)
             self.stream = DropoutStream(task.seeds, peers, dropout, task.device, label=0xD1)
-            self.entries = torch.arange(self.operators[0].nnz, device=task.device)
-        else:
-            self.operators = chain(adjacency, features, smoothed)
-        self.cost = sum(operator.nnz for operator in self.operators)
+            self.entries = torch.arange(self.features.nnz, device=task.device)
 
     def new_epoch(self) -> None:
         if self.rate:
@@ -238,18 +226,16 @@ class _InputProduct:
     ) -> Float[Tensor, "nodes runs peers hidden"]:
         if self.rate and drops:
             return self.adjacency(self._dropped(weight))
-        for operator in self.operators:
+        for operator in self.chain:
             weight = operator(weight)
         return weight
 
     def _dropped(self, weight: Tensor) -> Tensor:
         # Every model drops other features, so here, and only here, models multiply one by one.
-        features = self.operators[0]
-        assert isinstance(features, SparseOperator)
         weights = self.stream.kept(self.entries) / (1 - self.rate)  # entries, runs, peers
         _, runs, peers, _ = weight.shape
         products = [
-            features.with_weights(weights[:, run, peer])(weight[:, run, peer].contiguous())
+            self.features.with_weights(weights[:, run, peer])(weight[:, run, peer].contiguous())
             for run in range(runs)
             for peer in range(peers)
         ]
@@ -278,13 +264,36 @@ def modelwise_product(
     hidden: Float[Tensor, "nodes runs peers hidden"], weight: Float[Tensor, "runs peers hidden classes"]
 ) -> Float[Tensor, "nodes classes runs peers"]:
     """Each model's hidden layer times that model's weights."""
-    if hidden.is_cuda:
-        return torch.einsum("nrph,rphc->ncrp", hidden, weight)
-    product: Tensor = _ModelwiseProduct.apply(hidden.flatten(1, 2), weight.flatten(0, 1))
-    return product.unflatten(2, weight.shape[:2])
+    how = _BatchedProduct if hidden.is_cuda else _GroupedProduct
+    product: Tensor = how.apply(hidden.flatten(1, 2), weight.flatten(0, 1))
+    return reshaped(product, (*product.shape[:2], *weight.shape[:2]))
 
 
-class _ModelwiseProduct(torch.autograd.Function):
+class _BatchedProduct(torch.autograd.Function):
+    """One batched product over models. The weights' gradient sums over all nodes for a handful of numbers: cut into
+    slices of the nodes it keeps a whole GPU busy, which it otherwise would not."""
+
+    SLICES = 32
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(hidden, weight)
+        return torch.bmm(hidden.transpose(0, 1), weight).permute(1, 2, 0).contiguous()  # nodes, classes, models
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        hidden, weight = ctx.saved_tensors
+        gradient = gradient.transpose(1, 2).contiguous()  # nodes, models, classes
+        for_hidden = torch.bmm(gradient.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1).contiguous()
+        whole = len(hidden) // _BatchedProduct.SLICES * _BatchedProduct.SLICES
+        for_weight = torch.einsum("nmh,nmk->mhk", hidden[whole:], gradient[whole:])
+        if whole:
+            sliced = (part[:whole].unflatten(0, (_BatchedProduct.SLICES, -1)) for part in (hidden, gradient))
+            for_weight += torch.einsum("snmh,snmk->smhk", *sliced).sum(0)
+        return for_hidden, for_weight
+
+
+class _GroupedProduct(torch.autograd.Function):
     """Products with a handful of columns waste most of a vector unit. A few models at a time, as one product with
     a block-diagonal matrix, do several times the arithmetic in less than half the time."""
 

@@ -6,7 +6,7 @@ along, so that one product serves all models of a stack.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -37,27 +37,14 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
     """
     if graph not in _NORMALIZED:
         with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
-        scale = 1 / np.sqrt(with_self.sum(axis=1))
-        rows = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(with_self.indptr))
-        with_self.data *= scale[rows]
-        with_self.data *= scale[with_self.indices]
+        degrees = with_self.sum(axis=1)
+        both_ends = np.repeat(degrees, np.diff(with_self.indptr)) * degrees[with_self.indices]
+        with_self.data /= np.sqrt(both_ends)
         _NORMALIZED[graph] = with_self
     return _NORMALIZED[graph]
 
 
 _NORMALIZED: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
-
-
-def smoothed_features(graph: Graph, scaling: str) -> tuple[sp.csr_array | np.ndarray, sp.csr_array | np.ndarray]:
-    """X, scaled, and Â X. Computed once per graph and scaling."""
-    known = _SMOOTHED.setdefault(graph, {})
-    if scaling not in known:
-        features = scaled_features(graph, scaling)
-        known[scaling] = features, normalized_adjacency(graph) @ features
-    return known[scaling]
-
-
-_SMOOTHED: WeakKeyDictionary[Graph, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
@@ -76,6 +63,12 @@ def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
     if sp.issparse(features):
         return sp.csr_array(sp.diags_array(scale) @ features, dtype=np.float32)
     return np.asarray(features * scale[:, None])
+
+
+def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
+    """A tensor that nobody else holds, in another shape and not as a view: what writes into a view makes autograd
+    copy the whole gradient later."""
+    return torch.ops.aten._unsafe_view(fresh, list(shape))
 
 
 LONGEST_PIECE = 64  # entries of a row that one GPU program sums before others take over
@@ -110,7 +103,7 @@ class SparseOperator:
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
         product: Tensor = _Product.apply(x.reshape(len(x), -1), self)
-        return product.view(self.matrix.shape[0], *x.shape[1:])
+        return reshaped(product, (self.matrix.shape[0], *x.shape[1:]))
 
     @property
     def nnz(self) -> int:
@@ -214,18 +207,18 @@ class DenseOperator:
         return int(self.matrix.size)
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
-        return (self._tensor @ x.reshape(len(x), -1)).view(self.matrix.shape[0], *x.shape[1:])
+        return reshaped(self._tensor @ x.reshape(len(x), -1), (self.matrix.shape[0], *x.shape[1:]))
 
 
 Operator = SparseOperator | DenseOperator
 
 # One multiplication in a dense product costs about this fraction of one in a sparse product.
-DENSE_DISCOUNT = 1 / 4
+DENSE_DISCOUNT = {"cpu": 1 / 4, "cuda": 1 / 10}
 
 
 def operator(matrix: sp.csr_array, device: torch.device) -> Operator:
     """The matrix as an operator, sparse or dense, whichever multiplies faster."""
-    if _cost(matrix) < matrix.nnz:
+    if _cost(matrix, device) < matrix.nnz:
         return DenseOperator(matrix.toarray(), device)
     return SparseOperator(matrix, device)
 
@@ -237,13 +230,37 @@ def chain(
     product `together`, whichever is cheaper."""
     if not sp.issparse(right):
         return (DenseOperator(together, left.device),)
-    if _cost(together) < left.nnz + _cost(right):
+    if _cost(together, left.device) < left.nnz + _cost(right, left.device):
         return (operator(together, left.device),)
     return operator(right, left.device), left
 
 
-def _cost(matrix: sp.csr_array) -> float:
-    return min(matrix.nnz, DENSE_DISCOUNT * matrix.shape[0] * matrix.shape[1])
+def _cost(matrix: sp.csr_array, device: torch.device) -> float:
+    return min(matrix.nnz, DENSE_DISCOUNT[device.type] * matrix.shape[0] * matrix.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class GraphOperators:
+    """What a graph convolution needs of a graph on a device; the parts that cost time to make."""
+
+    adjacency: SparseOperator  # Â
+    features: sp.csr_array | np.ndarray  # X, scaled
+    smoothed: sp.csr_array | np.ndarray  # Â X
+    input_chain: tuple[Operator, ...]  # multiply by Â X
+
+
+def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
+    """The operators of a graph, made once for every scaling and device."""
+    known = _OPERATORS.setdefault(graph, {})
+    if (scaling, device) not in known:
+        adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
+        features = scaled_features(graph, scaling)
+        smoothed = adjacency.matrix @ features
+        known[scaling, device] = GraphOperators(adjacency, features, smoothed, chain(adjacency, features, smoothed))
+    return known[scaling, device]
+
+
+_OPERATORS: WeakKeyDictionary[Graph, dict[tuple[str, torch.device], GraphOperators]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +287,8 @@ def local_view(
     neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
     distinct, column = np.unique(neighbour, return_inverse=True)
     run_index, node = np.divmod(distinct, adjacency.shape[0])
-    inputs = sp.coo_array(smoothed[node])
+    inputs = sp.csr_array(smoothed[node])
+    run_of_entry = np.repeat(run_index, np.diff(inputs.indptr))
 
     def sparse(row: np.ndarray, column: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseOperator:
         return SparseOperator(sp.csr_array((data, (row, column)), shape=shape, dtype=np.float32), device)
@@ -278,8 +296,12 @@ def local_view(
     return LocalView(
         nodes=torch.from_numpy(node).to(device),
         run_index=torch.from_numpy(run_index).to(device),
-        features=sparse(
-            inputs.row, inputs.col * runs + run_index[inputs.row], inputs.data, (len(node), smoothed.shape[1] * runs)
+        features=SparseOperator(
+            sp.csr_array(
+                (inputs.data, inputs.indices * runs + run_of_entry, inputs.indptr),
+                shape=(len(node), smoothed.shape[1] * runs),
+            ),
+            device,
         ),
         runs=sparse(np.arange(len(node)), run_index, np.ones(len(node)), (len(node), runs)),
         readout=sparse((place * runs + run_of_place)[arrows.row], column, arrows.data, (index.numel(), len(node))),

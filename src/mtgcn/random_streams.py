@@ -23,8 +23,12 @@ BITS = 32  # in a word
 
 def uniform(seeds: Sequence[int], shape: Sequence[int], bound: float, label: int) -> Float[Tensor, "runs *shape"]:
     """Numbers uniform in (-bound, bound), for each run from its own seed; `label` tells parameters apart."""
-    draws = [np.random.default_rng([seed, label]).random(tuple(shape), dtype=np.float32) for seed in seeds]
-    return torch.from_numpy(np.stack(draws)).mul_(2 * bound).sub_(bound)
+    draws = np.empty((len(seeds), *shape), dtype=np.float32)
+    for seed, draw in zip(seeds, draws, strict=True):
+        np.random.default_rng([seed, label]).random(out=draw, dtype=np.float32)
+        draw -= 0.5
+        draw *= 2 * bound
+    return torch.from_numpy(draws)
 
 
 class DropoutStream:

@@ -79,7 +79,7 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
     return history.read()
 
 
-EPOCHS_BEFORE_CAPTURE = 3  # let lazy set-up and the memory pool settle
+EPOCHS_BEFORE_CAPTURE = 1  # what is made on first use must not be made while recording
 
 
 def _repeat(epoch: Callable[[], None], times: int, device: torch.device) -> Iterator[None]:
