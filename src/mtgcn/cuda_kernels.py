@@ -1,7 +1,7 @@
-"""The one kernel written by hand: a sparse product on the GPU whose sums always run in the same order.
+"""Two kernels written by hand, for GPUs. Imported only where there is one, and triton, which comes with torch for it.
 
-The vendor's product adds with atomics, so that the same seed would not give the same answer twice. Imported only
-where there is a GPU and triton, which comes with torch's CUDA builds.
+A sparse product whose sums always run in the same order: the vendor's adds with atomics, so that the same seed
+would not give the same answer twice. And dropout's bits, which would otherwise take some forty small kernels.
 """
 
 from __future__ import annotations
@@ -37,3 +37,37 @@ def _sum_rows(row_starts, columns, values, x, result, width, block: tl.constexpr
         column = tl.load(columns + entry).to(tl.int64)
         total += tl.load(values + entry) * tl.load(x + column * width + offset, mask=inside, other=0.0)
     tl.store(result + row * width + offset, total, mask=inside)
+
+
+ELEMENTS = 1024  # of a program
+
+
+def bits_of_scrambled(seeded: Tensor, second_key: Tensor) -> Tensor:
+    """The bits, lowest first, of scramble(scramble(seeded) + second_key): the hash of `random_streams`, in one go.
+
+    `second_key` has the shape of `seeded` but for axes of length 1 that are repeated.
+    """
+    words = seeded.contiguous()
+    keys = second_key.expand_as(words).contiguous()
+    bits = torch.empty(*words.shape[:-1], words.shape[-1] * 32, device=words.device)
+    _scramble_to_bits[(triton.cdiv(bits.numel(), ELEMENTS),)](words, keys, bits, bits.numel(), ELEMENTS)
+    return bits
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _scramble(word):  # type: ignore[no-untyped-def]
+    word = (word ^ (word >> 16)) * 0x21F0AAAD
+    word = (word ^ (word >> 15)) * 0x735A2D97
+    return word ^ (word >> 15)
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _scramble_to_bits(words, keys, bits, count, elements: tl.constexpr):  # type: ignore[no-untyped-def]
+    place = tl.program_id(0).to(tl.int64) * elements + tl.arange(0, elements)
+    inside = place < count
+    # Unsigned, so that a shift brings in zeros.
+    word = tl.load(words + place // 32, mask=inside, other=0).to(tl.uint32, bitcast=True)
+    key = tl.load(keys + place // 32, mask=inside, other=0).to(tl.uint32, bitcast=True)
+    word = _scramble(_scramble(word) + key)
+    bit = (word >> (place % 32).to(tl.uint32)) & 1
+    tl.store(bits + place, bit.to(tl.float32), mask=inside)

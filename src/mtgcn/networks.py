@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mtgcn.errors import InputError
-from mtgcn.propagation import GraphOperators, LocalView, SparseOperator, graph_operators, local_view, reshaped
+from mtgcn.propagation import LocalView, Operator, SparseOperator, graph_operators, local_view, reshaped
 from mtgcn.random_streams import DropoutStream, uniform
 
 if TYPE_CHECKING:
@@ -111,30 +111,15 @@ class StackedNetwork(nn.Module, ABC):
             target[name].copy_(torch.where(runs.view(shape), source[name], target[name]))
 
 
-class GCN(StackedNetwork):
-    """Z = Â ReLU(Â X Θ0) Θ1 (Kipf and Welling, 2017), for all runs and peers at once."""
+class TwoLayerNetwork(StackedNetwork):
+    """Two layers with a ReLU and dropout between them; what a layer does with the graph is left to the subclass."""
 
-    weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
+    weight0: nn.Parameter  # the first axis is features; the last, hidden
     bias0: nn.Parameter  # runs, peers, hidden
-    weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
+    weight1: nn.Parameter
     bias1: nn.Parameter  # classes, runs, peers
-
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
-        super().__init__(task, peers, settings)
-        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
-        self.adjacency = self.operators.adjacency
-        self.input = _InputProduct(self.operators, task, peers, settings.input_dropout)
-        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
-        self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
-        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
-        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
-        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
-        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
-        # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
-        self._spread_hidden = hidden < classes
-        # By the identity of the index tensor, which is kept so that no other can take its place.
-        self._views: dict[int, tuple[Tensor, LocalView | None]] = {}
+    input: InputProduct
+    dropout: DropoutStream
 
     def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
         bound = 1 / math.sqrt(outputs) if self.settings.initial == "uniform" else math.sqrt(6 / (inputs + outputs))
@@ -154,14 +139,6 @@ class GCN(StackedNetwork):
         every = list(self.parameters())
         return every if self.settings.decay == "all" else [p for p in every if p is self.weight0 or p is self.bias0]
 
-    @staticmethod
-    def bytes_per_model(task: Task, hidden_channels: int) -> int:
-        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and
-        the values an epoch keeps at nodes."""
-        parameters = task.graph.num_features * hidden_channels
-        at_nodes = task.num_nodes * (8 * hidden_channels + 12 * task.num_classes)
-        return 4 * (4 * parameters + at_nodes)
-
     def new_epoch(self) -> None:
         self.dropout.advance()
         self.input.new_epoch()
@@ -170,18 +147,52 @@ class GCN(StackedNetwork):
     def _drops(self) -> bool:
         return self.training and self.settings.dropout > 0
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        hidden = self.input(self.weight0, drops=self.training).add_(self.bias0)  # nodes, runs, peers, hidden
-        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
-        hidden = _ReluDropout.apply(hidden, kept)
-        if self._spread_hidden:
-            return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
-        return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
-
     @property
     def _readout_weight(self) -> Float[Tensor, "runs peers hidden classes"]:
         """Θ1, made larger to make up for what dropout takes away: cheaper here than at every node."""
         return self.weight1 / (1 - self.settings.dropout) if self._drops else self.weight1
+
+
+class GCN(TwoLayerNetwork):
+    """Z = Â ReLU(Â X Θ0) Θ1 (Kipf and Welling, 2017), for all runs and peers at once."""
+
+    weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
+    weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers, settings)
+        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.adjacency = self.operators.adjacency
+        self.input = InputProduct(
+            self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
+        )
+        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
+        self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
+        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
+        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
+        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
+        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
+        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
+        # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
+        self._spread_hidden = hidden < classes
+        # By the identity of the index tensor, which is kept so that no other can take its place.
+        self._views: dict[int, tuple[Tensor, LocalView | None]] = {}
+
+    @staticmethod
+    def bytes_per_model(task: Task, hidden_channels: int) -> int:
+        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and
+        the values an epoch keeps at nodes."""
+        parameters = task.graph.num_features * hidden_channels
+        at_nodes = task.num_nodes * (8 * hidden_channels + 12 * task.num_classes)
+        return 4 * (4 * parameters + at_nodes)
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        hidden = self.input(self.weight0, drops=self.training).add_(self.bias0)  # nodes, runs, peers, hidden
+        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
+        hidden = ReluDropout.apply(hidden, kept)
+        if self._spread_hidden:
+            return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
+        return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
         view = self._view(index)
@@ -189,7 +200,7 @@ class GCN(StackedNetwork):
             return super().logits_at(index)
         hidden = view.features(self.weight0.flatten(2).flatten(0, 1)).add_(view.runs(self.bias0.flatten(1)))
         kept = self.dropout.kept_by(view.nodes, view.run_index) if self._drops else None
-        hidden = _ReluDropout.apply(hidden, kept)
+        hidden = ReluDropout.apply(hidden, kept)
         spread = view.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
         return torch.einsum("srph,rphc->scrp", spread, self._readout_weight) + self.bias1
 
@@ -206,14 +217,23 @@ class GCN(StackedNetwork):
         return self._views[id(index)][1]
 
 
-class _InputProduct:
-    """Â X Θ for the stacked Θ, in the cheapest order, with dropout on X if that is asked for."""
+class InputProduct:
+    """X Θ for the stacked Θ, or Â X Θ where `adjacency` is given: through `chain`, which multiplies by all of it, or,
+    if dropout on X is asked for, through X and then Â."""
 
-    def __init__(self, operators: GraphOperators, task: Task, peers: int, dropout: float) -> None:
-        self.adjacency, self.chain, self.rate = operators.adjacency, operators.input_chain, dropout
-        self.cost = sum(operator.nnz for operator in self.chain)
+    def __init__(
+        self,
+        chain: tuple[Operator, ...],
+        features: sp.csr_array | np.ndarray,
+        adjacency: SparseOperator | None,
+        task: Task,
+        peers: int,
+        dropout: float,
+    ) -> None:
+        self.chain, self.adjacency, self.rate = chain, adjacency, dropout
+        self.cost = sum(operator.nnz for operator in chain)
         if dropout:
-            self.features = SparseOperator(sp.csr_array(operators.features), task.device)
+            self.features = SparseOperator(sp.csr_array(features), task.device)
             self.stream = DropoutStream(task.seeds, peers, dropout, task.device, label=0xD1)
             self.entries = torch.arange(self.features.nnz, device=task.device)
 
@@ -225,7 +245,8 @@ class _InputProduct:
         self, weight: Float[Tensor, "features runs peers hidden"], *, drops: bool
     ) -> Float[Tensor, "nodes runs peers hidden"]:
         if self.rate and drops:
-            return self.adjacency(self._dropped(weight))
+            product = self._dropped(weight)
+            return product if self.adjacency is None else self.adjacency(product)
         for operator in self.chain:
             weight = operator(weight)
         return weight
@@ -242,7 +263,7 @@ class _InputProduct:
         return torch.stack(products, 1).unflatten(1, (runs, peers))
 
 
-class _ReluDropout(torch.autograd.Function):
+class ReluDropout(torch.autograd.Function):
     """ReLU with some units set to 0, written over what it is given: gradient passes where the result is not 0."""
 
     @staticmethod

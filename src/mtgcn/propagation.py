@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 from mtgcn.errors import InputError
@@ -45,6 +46,58 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
 
 
 _NORMALIZED: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
+
+
+def normalized_laplacian(graph: Graph) -> sp.csr_array:
+    """L = I - D^-1/2 A D^-1/2, D the row sums of A; a node without links has 1 on the diagonal and nothing else."""
+    adjacency = graph.adjacency.astype(np.float64)
+    degrees = adjacency.sum(axis=1)
+    scale = sp.diags_array(np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
+    return sp.csr_array(sp.eye_array(graph.num_nodes) - scale @ adjacency @ scale)
+
+
+def scaled_laplacian(graph: Graph) -> sp.csr_array:
+    """L̃ = 2 L / λ - I, λ the largest eigenvalue of L, so that the eigenvalues of L̃ lie between -1 and 1 (Defferrard
+    et al., 2016). Computed once per graph.
+
+    >>> import numpy as np
+    >>> from mtgcn.graph import Graph
+    >>> scaled_laplacian(Graph(adjacency=np.array([[0, 1], [1, 0]]))).toarray()
+    array([[ 0., -1.],
+           [-1.,  0.]], dtype=float32)
+    """
+    if graph not in _SCALED_LAPLACIAN:
+        laplacian = normalized_laplacian(graph)
+        scaled = 2 / _largest_eigenvalue(laplacian) * laplacian - sp.eye_array(graph.num_nodes)
+        _SCALED_LAPLACIAN[graph] = sp.csr_array(scaled, dtype=np.float32)
+    return _SCALED_LAPLACIAN[graph]
+
+
+_SCALED_LAPLACIAN: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
+
+FEWEST_FOR_LANCZOS = 100  # of smaller matrices all eigenvalues are found as fast
+
+
+def _largest_eigenvalue(matrix: sp.csr_array) -> float:
+    nodes = matrix.shape[0]
+    if nodes < FEWEST_FOR_LANCZOS:
+        return float(np.linalg.eigvalsh(matrix.toarray())[-1])
+    start = np.random.default_rng(0).random(nodes)  # any will do, but always the same one
+    return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
+
+
+def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: SparseOperator) -> Tensor:
+    """Σ_k T_k(L̃) · terms[k], T_k the Chebyshev polynomials, T_0 = I, T_1 = L̃, T_k = 2 L̃ T_k-1 - T_k-2.
+
+    By Clenshaw's scheme, from the last term to the first: one product with L̃ per degree, none with its powers.
+    """
+    *terms, ahead = terms
+    beyond: Tensor | None = None
+    while terms:
+        *terms, term = terms
+        spread = laplacian(ahead)
+        ahead, beyond = term + (2 if terms else 1) * spread - (0 if beyond is None else beyond), ahead
+    return ahead
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:

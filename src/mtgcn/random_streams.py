@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,25 +64,26 @@ class DropoutStream:
             self.words, dtype=torch.int32, device=nodes.device
         )
         run_and_epoch = _scrambled(first_key + self.epoch)[..., None]
-        words = _scrambled(_scrambled(counter ^ run_and_epoch) + second_key[..., None])
+        seeded = counter ^ run_and_epoch
+        if self.rate == 0.5 and seeded.is_cuda and find_spec("triton"):
+            from mtgcn.cuda_kernels import bits_of_scrambled
+
+            return bits_of_scrambled(seeded, second_key[..., None])[..., : self.units]
+        words = _scrambled(_scrambled(seeded) + second_key[..., None])
         if self.rate == 0.5:
             return _bits(words)[..., : self.units]
         return (words >= int(self.rate * 2**BITS) - 2 ** (BITS - 1)).to(torch.float32)
 
 
 def _bits(words: Int[Tensor, "*any words"]) -> Float[Tensor, "*any bits"]:
-    """The bits of each word, lowest first."""
-    if words.is_cuda:
-        places = torch.arange(BITS, dtype=torch.int32, device=words.device)
-        return ((words[..., None] >> places) & 1).flatten(-2).to(torch.float32)
-    # On the CPU, looking bytes up beats shifting and masking every bit.
-    return torch.embedding(_bits_of_a_byte(), words.view(torch.uint8).int()).flatten(-2)
+    """The bits of each word, lowest first. Looking bytes up beats shifting and masking every bit."""
+    return torch.embedding(_bits_of_a_byte(words.device), words.view(torch.uint8).int()).flatten(-2)
 
 
 @cache
-def _bits_of_a_byte() -> Float[Tensor, "256 8"]:
-    numbers = torch.arange(256)[:, None]
-    return ((numbers >> torch.arange(8)) & 1).to(torch.float32)
+def _bits_of_a_byte(device: torch.device) -> Float[Tensor, "256 8"]:
+    numbers = torch.arange(256, device=device)[:, None]
+    return ((numbers >> torch.arange(8, device=device)) & 1).to(torch.float32)
 
 
 def _scrambled(words: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:

@@ -6,10 +6,12 @@ from typing import Any
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods.base import Method, fit_in_chunks
+from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.methods.gcn import GCNWithoutValidation, GCNWithValidation
 from mtgcn.methods.mt_gcn import MTGCN
 
 METHODS: dict[str, type[Method]] = {
+    "chebyshev": ChebyshevFilters,
     "gcn": GCNWithoutValidation,
     "gcn+v": GCNWithValidation,
     "mt-gcn": MTGCN,

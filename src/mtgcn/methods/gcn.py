@@ -15,7 +15,7 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.losses import Reduction, supervised_loss
 from mtgcn.methods.base import Method
-from mtgcn.networks import CLASSES, GCN, NetworkSettings, mean_of_peers
+from mtgcn.networks import CLASSES, GCN, NetworkSettings, StackedNetwork, mean_of_peers
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training import Phase, Step, train
 
@@ -65,7 +65,7 @@ class GCNWithValidation(NetworkSettings, Method):
         return GCN.bytes_per_model(task, self.hidden_channels)
 
 
-def supervised_step(network: GCN, task: Task, reduction: Reduction = "mean") -> Step:
+def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
     """The supervised loss alone. Only the labelled nodes are looked at, so only they are computed."""
     log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
     return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction)})
