@@ -44,6 +44,10 @@ class Graph:
         for what, array in (("labels", labels), ("node ids", node_ids)):
             if array.shape != (nodes,):
                 raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")
+        if self.node_ids is not None:
+            names, counts = np.unique(node_ids, return_counts=True)
+            if len(names) < nodes:
+                raise InputError(f"node id {names[counts > 1][0]!r} stands for two nodes; give each its own")
         labels = _checked_labels(labels)
         classes = int(labels.max(initial=UNKNOWN)) + 1
         class_names = tuple(self.class_names) or tuple(str(number) for number in range(classes))

@@ -1,6 +1,6 @@
 """The three losses of the paper, one value per model, on log-probabilities of a stack of models.
 
-Targets are constants: nothing here sends a gradient into a teacher.
+Whether a teacher gets gradient is the caller's choice: the paper means its targets as constants, so detach them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -43,7 +43,8 @@ class NetworkSettings:
     feature_scaling: Literal["sum", "length", "none"] = "sum"  # what each feature row is divided by
 
     def __post_init__(self) -> None:
-        for name, least in (("hidden_channels", 1), ("learning_rate", 0), ("weight_decay", 0)):
+        epochs = [(part.name, 0) for part in fields(self) if part.name.endswith("epochs")]
+        for name, least in (("hidden_channels", 1), ("learning_rate", 0), ("weight_decay", 0), *epochs):
             if getattr(self, name) < least:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
         for name in ("dropout", "input_dropout"):
@@ -96,18 +97,19 @@ class StackedNetwork(nn.Module, ABC):
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         """The parameters that weight decay pulls on."""
-        every = list(self.parameters())
-        return every if self.settings.decay == "all" else every[:1]
+        return list(self.parameters())
 
     def clone_parameters(self) -> dict[str, Tensor]:
         return {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
 
     @torch.no_grad()
-    def copy_runs(self, source: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs"]) -> None:
-        """target := source for the runs that are marked."""
+    def copy_runs(
+        self, source: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs *peers"]
+    ) -> None:
+        """target := source for the runs, or the single peers of runs, that are marked."""
         for name, axis in self._run_axis.items():
             shape = [1] * source[name].ndim
-            shape[axis] = len(runs)
+            shape[axis : axis + runs.ndim] = runs.shape  # in every parameter, peers follow runs
             target[name].copy_(torch.where(runs.view(shape), source[name], target[name]))
 
 
@@ -193,6 +195,11 @@ class GCN(TwoLayerNetwork):
         if self._spread_hidden:
             return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
         return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
+
+    @torch.no_grad()
+    def embeddings(self) -> Float[Tensor, "nodes runs peers hidden"]:
+        """What the second layer classifies, without dropout: Â ReLU(Â X Θ0)."""
+        return self.adjacency((self.input(self.weight0, drops=False) + self.bias0).relu_())
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
         view = self._view(index)

@@ -6,6 +6,7 @@ along, so that one product serves all models of a stack.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -16,7 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import SuperLU, eigsh, splu
 from torch import Tensor
 
 from mtgcn.errors import InputError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from mtgcn.graph import Graph
+    from mtgcn.task import Nodes
 
 
 def normalized_adjacency(graph: Graph) -> sp.csr_array:
@@ -101,7 +104,7 @@ def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: Spar
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
-    """Feature rows divided by their `"sum"`, by their `"length"`, or as they are: `"none"`.
+    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`.
 
     A row whose divisor is 0 stays as it is.
     """
@@ -110,7 +113,7 @@ def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
         raise InputError("this method needs node features and the graph has none; give features, or use lp")
     if scaling == "none":
         return features
-    sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else features.sum(axis=1)
+    sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)
     sizes = np.asarray(sizes, dtype=np.float32).reshape(-1)
     scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes != 0)
     if sp.issparse(features):
@@ -248,19 +251,14 @@ class _Product(torch.autograd.Function):
 class DenseOperator:
     """A dense matrix on a device with the face of a `SparseOperator`."""
 
-    matrix: np.ndarray
-    device: torch.device
-
-    @cached_property
-    def _tensor(self) -> Tensor:
-        return torch.from_numpy(np.array(self.matrix, dtype=np.float32)).to(self.device)
+    matrix: Float[Tensor, "rows columns"]
 
     @property
     def nnz(self) -> int:
-        return int(self.matrix.size)
+        return self.matrix.numel()
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
-        return reshaped(self._tensor @ x.reshape(len(x), -1), (self.matrix.shape[0], *x.shape[1:]))
+        return reshaped(self.matrix @ x.reshape(len(x), -1), (self.matrix.shape[0], *x.shape[1:]))
 
 
 Operator = SparseOperator | DenseOperator
@@ -269,20 +267,18 @@ Operator = SparseOperator | DenseOperator
 DENSE_DISCOUNT = {"cpu": 1 / 4, "cuda": 1 / 10}
 
 
-def operator(matrix: sp.csr_array, device: torch.device) -> Operator:
+def operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> Operator:
     """The matrix as an operator, sparse or dense, whichever multiplies faster."""
+    if not sp.issparse(matrix):
+        return DenseOperator(_on_device(matrix, np.float32, device))
     if _cost(matrix, device) < matrix.nnz:
-        return DenseOperator(matrix.toarray(), device)
+        return DenseOperator(_on_device(matrix.toarray(), np.float32, device))
     return SparseOperator(matrix, device)
 
 
-def chain(
-    left: SparseOperator, right: sp.csr_array | np.ndarray, together: sp.csr_array | np.ndarray
-) -> tuple[Operator, ...]:
+def chain(left: SparseOperator, right: sp.csr_array, together: sp.csr_array) -> tuple[Operator, ...]:
     """Operators that, applied first to last, multiply by left · right: one after the other, or once by their
     product `together`, whichever is cheaper."""
-    if not sp.issparse(right):
-        return (DenseOperator(together, left.device),)
     if _cost(together, left.device) < left.nnz + _cost(right, left.device):
         return (operator(together, left.device),)
     return operator(right, left.device), left
@@ -298,7 +294,7 @@ class GraphOperators:
 
     adjacency: SparseOperator  # Â
     features: sp.csr_array | np.ndarray  # X, scaled
-    smoothed: sp.csr_array | np.ndarray  # Â X
+    smoothed: sp.csr_array | Tensor  # Â X
     input_chain: tuple[Operator, ...]  # multiply by Â X
 
 
@@ -308,8 +304,13 @@ def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOp
     if (scaling, device) not in known:
         adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
         features = scaled_features(graph, scaling)
-        smoothed = adjacency.matrix @ features
-        known[scaling, device] = GraphOperators(adjacency, features, smoothed, chain(adjacency, features, smoothed))
+        if sp.issparse(features):
+            smoothed = adjacency.matrix @ features
+            multiply_by_it: tuple[Operator, ...] = chain(adjacency, features, smoothed)
+        else:
+            smoothed = adjacency.multiply(_on_device(features, np.float32, device))
+            multiply_by_it = (DenseOperator(smoothed),)
+        known[scaling, device] = GraphOperators(adjacency, features, smoothed, multiply_by_it)
     return known[scaling, device]
 
 
@@ -329,9 +330,7 @@ class LocalView:
     readout: SparseOperator  # (some · runs) x rows: Â
 
 
-def local_view(
-    adjacency: sp.csr_array, smoothed: sp.csr_array | np.ndarray, index: Int[Tensor, "runs some"]
-) -> LocalView:
+def local_view(adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: Int[Tensor, "runs some"]) -> LocalView:
     """The view of the nodes `index`, given Â and Â X; an index below 0 is nobody's and gets an empty row."""
     device, runs = index.device, len(index)
     place, run_of_place = np.nonzero(index.T.cpu().numpy() >= 0)
@@ -340,7 +339,7 @@ def local_view(
     neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
     distinct, column = np.unique(neighbour, return_inverse=True)
     run_index, node = np.divmod(distinct, adjacency.shape[0])
-    inputs = sp.csr_array(smoothed[node])
+    inputs = sp.csr_array(smoothed[node] if sp.issparse(smoothed) else smoothed[torch.from_numpy(node)].cpu().numpy())
     run_of_entry = np.repeat(run_index, np.diff(inputs.indptr))
 
     def sparse(row: np.ndarray, column: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseOperator:
@@ -359,3 +358,123 @@ def local_view(
         runs=sparse(np.arange(len(node)), run_index, np.ones(len(node)), (len(node), runs)),
         readout=sparse((place * runs + run_of_place)[arrows.row], column, arrows.data, (index.numel(), len(node))),
     )
+
+
+# A factorisation of PubMed (88,648 stored weights) takes two seconds. What it costs grows much faster than the graph,
+# while conjugate gradients need little more than the graph itself, so larger graphs are left to them.
+FACTORED_WEIGHTS = 100_000
+SOLVED_AT_ONCE = 2**23  # numbers in the columns that are solved together: 64 MiB of doubles
+RESIDUAL = 1e-12  # of conjugate gradients, relative to the right-hand side
+MOST_ITERATIONS = 5_000
+
+
+class AbsorbingWalk:
+    """A random walk that may end at any node (Wu et al., 2012), by the matrix (L + αI)^-1 with L = D - A.
+
+    Its entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer it walks.
+    For a tiny α a column is almost the same number, 1 / (α · nodes), all over its component, and only what is left
+    tells labelled nodes apart. That number is known, so it is taken out of the right-hand side and added to the
+    solution: what remains to be solved has no part in the one direction where the matrix is nearly singular.
+    Everything is in doubles, on the CPU.
+
+    >>> import numpy as np
+    >>> from mtgcn.graph import Graph
+    >>> pair = AbsorbingWalk(Graph(adjacency=np.array([[0, 1], [1, 0]])), alpha=1.0)
+    >>> pair.columns(np.array([0])) * 3  # the inverse of [[2, -1], [-1, 2]]
+    array([[2.],
+           [1.]])
+    """
+
+    def __init__(self, graph: Graph, alpha: float) -> None:
+        weights = graph.adjacency.astype(np.float64)
+        weights = (weights + weights.T) / 2  # a graph's two directions may differ by rounding
+        self.alpha = alpha
+        self.degrees = weights.sum(axis=1) - weights.diagonal()  # a step along a self-link leads nowhere
+        laplacian = sp.diags_array(weights.sum(axis=1)) - weights
+        self.matrix = sp.csc_array(laplacian + alpha * sp.eye_array(graph.num_nodes))
+        self.factored = weights.nnz <= FACTORED_WEIGHTS
+        self.component = connected_components(weights, directed=False)[1]
+        self.component_sizes = np.bincount(self.component)
+
+    def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
+        """The columns of (L + αI)^-1 that belong to these nodes; 0 in other components."""
+        inside = self.component[:, None] == self.component[nodes]
+        size = self.component_sizes[self.component[nodes]]
+        right = np.where(inside, -1 / size, 0)
+        right[nodes, np.arange(len(nodes))] += 1
+        differences = self._solved(right)
+        differences -= differences.sum(axis=0) / size  # rounding alone
+        return np.where(inside, 1 / (self.alpha * size) + differences, 0)
+
+    def by_class(self, labelled: Nodes, num_classes: int, combine: np.ufunc) -> Float[np.ndarray, "runs classes nodes"]:
+        """For every run and class, the columns of its labelled nodes combined, by `np.maximum` or `np.add`; 0 where
+        no walk leads to a node of that class. A node that several runs were given is solved for once."""
+        index, classes = labelled.index.cpu().numpy(), labelled.classes.cpu().numpy()
+        run, place = np.nonzero(labelled.present.cpu().numpy())
+        distinct, column = np.unique(index[run, place], return_inverse=True)
+        by_column = np.argsort(column, kind="stable")
+        combined = np.zeros((len(index), num_classes, len(self.component)))
+        at_once = max(1, SOLVED_AT_ONCE // len(self.component))
+        for start in range(0, len(distinct), at_once):
+            rows = np.ascontiguousarray(self.columns(distinct[start : start + at_once]).T)
+            first, last = np.searchsorted(column[by_column], [start, start + len(rows)])
+            for label in by_column[first:last]:
+                target = combined[run[label], classes[run[label], place[label]]]
+                combine(target, rows[column[label] - start], out=target)
+        return combined
+
+    def _solved(self, right: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
+        if self.factored:
+            return self._factors.solve(right)
+        return conjugate_gradients(self.matrix, right)
+
+    @cached_property
+    def _factors(self) -> SuperLU:
+        # The matrix is symmetric with a dominant diagonal: no pivoting is needed, and an ordering made for such
+        # matrices fills in a quarter of what the default does.
+        return splu(self.matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+
+
+def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
+    """The walk on a graph, made and factored once for every α."""
+    known = _WALKS.setdefault(graph, {})
+    if alpha not in known:
+        known[alpha] = AbsorbingWalk(graph, alpha)
+    return known[alpha]
+
+
+_WALKS: WeakKeyDictionary[Graph, dict[float, AbsorbingWalk]] = WeakKeyDictionary()
+
+
+def conjugate_gradients(
+    matrix: sp.csc_array, right: Float[np.ndarray, "nodes some"]
+) -> Float[np.ndarray, "nodes some"]:
+    """matrix^-1 · right for a symmetric positive definite matrix: every column takes steps of its own, with one
+    product of the matrix for all of them. Scaled by the diagonal."""
+    scale = 1 / matrix.diagonal()[:, None]
+    solution = np.zeros_like(right)
+    residual = right.copy()
+    enough = RESIDUAL * np.linalg.norm(right, axis=0)
+    direction = scale * residual
+    size = (residual * direction).sum(axis=0)
+    for _ in range(MOST_ITERATIONS):
+        if (np.linalg.norm(residual, axis=0) <= enough).all():
+            return solution
+        product = matrix @ direction
+        step = _ratio(size, (direction * product).sum(axis=0))
+        solution += step * direction
+        residual -= step * product
+        scaled = scale * residual
+        before, size = size, (residual * scaled).sum(axis=0)
+        direction = scaled + _ratio(size, before) * direction
+    warnings.warn(
+        f"absorption probabilities have not settled after {MOST_ITERATIONS} iterations; a larger alpha settles sooner",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return solution
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """0 where a column is solved and nothing is left to divide by."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

@@ -48,19 +48,19 @@ def draw_splits(
     """
     wanted = per_class_counts(graph, labels_per_class)
     members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
-    left_over = len(graph.known) - int(wanted.sum()) - validation
+    left_over = len(graph.known) - int(wanted.sum()) - _at_least(validation, 0, "validation")
     if left_over < 1:
         raise InputError(
             f"{wanted.sum()} training and {validation} validation nodes leave none of the {len(graph.known)} "
             "known labels to test; ask for fewer"
         )
-    return tuple(_draw_split(graph, members, wanted, validation, seed, run) for run in range(_positive(runs, "runs")))
+    return tuple(_draw_split(graph, members, wanted, validation, seed, run) for run in range(_at_least(runs, 1, "runs")))
 
 
 def _draw_split(
     graph: Graph, members: list[np.ndarray], wanted: np.ndarray, validation: int, seed: int, run: int
 ) -> Split:
-    random = np.random.default_rng([_positive(seed, "seed", least=0), run])
+    random = np.random.default_rng([_at_least(seed, 0, "seed"), run])
     train = np.concatenate(
         [random.choice(nodes, count, replace=False) for nodes, count in zip(members, wanted, strict=True)]
     )
@@ -126,7 +126,7 @@ def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path
     return Split(train, validation, np.setdiff1d(graph.known, np.concatenate([train, validation])))
 
 
-def _positive(number: int, what: str, least: int = 1) -> int:
+def _at_least(number: int, least: int, what: str) -> int:
     if number < least:
         raise InputError(f"{what} is {number}; give at least {least}")
     return number

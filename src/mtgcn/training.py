@@ -48,6 +48,7 @@ class Phase:
     epochs: int
     step: Callable[[], Step]
     after_epoch: Callable[[], None] = lambda: None
+    before: Callable[[], None] = lambda: None  # once, when the phases before it are done
 
 
 def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
@@ -72,6 +73,7 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
 
     done = 0
     for phase in phases:
+        phase.before()
         for _ in _repeat(partial(epoch, phase), phase.epochs, network.task.device):
             done += 1
             if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):

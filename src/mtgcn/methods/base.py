@@ -16,6 +16,7 @@ class Method(ABC):
     """Settings, and a way from a task to a prediction. All runs of the task are fitted together."""
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
+    draws_by_place: ClassVar[bool] = False  # whether random numbers belong to nodes, by where they stand in the graph
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:

@@ -6,7 +6,7 @@ class as further labels (hard) and as probabilities to match (soft).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -41,10 +41,13 @@ class MTGCN(NetworkSettings, Method):
     consistency: bool = True  # L_cl; off for the ablation
     mutual: bool = True  # off: each peer teaches itself
     answer: Literal["mean", "first"] = "mean"  # of all peers, or the first peer alone
+    # When a peer is read: after the last epoch, or, as the authors' program does, after the last epoch whose training
+    # accuracy, measured with dropout on, equals the peer's best so far.
+    reading: Literal["last", "best-training"] = "last"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("per_class", 1), ("warmup_epochs", 0), ("teaching_epochs", 0), ("peers", 2)):
+        for name, least in (("per_class", 1), ("peers", 2)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} is {value}; give at least {least}")
@@ -53,6 +56,7 @@ class MTGCN(NetworkSettings, Method):
             ("consistency_reduction", ("mean", "sum")),
             ("certainty_of", ("teacher", "learner")),
             ("answer", ("mean", "first")),
+            ("reading", ("last", "best-training")),
         ):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
@@ -60,13 +64,16 @@ class MTGCN(NetworkSettings, Method):
     def fit(self, task: Task) -> Prediction:
         network = GCN(task, self.peers, settings=self)
         teaching = Teaching(self, network, task)
-        history = train(
-            network,
-            [
-                Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
-                Phase(self.teaching_epochs, teaching.step),
-            ],
-        )
+        phases = [
+            Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
+            Phase(self.teaching_epochs, teaching.step),
+        ]
+        if self.reading == "best-training":
+            best = BestInTraining(network, task)
+            history = train(network, [best.watched(phase) for phase in phases])
+            network.load_state_dict(best.parameters)
+        else:
+            history = train(network, phases)
         belief = network.probabilities()
         answer = belief if self.answer == "mean" else belief[..., :1]
         return Prediction(mean_of_peers(answer), history, peers=each_peer(belief), taught_at=teaching.first_epochs())
@@ -129,6 +136,38 @@ class Teaching:
         taught_at = self.taught_at[:-1]
         first = torch.where(taught_at == 0, never, taught_at).amin(-1)
         return torch.where(first == never, 0, first).T.contiguous().cpu().numpy()
+
+
+class BestInTraining:
+    """Each peer's parameters after the last epoch in which none of its passes over the labels had been better."""
+
+    def __init__(self, network: GCN, task: Task) -> None:
+        self.network, self.task = network, task
+        self.parameters = network.clone_parameters()
+        self.most_right = torch.zeros(task.runs, network.peers, dtype=torch.int64, device=task.device)
+        self.as_good = torch.zeros_like(self.most_right, dtype=torch.bool)
+
+    def watched(self, phase: Phase) -> Phase:
+        """The same epochs, with an eye on them."""
+
+        def step() -> Step:
+            self._judge()
+            return phase.step()
+
+        return replace(phase, step=step, after_epoch=self._keep)
+
+    @torch.no_grad()
+    def _judge(self) -> None:
+        # Within an epoch dropout stays the same, so this is the very pass that is trained.
+        labelled = self.task.labelled
+        predicted = self.network.logits_at(labelled.index).argmax(CLASSES)  # labels, runs, peers
+        right = (predicted == labelled.classes.T[..., None]) & labelled.present.T[..., None]
+        count = right.sum(0)
+        self.as_good.copy_(count >= self.most_right)
+        torch.maximum(count, self.most_right, out=self.most_right)
+
+    def _keep(self) -> None:
+        self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.as_good)
 
 
 def _agreement(predicted: Tensor, chosen: Chosen) -> Tensor:

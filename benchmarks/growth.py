@@ -1,0 +1,209 @@
+"""How time and memory grow with the graph, against what the machine's memory can move.
+
+    python benchmarks/growth.py                          # 3, 10 and 30 million directed edges
+    python benchmarks/growth.py --edges 3e5,1e6          # smaller
+    python benchmarks/growth.py --large                  # 2.4 million nodes, 62 million links: an epoch, peak memory
+    python benchmarks/growth.py --large --device cuda    # the same to the end on a GPU
+
+Each graph has a process of its own, so that memory peaks do not mix. The floor of a teaching epoch is the time
+in which memory copies the bytes that its products with the graph touch if no cache helps: for every edge an index,
+a value and a row of numbers at the neighbour, forward and backward; and for every node its features, twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+import torch
+from synthetic import random_graph
+
+from mtgcn.benchmark.environment import chosen_device
+from mtgcn.benchmark.scoring import score
+from mtgcn.graph import Graph
+from mtgcn.methods import create
+from mtgcn.splits import draw_splits
+from mtgcn.task import observe
+
+NUMBER = 4  # bytes of a value or an index
+PEERS, HIDDEN = 2, 16
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph to make and the epochs to fit on it."""
+
+    nodes: int
+    links: int
+    features: int = 100
+    classes: int = 10
+    labels_per_class: int = 5
+    warmup_epochs: int = 10
+    teaching_epochs: int = 5
+    device: str = "cpu"
+    threads: int | None = None
+    seed: int = 0
+
+
+def main() -> None:
+    arguments = _arguments()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    device = chosen_device(arguments.device)
+    facts = measuring.machine(device)
+    measuring.show_machine(facts)
+    common = {"device": device.type, "threads": arguments.threads, "seed": arguments.seed}
+    found = large(arguments, common) if arguments.large else growth(arguments, common)
+    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, **found})
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--edges", default="3e6,1e7,3e7", help="directed edges, comma-separated")
+    parser.add_argument("--degree", type=float, default=50, help="mean degree")
+    parser.add_argument("--large", action="store_true", help="the one large graph instead")
+    parser.add_argument("--nodes", type=float, default=2.4e6, help="of the large graph")
+    parser.add_argument("--links", type=float, default=62e6, help="of the large graph")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
+    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    return parser.parse_args()
+
+
+def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:
+    bandwidth = measuring.copy_bandwidth(common["device"])
+    print(f"a large copy reads and writes {bandwidth / 1e9:.1f} GB/s\n", flush=True)
+    edges = [float(text) for text in arguments.edges.split(",")]
+    measured = []
+    for count in edges:
+        plan = Plan(nodes=round(count / arguments.degree), links=round(count / 2), **common)
+        measured.append(measuring.in_fresh_process(measure, plan))
+    rows = [_growth_row(one, bandwidth) for one in measured]
+    measuring.show_table(rows)
+    per_edge = [row["teaching, ns per edge and epoch"] for row in rows]
+    print(f"time per edge and epoch, largest over smallest: {max(per_edge) / min(per_edge):.2f}")
+
+    # Fewer edges on as many nodes tell the two apart.
+    thin = Plan(nodes=round(edges[0] / arguments.degree), links=round(edges[0] / 10), **common)
+    measured.append(measuring.in_fresh_process(measure, thin))
+    per_node, per_edge_bytes, constant = memory_shares(measured)
+    print(f"peak memory: {per_node:,.0f} bytes per node + {per_edge_bytes:.1f} per directed edge", end=" ")
+    print(f"+ {constant / 2**20:,.0f} MiB (least squares over these graphs and a thinner one)")
+    return {
+        "bandwidth": bandwidth,
+        "rows": rows,
+        "measured": measured,
+        "memory": {"bytes per node": per_node, "bytes per edge": per_edge_bytes, "constant": constant},
+    }
+
+
+def _growth_row(measured: dict[str, Any], bandwidth: float) -> dict[str, Any]:
+    edges = measured["edges"]
+    floor = teaching_bytes(measured) / bandwidth
+    return {
+        "edges": f"{edges:.3g}",
+        "nodes": f"{measured['nodes']:.3g}",
+        "teaching, s per epoch": measured["teaching epoch"],
+        "teaching, ns per edge and epoch": 1e9 * measured["teaching epoch"] / edges,
+        "floor, ns per edge and epoch": 1e9 * floor / edges,
+        "times the floor": measured["teaching epoch"] / floor,
+        "warm-up, ms per epoch": 1e3 * measured["warm-up epoch"],
+        "warm-up, ns per edge and epoch": 1e9 * measured["warm-up epoch"] / edges,
+        "peak GiB": measured["stages"]["fit"]["peak"] / measuring.GIB,
+    }
+
+
+def teaching_bytes(measured: dict[str, Any]) -> int:
+    """Bytes that the products of one teaching epoch touch if no cache helps."""
+    row = PEERS * min(HIDDEN, measured["classes"]) * NUMBER
+    return 2 * (measured["edges"] * (2 * NUMBER + row) + measured["nodes"] * measured["features"] * NUMBER)
+
+
+def memory_shares(measured: list[dict[str, Any]]) -> tuple[float, float, float]:
+    """Bytes per node, bytes per directed edge and a constant that fit the peaks best."""
+    design = np.array([[one["nodes"], one["edges"], 1] for one in measured], dtype=np.float64)
+    peaks = np.array([one["stages"]["fit"]["peak"] - one["stages"]["start"]["now"] for one in measured])
+    scale = design.max(axis=0)
+    shares, *_ = np.linalg.lstsq(design / scale, peaks, rcond=None)
+    return tuple(float(share) for share in shares / scale)
+
+
+def large(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:
+    # The whole fit where a GPU makes that a matter of seconds, elsewhere a few epochs of each kind.
+    epochs = (200, 200) if common["device"] == "cuda" else (3, 2)
+    plan = Plan(
+        nodes=round(arguments.nodes),
+        links=round(arguments.links),
+        classes=47,
+        warmup_epochs=epochs[0],
+        teaching_epochs=epochs[1],
+        **common,
+    )
+    measured = measuring.in_fresh_process(measure, plan)
+    bandwidth = measuring.copy_bandwidth(common["device"])
+    measuring.show_table(
+        [
+            {
+                "stage": stage,
+                "seconds": values["seconds"],
+                "GiB when done": values["now"] / measuring.GIB,
+                "peak GiB so far": values["peak"] / measuring.GIB,
+            }
+            for stage, values in measured["stages"].items()
+        ]
+    )
+    measuring.show_table([_growth_row(measured, bandwidth)])
+    print(f"epochs fitted: {epochs[0]} warm-up, {epochs[1]} teaching; accuracy {measured['accuracy']:.1f} %")
+    if measured["gpu peak"]:
+        print(f"peak on the GPU: {measured['gpu peak'] / measuring.GIB:.2f} GiB")
+    return {"bandwidth": bandwidth, "measured": measured}
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Make the graph and fit; time and memory of both. Runs in a process of its own."""
+    if plan.threads:
+        torch.set_num_threads(plan.threads)
+    stages: dict[str, dict[str, float]] = {}
+
+    def stage(name: str, work: Callable[[], Any]) -> Any:
+        result, seconds = measuring.timed(work, device=plan.device)
+        stages[name] = {"seconds": seconds, "now": measuring.resident_memory(), "peak": measuring.peak_memory()}
+        print(
+            f"  {name}: {seconds:.1f} s, peak so far {stages[name]['peak'] / measuring.GIB:.2f} GiB",
+            file=sys.stderr,
+            flush=True,
+        )
+        return result
+
+    stage("start", lambda: None)
+    graph: Graph = stage(
+        "graph made and checked",
+        lambda: random_graph(plan.nodes, plan.links, plan.features, plan.classes, plan.seed),
+    )
+    splits = draw_splits(graph, plan.labels_per_class, 1, plan.seed)
+    task = observe(graph, splits, plan.seed, device=plan.device)
+    method = create("mt-gcn", warmup_epochs=plan.warmup_epochs, teaching_epochs=plan.teaching_epochs)
+    finished, prediction = stage("fit", lambda: measuring.epoch_seconds(method, task))
+    durations = np.diff(finished)  # the first epoch has no beginning
+    warmup, teaching = durations[: plan.warmup_epochs - 1], durations[plan.warmup_epochs :]
+    return {
+        **asdict(plan),
+        "edges": int(graph.adjacency.nnz),
+        # The first epoch of each kind also prepares what the later ones use.
+        "warm-up epoch": float(np.median(warmup)),
+        "teaching epoch": float(np.median(teaching)),
+        "accuracy": 100 * score(prediction, graph, splits)[0].accuracy,
+        "gpu peak": torch.cuda.max_memory_allocated() if plan.device == "cuda" else 0,
+        "stages": stages,
+    }
+
+
+if __name__ == "__main__":
+    main()

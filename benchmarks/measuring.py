@@ -1,0 +1,143 @@
+"""Clocks, memory and tables for the programs in this folder."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import resource
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from mtgcn import training
+from mtgcn.benchmark import environment
+from mtgcn.methods import Method
+from mtgcn.task import Prediction, Task
+
+GIB = 2**30
+
+
+def timed(
+    work: Callable[..., Any], *args: Any, device: torch.device | str = "cpu", **settings: Any
+) -> tuple[Any, float]:
+    """What `work` returns, and the seconds it took."""
+    finish_pending_work(device)
+    started = perf_counter()
+    result = work(*args, **settings)
+    finish_pending_work(device)
+    return result, perf_counter() - started
+
+
+def finish_pending_work(device: torch.device | str) -> None:
+    """A GPU computes on while Python goes on; a clock must wait for it."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def epoch_seconds(method: Method, task: Task) -> tuple[np.ndarray, Prediction]:
+    """When each epoch of a fit was done, in seconds since the first one was; and what was fitted.
+
+    Read from the progress reports of the training loop, so that set-up is not in it.
+    """
+    finished: list[float] = []
+
+    def note(done: int, total: int) -> None:
+        finish_pending_work(task.device)
+        finished.append(perf_counter())
+
+    usual = training.EPOCHS_BETWEEN_REPORTS
+    training.EPOCHS_BETWEEN_REPORTS = 1
+    try:
+        with training.reporting_progress(note):
+            prediction = method.fit(task)
+    finally:
+        training.EPOCHS_BETWEEN_REPORTS = usual
+    return np.array(finished) - finished[0], prediction
+
+
+def copy_bandwidth(device: torch.device | str = "cpu", size: int = GIB // 4) -> float:
+    """Bytes per second that a large copy reads and writes, the best of several."""
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    best = min(timed(target.copy_, source, device=device)[1] for _ in range(8))
+    return 2 * size / best
+
+
+def resident_memory() -> int:
+    """Bytes of this process that lie in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_memory() -> int:
+    """The most bytes this process ever held in memory.
+
+    Linux starts `ru_maxrss` of a new program at its parent's value, so the kernel's own mark is preferred.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
+    """`work(*args)` where nothing else has taken memory before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, args)
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Where the numbers were taken."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": environment.device_title(device),
+        "threads": environment.threads(),
+        "load average": round(os.getloadavg()[0], 2),
+        "versions": environment.versions(),
+    }
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def show_machine(facts: dict[str, Any]) -> None:
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    print(f"{facts['processor']}, {facts['cores']} cores, {facts['threads']} threads; device {facts['device']}")
+    print(f"{versions}; load average at start {facts['load average']}\n")
+
+
+def show_table(rows: Sequence[dict[str, Any]]) -> None:
+    """The rows as a Markdown table; the first one names the columns."""
+    cells = [list(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    for line in cells:
+        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |")
+    print(flush=True)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if abs(value) < 10 else f"{value:,.1f}"
+
+
+def write_json(path: Path | None, content: dict[str, Any]) -> None:
+    if path:
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

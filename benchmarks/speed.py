@@ -1,0 +1,224 @@
+"""How long a cell of the paper's tables takes: our engine beside the two peers, on the same splits.
+
+    python benchmarks/speed.py                                    # cora, citeseer, pubmed at the lowest rate
+    python benchmarks/speed.py --dataset cora --peer-runs 4 --json speed.json
+    python benchmarks/speed.py --single                           # what one person waits for: one fit, the import
+    python benchmarks/speed.py --memory                           # peak memory of a cell, in a process of its own
+
+A cell is many runs. Ours fits them together and is timed in full. A peer fits one after the other, so a few of
+its runs are timed, half of them before ours and half after (what else the machine does then hits both), and the
+cell's cost is extrapolated: seconds per run x runs. Everybody computes a few epochs before any clock starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import measuring
+import numpy as np
+import peer_plain
+import peer_pyg
+import torch
+
+from mtgcn.benchmark.environment import chosen_device
+from mtgcn.benchmark.scoring import score
+from mtgcn.datasets import load
+from mtgcn.graph import Graph
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.pseudo_labels import default_per_class
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import Prediction, observe, run_seed
+
+LOWEST_RATE = {"cora": 2, "citeseer": 3, "pubmed": 2}  # labels per class
+RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}  # of a cell in the paper
+PEERS: dict[str, Callable[..., np.ndarray]] = {"PyG": peer_pyg.fit, "plain PyTorch": peer_plain.fit}
+A_FEW_EPOCHS = {"warmup_epochs": 3, "teaching_epochs": 3}
+IMPORTS = ("import torch", "import mtgcn", "import mtgcn.methods, mtgcn.datasets")
+IMPORT_REPETITIONS = 5
+SINGLE_REPETITIONS = 3
+
+
+def main() -> None:
+    arguments = _arguments()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    device = chosen_device(arguments.device)
+    facts = measuring.machine(device)
+    measuring.show_machine(facts)
+    if arguments.single:
+        rows = [*single_fit(arguments.seed, device), *import_seconds()]
+        measuring.show_table(rows)
+    else:
+        cells = [Cell(name, arguments, device) for name in arguments.dataset.split(",")]
+        measure = memory_of_cell if arguments.memory else compare
+        rows = []
+        for cell in cells:
+            found = measure(cell)
+            measuring.show_table(found)
+            rows += found
+    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "rows": rows})
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", default="cora,citeseer,pubmed", help="comma-separated")
+    parser.add_argument("--labels-per-class", type=int, help="default: the paper's lowest rate of each dataset")
+    parser.add_argument("--runs", type=int, help="of ours; default: the paper's 30, 30 and 10")
+    parser.add_argument("--peer-runs", type=int, default=2, help="timed runs of each peer; 0: ours alone")
+    parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
+    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--single", action="store_true", help="one fit on Cora, and the time of imports")
+    instead.add_argument("--memory", action="store_true", help="peak memory of ours")
+    arguments = parser.parse_args()
+    for what, given, choices in (("dataset", arguments.dataset, RUNS), ("peer", arguments.peers, PEERS)):
+        for name in given.split(","):
+            if name not in choices:
+                parser.error(f"unknown {what} {name!r}; choose from {', '.join(choices)}")
+    return arguments
+
+
+class Cell:
+    """One dataset at one label rate, with its splits."""
+
+    def __init__(self, dataset: str, arguments: argparse.Namespace, device: torch.device) -> None:
+        self.dataset, self.device, self.seed = dataset, device, arguments.seed
+        self.labels_per_class = arguments.labels_per_class or LOWEST_RATE[dataset]
+        self.runs = arguments.runs or RUNS[dataset]
+        self.peer_runs = min(arguments.peer_runs, self.runs)
+        self.peers = {name: PEERS[name] for name in arguments.peers.split(",")}
+
+    def graph(self) -> Graph:
+        return load(self.dataset)
+
+    def splits(self) -> tuple[Split, ...]:
+        return draw_splits(self.graph(), self.labels_per_class, self.runs, self.seed)
+
+    def fit_ours(self, **settings: int) -> Prediction:
+        task = observe(self.graph(), self.splits(), self.seed, device=self.device)
+        return fit_in_chunks(create("mt-gcn", **settings), task)
+
+    def fit_peer(self, peer: str, run: int, **epochs: int) -> np.ndarray:
+        graph = self.graph()
+        return self.peers[peer](
+            graph,
+            self.splits()[run],
+            run_seed(self.seed, run),
+            default_per_class(graph),
+            device=self.device,
+            **epochs,
+        )
+
+    def accuracy(self, beliefs: Sequence[np.ndarray]) -> float:
+        """In percent, the mean over the first runs, one belief each."""
+        scores = score(Prediction(np.stack(beliefs)), self.graph(), self.splits()[: len(beliefs)])
+        return 100 * mean(one.accuracy for one in scores)
+
+
+def compare(cell: Cell) -> list[dict[str, Any]]:
+    """A row for each peer."""
+    cell.fit_ours(**A_FEW_EPOCHS)
+    for peer in cell.peers:
+        cell.fit_peer(peer, 0, **A_FEW_EPOCHS)
+
+    seconds: dict[str, list[float]] = {peer: [] for peer in cell.peers}
+    beliefs: dict[str, list[np.ndarray]] = {peer: [] for peer in cell.peers}
+
+    def time_peers(runs: range) -> None:
+        for run in runs:
+            for peer in cell.peers:
+                belief, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
+                seconds[peer].append(taken)
+                beliefs[peer].append(belief)
+
+    before = (cell.peer_runs + 1) // 2
+    time_peers(range(before))
+    ours, our_seconds = measuring.timed(cell.fit_ours, device=cell.device)
+    time_peers(range(before, cell.peer_runs))
+
+    common = {
+        "dataset": cell.dataset,
+        "labels per class": cell.labels_per_class,
+        "runs": cell.runs,
+        "ours, s per cell": our_seconds,
+        "ours, % (all runs)": cell.accuracy(list(ours.probabilities)),
+    }
+    if not cell.peer_runs:
+        return [common]
+    return [
+        {
+            **common,
+            "peer": peer,
+            "peer, s per run": mean(seconds[peer]),
+            "peer, s per cell (extrapolated)": mean(seconds[peer]) * cell.runs,
+            "ratio": mean(seconds[peer]) * cell.runs / our_seconds,
+            "peer runs timed": cell.peer_runs,
+            "peer, % (timed runs)": cell.accuracy(beliefs[peer]),
+            "ours, % (the same runs)": cell.accuracy(list(ours.probabilities[: cell.peer_runs])),
+        }
+        for peer in cell.peers
+    ]
+
+
+def memory_of_cell(cell: Cell) -> list[dict[str, Any]]:
+    """Peak memory of fitting the cell with our engine, in a process of its own."""
+    before, peak, on_device = measuring.in_fresh_process(_memory_while_fitting, cell)
+    row = {
+        "dataset": cell.dataset,
+        "labels per class": cell.labels_per_class,
+        "runs": cell.runs,
+        "GiB before the fit": before / measuring.GIB,
+        "GiB at its peak": peak / measuring.GIB,
+    }
+    return [row | {"GiB on the GPU at its peak": on_device / measuring.GIB}] if cell.device.type == "cuda" else [row]
+
+
+def _memory_while_fitting(cell: Cell) -> tuple[int, int, int]:
+    cell.splits()  # the dataset is read and cached here
+    before = measuring.resident_memory()
+    cell.fit_ours()
+    on_device = torch.cuda.max_memory_allocated(cell.device) if cell.device.type == "cuda" else 0
+    return before, measuring.peak_memory(), on_device
+
+
+def single_fit(seed: int, device: torch.device) -> list[dict[str, Any]]:
+    """One run on Cora, data loading excluded: the first fit of the process, and a later one."""
+    graph = load("cora")
+    task = observe(graph, draw_splits(graph, LOWEST_RATE["cora"], 1, seed), seed, device=device)
+    method = create("mt-gcn")
+    seconds = [measuring.timed(method.fit, task, device=device)[1] for _ in range(1 + SINGLE_REPETITIONS)]
+    return [
+        {"what": "one fit on Cora, the first of the process", "seconds": seconds[0]},
+        {"what": f"one fit on Cora, median of {SINGLE_REPETITIONS} more", "seconds": median(seconds[1:])},
+    ]
+
+
+def import_seconds() -> list[dict[str, Any]]:
+    """Seconds of a new interpreter that imports, less those of one that does nothing; medians, taken in turns."""
+    statements = ("pass", *IMPORTS)
+    seconds: dict[str, list[float]] = {statement: [] for statement in statements}
+    for _ in range(IMPORT_REPETITIONS):
+        for statement in statements:
+            seconds[statement].append(measuring.timed(_run_python, statement)[1])
+    nothing = median(seconds["pass"])
+    return [{"what": statement, "seconds": median(seconds[statement]) - nothing} for statement in IMPORTS]
+
+
+def _run_python(statement: str) -> None:
+    source = Path(__file__).resolve().parents[1] / "src"
+    path = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
+    subprocess.run([sys.executable, "-c", statement], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A graph small enough to count by hand, and a method whose answer is known before it is fitted."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from mtgcn.graph import Graph
+from mtgcn.methods import Method
+from mtgcn.task import Prediction, Task
+
+
+@pytest.fixture
+def ring() -> Graph:
+    """Twelve nodes in a ring: classes 0, 1, 2 in turn, four nodes each."""
+    nodes = 12
+    adjacency = np.roll(np.eye(nodes), 1, axis=1) + np.roll(np.eye(nodes), -1, axis=1)
+    return Graph(adjacency, features=np.eye(nodes), labels=np.arange(nodes) % 3, name="ring")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Method):
+    """Believes the same of every node."""
+
+    favourite: int = 0
+    confidence: float = 0.6
+
+    def fit(self, task: Task) -> Prediction:
+        rest = (1 - self.confidence) / (task.num_classes - 1)
+        probabilities = np.full((task.runs, task.num_nodes, task.num_classes), rest)
+        probabilities[:, :, self.favourite] = self.confidence
+        return Prediction(probabilities)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantWithValidation(Constant):
+    """Believes the commonest class among the validation nodes of its first run."""
+
+    uses_validation: ClassVar[bool] = True
+
+    def fit(self, task: Task) -> Prediction:
+        assert task.validation is not None
+        commonest = int(task.validation.classes[0].bincount().argmax())
+        return Constant(favourite=commonest, confidence=self.confidence).fit(task)
+
+
+@pytest.fixture
+def constant() -> type[Constant]:
+    return Constant
+
+
+@pytest.fixture
+def constant_with_validation() -> type[ConstantWithValidation]:
+    return ConstantWithValidation

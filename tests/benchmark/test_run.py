@@ -1,0 +1,100 @@
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.benchmark.environment import chosen_device
+from mtgcn.benchmark.results import ResultRow
+from mtgcn.benchmark.run import run_cell
+from mtgcn.benchmark.summary import compare_cells, summarise_cell
+from mtgcn.errors import InputError
+from mtgcn.splits import Split, draw_splits
+
+
+def test_a_row_has_the_fields_that_everything_later_reads():
+    names = ", ".join(field.name for field in fields(ResultRow))
+    assert names == (
+        "dataset, labels_per_class, method, settings, run, seed, accuracy, macro_f1, calibration_error, "
+        "seconds, device, threads, versions"
+    )
+
+
+def test_rows_of_a_cell(ring, constant):
+    splits = draw_splits(ring, labels_per_class=1, runs=4, seed=3)
+    rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=3)
+    assert [row.run for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        assert (row.dataset, row.method, row.labels_per_class, row.seed) == ("ring", "constant", 1, 3)
+        assert row.settings == {"favourite": 1, "confidence": 0.6}
+        assert row.accuracy == pytest.approx(3 / 9)  # three of each class are left to test
+        assert row.macro_f1 == pytest.approx((0.5 + 0 + 0) / 3)
+        assert row.calibration_error == pytest.approx(0.6 - 1 / 3)
+        assert row.device == "cpu"
+        assert row.threads == torch.get_num_threads()
+        assert set(row.versions) == {"mtgcn", "python", "torch", "numpy", "scipy"}
+    assert len({row.seconds for row in rows}) == 1
+
+
+def test_seconds_of_a_cell_are_its_whole_fit(ring, constant, monkeypatch):
+    clock = iter([10.0, 16.0])
+    monkeypatch.setattr("mtgcn.benchmark.run.perf_counter", lambda: next(clock))
+    splits = draw_splits(ring, labels_per_class=1, runs=4, seed=0)
+    rows = run_cell(ring, splits, constant(), name="constant", seed=0)
+    assert [row.seconds for row in rows] == [1.5] * 4
+    assert summarise_cell(rows).seconds == 6
+
+
+def test_only_a_method_that_asks_sees_validation_labels(ring, constant, constant_with_validation):
+    # Of the two, only the second can know that class 2 is the commonest among the validation nodes.
+    split = Split(train=[0, 1], validation=[2, 5], test=[8, 11])
+    [without] = run_cell(ring, [split], constant(), name="constant", seed=0)
+    [with_validation] = run_cell(ring, [split], constant_with_validation(), name="constant+v", seed=0)
+    assert (without.accuracy, with_validation.accuracy) == (0, 1)
+
+
+def test_a_method_with_validation_needs_some(ring, constant_with_validation):
+    splits = draw_splits(ring, labels_per_class=1, runs=2, seed=0)
+    with pytest.raises(InputError, match="validation"):
+        run_cell(ring, splits, constant_with_validation(), name="constant+v", seed=0)
+
+
+def test_what_cannot_be_scored_is_refused_before_fitting(ring, constant, monkeypatch):
+    monkeypatch.setattr(constant, "fit", lambda *_: pytest.fail("fitted in vain"))
+    with pytest.raises(InputError, match="0 test nodes"):
+        run_cell(ring, [Split(train=[0], validation=[], test=[])], constant(), name="constant", seed=0)
+
+
+def test_a_cell_in_one_line(ring, constant):
+    splits = [Split(train=[0, 1, 2], validation=[], test=[3, 4]), Split(train=[0, 1, 2], validation=[], test=[4, 5])]
+    cell = summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0))
+    assert (cell.runs, cell.labels_per_class) == (2, 1)
+    assert cell.accuracy.per_run == (0.5, 0.0)
+    assert cell.accuracy.mean == 0.25
+
+
+def test_label_counts_that_differ_between_runs_are_not_one_number(ring, constant):
+    splits = [Split(train=[0, 1, 2], validation=[], test=[3]), Split(train=[0, 1], validation=[], test=[3])]
+    assert summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0)).labels_per_class is None
+
+
+def test_differences_are_paired_by_split(ring, constant):
+    splits = [Split(train=[0], validation=[], test=test) for test in ([3, 4], [3, 6], [4, 7])]
+    cells = [
+        summarise_cell(run_cell(ring, splits, constant(favourite=favourite), name=name, seed=0))
+        for name, favourite in (("zero", 0), ("one", 1))
+    ]
+    comparison = compare_cells(cells, reference="one")
+    assert list(comparison.differences) == ["zero"]
+    np.testing.assert_allclose(comparison.differences["zero"].per_run, [0.5 - 0.5, 1 - 0, 0 - 1])
+
+
+def test_devices(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert chosen_device("auto") == chosen_device("cpu") == torch.device("cpu")
+    with pytest.raises(InputError, match="use --device cpu or auto"):
+        chosen_device("cuda")
+    with pytest.raises(InputError, match="unknown device 'gpu'"):
+        chosen_device("gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert chosen_device("auto") == chosen_device("cuda") == torch.device("cuda")

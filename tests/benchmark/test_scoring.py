@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+from mtgcn.benchmark.scoring import calibration_error, macro_f1, score
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import Prediction
+
+
+def test_calibration_error_by_hand():
+    # Bins of width 1/15: 0.61 and 0.65 share [0.6, 0.667), 0.95 lies in [0.933, 1].
+    confidence = np.array([0.61, 0.65, 0.95, 1.0])
+    truth = np.array([0, 1, 0, 0])
+    probabilities = np.stack([confidence, 1 - confidence], axis=1)
+    # First bin: confidence 0.63, accuracy 0.5, two nodes. Last bin: confidence 0.975, accuracy 1, two nodes.
+    expected = 2 / 4 * abs(0.63 - 0.5) + 2 / 4 * abs(0.975 - 1.0)
+    assert calibration_error(probabilities, truth) == pytest.approx(expected)
+
+
+def test_errors_of_a_bin_cancel_but_not_those_of_two_bins():
+    truth = np.array([0, 1])
+    same_bin = np.array([[0.51, 0.49], [0.52, 0.48]])
+    two_bins = np.array([[0.55, 0.45], [0.95, 0.05]])
+    assert calibration_error(same_bin, truth) == pytest.approx(abs(0.515 - 0.5))
+    assert calibration_error(two_bins, truth) == pytest.approx((0.45 + 0.95) / 2)
+
+
+def test_a_sure_and_right_belief_is_calibrated():
+    assert calibration_error(np.eye(3), np.arange(3)) == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_macro_f1_agrees_with_scikit_learn(seed):
+    random = np.random.default_rng(seed)
+    truth, predicted = random.integers(5, size=40), random.integers(5, size=40)
+    assert macro_f1(predicted, truth, num_classes=5) == pytest.approx(f1_score(truth, predicted, average="macro"))
+
+
+def test_macro_f1_of_rare_classes():
+    truth, predicted = np.array([0, 0, 1]), np.array([0, 0, 2])
+    # Class 1 is missed and class 2 is invented: F1 is 0 for both. Class 3 is neither tested nor predicted.
+    assert macro_f1(predicted, truth, num_classes=4) == pytest.approx((1 + 0 + 0) / 3)
+    assert macro_f1(predicted, truth, num_classes=4) == pytest.approx(f1_score(truth, predicted, average="macro"))
+
+
+def test_each_run_is_scored_on_its_own_test_nodes(ring):
+    splits = draw_splits(ring, labels_per_class=1, runs=3, seed=0)
+    random = np.random.default_rng(0)
+    probabilities = random.dirichlet(np.ones(3), size=(3, ring.num_nodes))
+    results = score(Prediction(probabilities), ring, splits)
+    for belief, split, result in zip(probabilities, splits, results, strict=True):
+        truth, predicted = ring.labels[split.test], belief[split.test].argmax(1)
+        assert result.accuracy == pytest.approx(accuracy_score(truth, predicted))
+        assert result.macro_f1 == pytest.approx(f1_score(truth, predicted, average="macro"))
+        assert result.calibration_error == pytest.approx(calibration_error(belief[split.test], truth))
+
+
+def test_training_and_validation_nodes_do_not_count(ring):
+    right = np.eye(3)[ring.labels]
+    spoiled = right.copy()
+    split = Split(train=[0, 1, 2], validation=[3], test=[4, 5])
+    spoiled[[0, 1, 2, 3]] = np.roll(right[[0, 1, 2, 3]], 1, axis=1)
+    [result] = score(Prediction(spoiled[None]), ring, [split])
+    assert (result.accuracy, result.macro_f1, result.calibration_error) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("test", "message"), [([], "0 test nodes; leave at least 1"), ([2], "test node 2 has no known class")]
+)
+def test_what_cannot_be_scored_is_refused(test, message):
+    graph = Graph(np.ones((3, 3)) - np.eye(3), labels=[0, 1, -1])
+    with pytest.raises(InputError, match=message):
+        score(Prediction(np.full((1, 3, 2), 0.5)), graph, [Split(train=[0], validation=[], test=test)])

@@ -1,0 +1,129 @@
+"""Small graphs that every test may use, and references that are too plain to be wrong."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from mtgcn.graph import Graph
+from mtgcn.splits import Split
+from mtgcn.task import observe
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Graphs this small are faster on one, most of all while something else is running."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def make_graph():
+    """A factory of graphs with as many blocks as classes: links and features tell the blocks apart, not too well
+    unless `easy`."""
+
+    def make(nodes=40, classes=3, features=12, seed=0, *, sparse=True, weighted=False, unreached=False, easy=False):
+        random = np.random.default_rng([nodes, classes, features, seed])
+        labels = np.arange(nodes) % classes
+        same = labels[:, None] == labels
+        links = np.triu(random.random((nodes, nodes)) < np.where(same, 0.2, 0.005 if easy else 0.04), 1).astype(float)
+        if weighted:
+            links *= random.uniform(0.2, 3, (nodes, nodes))
+        # Numbers without pattern, so that no two nodes are ever equally sure of anything.
+        values = random.random((nodes, features)) * (random.random((nodes, features)) < 0.6)
+        values[:, 0] += 0.1
+        values[np.arange(nodes), 1 + labels] += 4 if easy else 0.5
+        if unreached:  # the last five nodes: one alone, one alone and empty, and an empty component of three
+            links[:, -5:] = 0
+            values[-4:] = 0
+            links[-3, -2] = links[-2, -1] = 1
+        return Graph(
+            adjacency=links + links.T,
+            features=sp.csr_array(values) if sparse else values,
+            labels=labels,
+        )
+
+    return make
+
+
+@pytest.fixture
+def two_runs(make_graph):
+    """A task of two runs, six labels in the one and four in the other."""
+    graph = make_graph()
+    splits = [Split([0, 1, 2, 3, 4, 5], [], [10, 11]), Split([12, 8, 10, 20], [], [0, 1])]
+    return observe(graph, splits, seed=3)
+
+
+@pytest.fixture(scope="session")
+def dense_propagation():
+    """Â by its formula, in doubles."""
+
+    def dense(graph):
+        with_self = graph.adjacency.toarray().astype(np.float64) + np.eye(graph.num_nodes)
+        degree = with_self.sum(1)
+        return torch.from_numpy(with_self / np.sqrt(np.outer(degree, degree)))
+
+    return dense
+
+
+@pytest.fixture(scope="session")
+def dense_features():
+    """Features with rows that sum to one, in doubles; no row may be empty."""
+
+    def dense(graph):
+        features = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+        features = torch.from_numpy(np.array(features, dtype=np.float64))
+        return features / features.sum(1, keepdim=True)
+
+    return dense
+
+
+@pytest.fixture(scope="session")
+def weights_of():
+    """Copies, in doubles, of one model's parameters: Θ0, its bias, Θ1, its bias. The one place that knows how a
+    stacked GCN lays them out; `gradient=True` gives what the last backward pass left there."""
+
+    def weights(network, run, peer, *, gradient=False):
+        def values(name):
+            parameter = getattr(network, name)
+            return parameter.grad if gradient else parameter.detach()
+
+        one = (
+            values("weight0")[:, run, peer],
+            values("bias0")[run, peer],
+            values("weight1")[run, peer],
+            values("bias1")[:, run, peer],
+        )
+        return [part.double().clone() for part in one]
+
+    return weights
+
+
+@pytest.fixture(scope="session")
+def dense_logits():
+    """One GCN, written as the paper writes it."""
+
+    def logits(propagation, features, weights):
+        weight0, bias0, weight1, bias1 = weights
+        hidden = torch.relu(propagation @ features @ weight0 + bias0)
+        return propagation @ hidden @ weight1 + bias1
+
+    return logits
+
+
+@pytest.fixture(scope="session")
+def algorithm_1():
+    """Algorithm 1, line by line: for every class the nodes taken, in order. `per_class` is met, not exceeded."""
+
+    def algorithm(confidence, predicted, unlabelled, classes, per_class):
+        order = sorted(range(len(confidence)), key=lambda node: -confidence[node])  # stable: first nodes win
+        taken = [[] for _ in range(classes)]
+        for node in order:
+            for number in range(classes):
+                if len(taken[number]) < per_class and predicted[node] == number and node in unlabelled:
+                    taken[number].append(node)
+        return taken
+
+    return algorithm

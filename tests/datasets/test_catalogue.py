@@ -1,0 +1,109 @@
+"""The numbers of the paper's table 1, and those it leaves out, from the real files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtgcn.datasets import NAMES, Description, describe, load, public_split, where
+from mtgcn.errors import InputError
+from mtgcn.graph import UNKNOWN
+
+PLANETOID = ("cora", "citeseer", "pubmed")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        #            nodes  listed  links  loops  classes  features  components  unlabelled
+        ("cora", (2708, 5429, 5278, 0, 7, 1433, 78, 0)),
+        ("citeseer", (3327, 4732, 4552, 124, 6, 3703, 438, 15)),
+        ("pubmed", (19717, 44338, 44324, 3, 3, 500, 1, 0)),
+    ],
+)
+def test_table_1(name: str, numbers: tuple[int, ...]) -> None:
+    assert describe(name) == Description(name, *numbers, location=where(name))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", PLANETOID)
+def test_links_have_weight_one_and_features_are_raw(name: str) -> None:
+    graph = load(name)
+    assert set(graph.adjacency.data) == {1.0}
+    assert graph.features.dtype == np.float32
+    only_ones = set(graph.features.data) == {1.0}
+    assert only_ones == (name != "pubmed")  # whose words are weighted
+
+
+@pytest.mark.data
+def test_citeseer_nodes_without_label_are_those_without_features() -> None:
+    graph = load("citeseer")
+    without_label = np.flatnonzero(graph.labels == UNKNOWN)
+    without_features = np.flatnonzero(np.diff(graph.features.indptr) == 0)
+    assert len(without_label) == 15
+    np.testing.assert_array_equal(without_label, without_features)
+    # They fill the gaps of test.index, so all lie among the last 1015 nodes.
+    split = public_split("citeseer")
+    np.testing.assert_array_equal(without_label, np.setdiff1d(np.arange(2312, 3327), split.test))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "classes"), [("cora", 7), ("citeseer", 6), ("pubmed", 3)])
+def test_public_split(name: str, classes: int) -> None:
+    split, labels = public_split(name), load(name).labels
+    np.testing.assert_array_equal(split.train, np.arange(20 * classes))
+    np.testing.assert_array_equal(np.bincount(labels[split.train]), [20] * classes)
+    np.testing.assert_array_equal(split.validation, np.arange(20 * classes, 20 * classes + 500))
+    assert len(split.test) == 1000
+    assert (labels[split.test] != UNKNOWN).all()
+
+
+@pytest.mark.data
+def test_test_rows_stand_where_the_index_says() -> None:
+    """Homophily tells: rows put at the wrong nodes would agree with their neighbours only by chance."""
+    for name in PLANETOID:
+        graph, test = load(name), public_split(name).test
+        links = graph.adjacency.tocoo()
+        of_test = np.isin(links.row, test) & (links.row != links.col) & (graph.labels[links.col] != UNKNOWN)
+        same = graph.labels[links.row[of_test]] == graph.labels[links.col[of_test]]
+        assert same.mean() > 0.7, name
+
+
+@pytest.mark.data
+def test_nothing_is_read_twice() -> None:
+    assert load("cora") is load("cora")
+
+
+def test_digits_need_no_files(cache: Path) -> None:
+    graph = load("digits")
+    assert (graph.num_nodes, graph.num_features, graph.num_classes) == (1797, 64, 10)
+    assert graph.mean_degree == pytest.approx(13.7, abs=0.05)
+    assert np.diff(graph.adjacency.indptr).min() >= 10
+    assert (graph.features.min(), graph.features.max()) == (0, 1)
+    assert len(graph.known) == 1797
+    assert describe("digits").self_links == 0
+    assert not cache.exists()
+
+
+def test_digits_have_no_public_split() -> None:
+    with pytest.raises(InputError, match=r"digits has no public split"):
+        public_split("digits")
+
+
+@pytest.mark.parametrize("function", [load, public_split, describe, where])
+def test_unknown_name(function) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=r"unknown dataset 'citesere'; did you mean 'citeseer'"):
+        function("citesere")
+
+
+def test_where_tells_without_fetching(cache: Path) -> None:
+    assert [where(name) for name in PLANETOID] == [None, None, None]
+    assert not cache.exists()
+    digits = where("digits")
+    assert digits is not None
+    assert digits.is_dir()
+
+
+def test_names() -> None:
+    assert set(NAMES) == {*PLANETOID, "digits"}

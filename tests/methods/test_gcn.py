@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.methods import create
+from mtgcn.networks import GCN
+from mtgcn.splits import draw_splits
+from mtgcn.task import observe
+
+
+@pytest.fixture
+def task(make_graph):
+    graph = make_graph(nodes=60, features=20, seed=1)
+    return observe(graph, draw_splits(graph, 1, runs=4, seed=0, validation=12), seed=0, with_validation=True)
+
+
+@pytest.mark.parametrize(("decay", "bias"), [("all", True), ("first-layer", True), ("all", False)])
+def test_gcn_is_adam_on_the_cross_entropy_of_the_labels(
+    make_graph, dense_propagation, dense_features, dense_logits, weights_of, decay, bias
+):
+    graph = make_graph(weighted=True)
+    task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
+    method = create("gcn", epochs=15, dropout=0, decay=decay, bias=bias, weight_decay=0.05, learning_rate=0.05)
+    found = method.fit(task)
+    propagation, features = dense_propagation(graph), dense_features(graph)
+    for run in range(2):
+        weights = [part.requires_grad_() for part in weights_of(GCN(task, 1, method), run, 0)]
+        trained = weights if bias else weights[::2]
+        decayed = trained if decay == "all" else weights[:2]
+        groups = [
+            {"params": decayed, "weight_decay": 0.05},
+            {"params": [one for one in trained if all(one is not other for other in decayed)]},
+        ]
+        optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=0.05)
+        for epoch in range(15):
+            log_probabilities = dense_logits(propagation, features, weights).log_softmax(1)
+            nodes, classes = task.labelled.index[run], task.labelled.classes[run]
+            loss = torch.nn.functional.nll_loss(log_probabilities[nodes], classes)
+            np.testing.assert_allclose(found.history["supervised"][epoch, run, 0], loss.item(), rtol=1e-4)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        expected = dense_logits(propagation, features, weights).softmax(1).detach()
+        np.testing.assert_allclose(found.probabilities[run], expected, atol=1e-4)
+
+
+def test_gcn_does_not_look_at_validation(task, make_graph):
+    graph = make_graph(nodes=60, features=20, seed=1)
+    without = observe(graph, draw_splits(graph, 1, runs=4, seed=0), seed=0)
+    method = create("gcn", epochs=5)
+    assert np.array_equal(method.fit(task).probabilities, method.fit(without).probabilities)
+
+
+def test_validation_chooses_the_epoch(task):
+    # What `gcn` answers after so many epochs is what `gcn+v` had before it when that epoch ended.
+    epochs = 40
+    answers = [
+        create("gcn", epochs=number, learning_rate=0.1).fit(task).probabilities for number in range(1, epochs + 1)
+    ]
+    found = create("gcn+v", epochs=epochs, learning_rate=0.1).fit(task).probabilities
+    best_epochs = []
+    for run in range(task.runs):
+        nodes, classes = task.validation.index[run].numpy(), task.validation.classes[run].numpy()
+
+        def score(epoch, run=run, nodes=nodes, classes=classes):
+            belief = answers[epoch][run, nodes]
+            right = int((belief.argmax(1) == classes).sum())
+            return right, np.log(belief[np.arange(len(nodes)), classes]).mean()  # of equals, the smallest loss
+
+        best = max(range(epochs), key=score)
+        best_epochs.append(best)
+        np.testing.assert_allclose(found[run], answers[best][run], atol=1e-6)
+    # The test would show nothing if the last epoch were always the best, or one epoch for all.
+    assert len(set(best_epochs)) > 1
+    assert epochs - 1 not in best_epochs
+
+
+def test_gcn_with_validation_refuses_a_task_without(make_graph):
+    graph = make_graph()
+    task = observe(graph, draw_splits(graph, 1, runs=1, seed=0), seed=0)
+    with pytest.raises(InputError, match="validation"):
+        create("gcn+v", epochs=1).fit(task)
+
+
+def test_validation_of_different_lengths_counts_only_the_nodes_that_are_there(make_graph):
+    graph = make_graph(nodes=60, features=20, seed=1)
+    short, long = (draw_splits(graph, 1, runs=2, seed=0, validation=number) for number in (3, 9))
+    method = create("gcn+v", epochs=25, learning_rate=0.1)
+    mixed = observe(graph, [short[0], long[1]], seed=0, with_validation=True)
+    first = observe(graph, short, seed=0, with_validation=True)
+    second = observe(graph, long, seed=0, with_validation=True)
+    found = method.fit(mixed).probabilities
+    np.testing.assert_allclose(found[0], method.fit(first).probabilities[0], atol=1e-6)
+    np.testing.assert_allclose(found[1], method.fit(second).probabilities[1], atol=1e-6)

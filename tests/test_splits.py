@@ -1,0 +1,144 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.splits import Split, draw_splits, per_class_counts, read_splits
+
+
+@pytest.fixture
+def graph():
+    """Ten nodes: four of class 0, three of class 1, two of class 2, and node 6 of unknown class."""
+    return Graph(np.zeros((10, 10)), labels=[0, 1, 2, 0, 1, 0, -1, 2, 1, 0], node_ids=list("abcdefghij"))
+
+
+def test_a_split_draws_so_many_of_each_class_and_tests_every_other_known_node(graph):
+    for split in draw_splits(graph, [2, 2, 1], runs=20, seed=0):
+        assert Counter(graph.labels[split.train].tolist()) == {0: 2, 1: 2, 2: 1}
+        assert len(split.validation) == 0
+        assert sorted([*split.train, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+        assert split.test.tolist() == sorted(split.test)
+
+
+def test_validation_nodes_are_taken_from_the_test_nodes(graph):
+    for split in draw_splits(graph, 1, runs=20, seed=0, validation=4):
+        assert [len(split.train), len(split.validation), len(split.test)] == [3, 4, 2]
+        assert sorted([*split.train, *split.validation, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+
+
+def test_each_node_of_a_class_is_drawn_equally_often(graph):
+    drawn = Counter(int(node) for split in draw_splits(graph, 1, runs=600, seed=1) for node in split.train)
+    for members in ([0, 3, 5, 9], [1, 4, 8], [2, 7]):
+        share = 1 / len(members)
+        margin = 5 * np.sqrt(600 * share * (1 - share))
+        for node in members:
+            assert abs(drawn[node] - 600 * share) < margin
+
+
+def test_training_nodes_depend_neither_on_the_number_of_runs_nor_on_validation(graph):
+    many = draw_splits(graph, 1, runs=8, seed=5)
+    for few in (draw_splits(graph, 1, runs=3, seed=5), draw_splits(graph, 1, runs=3, seed=5, validation=3)):
+        assert [split.train.tolist() for split in few] == [split.train.tolist() for split in many[:3]]
+
+
+def test_splits_differ_between_runs_and_seeds_and_repeat_for_the_same_seed(graph):
+    def trained(seed):
+        return [split.train.tolist() for split in draw_splits(graph, 1, runs=8, seed=seed)]
+
+    assert len({tuple(train) for train in trained(0)}) > 1
+    assert trained(0) == trained(0)
+    assert trained(0) != trained(1)
+
+
+@pytest.mark.parametrize(
+    ("labels_per_class", "message"),
+    [
+        (3, "labels-per-class 3 exceeds the 2 nodes of class '2'"),
+        ([1, 4, 1], "labels-per-class 4 exceeds the 3 nodes of class '1'"),
+        (0, "labels-per-class is 0; give at least 1"),
+        (-2, "labels-per-class is -2; give at least 1"),
+        ([1, 0, 1], "labels-per-class is 0"),
+        ([1, 2], "lists 2 numbers for 3 classes"),
+        ([1, 1, 1, 1], "lists 4 numbers for 3 classes"),
+        ([4, 3, 2], "9 training and 0 validation nodes leave none of the 9 known labels to test"),
+    ],
+)
+def test_labels_that_cannot_be_drawn_are_refused(graph, labels_per_class, message):
+    with pytest.raises(InputError, match=message):
+        draw_splits(graph, labels_per_class, runs=1, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"runs": 0}, "runs is 0; give at least 1"),
+        ({"runs": -1}, "runs is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9"),
+        ({"validation": -1}, "validation"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(graph, numbers, message):
+    with pytest.raises(InputError, match=message):
+        draw_splits(graph, 1, **{"runs": 1, "seed": 0, **numbers})
+
+
+def test_one_number_counts_for_every_class_and_a_list_for_each(graph):
+    assert per_class_counts(graph, 2).tolist() == [2, 2, 2]
+    assert per_class_counts(graph, [4, 1, 2]).tolist() == [4, 1, 2]
+
+
+def test_a_node_may_stand_only_once_in_a_split():
+    for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
+        with pytest.raises(InputError, match="stands twice in a split"):
+            Split(*parts)
+    with pytest.raises(InputError, match="without a training node"):
+        Split([], [], [1])
+
+
+def test_a_split_file_names_nodes_by_id(graph, tmp_path):
+    path = tmp_path / "splits.json"
+    path.write_text(json.dumps([{"train": ["b", "a"], "validation": ["j"], "test": ["c"]}, {"train": ["c"]}]))
+    first, second = read_splits(path, graph)
+    assert [first.train.tolist(), first.validation.tolist(), first.test.tolist()] == [[1, 0], [9], [2]]
+    # Without "test": every other node of known class.
+    assert second.test.tolist() == [0, 1, 3, 4, 5, 7, 8, 9]
+    assert len(second.validation) == 0
+
+
+def test_a_split_file_may_hold_one_split_and_ids_that_are_numbers(tmp_path):
+    graph = Graph(np.zeros((3, 3)), labels=[0, 1, 0], node_ids=[30, 10, 20])
+    path = tmp_path / "splits.json"
+    path.write_text('{"train": [10], "validation": [30]}')
+    (split,) = read_splits(path, graph)
+    assert [split.train.tolist(), split.validation.tolist(), split.test.tolist()] == [[1], [0], [2]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"train": ["zebra"]}', "'train' of split file .* names node 'zebra', which the graph lacks"),
+        ('{"train": ["a"], "test": ["g"]}', "node .*g.* in 'test' of .* has no known class"),
+        ('{"train": ["g"]}', "no known class"),
+        ('{"train": "a"}', "'train' of split file .* is not a list"),
+        ('{"test": ["a"]}', "no list 'train'"),
+        ('["a"]', "no list 'train'"),
+        ("[]", "holds no split"),
+        ('{"train": ["a"', "is not JSON"),
+        ('{"train": []}', "without a training node"),
+        ('{"train": ["a"], "test": ["a"]}', "stands twice"),
+    ],
+)
+def test_a_split_file_that_makes_no_sense_is_refused(graph, tmp_path, content, message):
+    path = tmp_path / "splits.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_splits(path, graph)
+
+
+def test_a_split_file_that_is_not_there_is_refused(graph, tmp_path):
+    with pytest.raises(InputError, match=r"cannot read split file .*none\.json: No such file"):
+        read_splits(tmp_path / "none.json", graph)

@@ -1,0 +1,175 @@
+import gc
+from collections import Counter
+from types import BuiltinFunctionType, FunctionType, ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import NOBODY, Nodes, Prediction, Task, observe, run_seed
+
+
+def everything_in_reach(root):
+    """Every object that can be had from `root`, through attributes, containers, closures, the arrays that views look
+    into and the memory behind tensors. Types and modules are the program, not what was handed over."""
+    seen, waiting = {}, [root]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, (type, ModuleType, BuiltinFunctionType)):
+            continue
+        seen[id(thing)] = thing
+        if isinstance(thing, FunctionType):
+            waiting += [cell.cell_contents for cell in thing.__closure__ or ()]
+            waiting += [thing.__defaults__, thing.__kwdefaults__, thing.__dict__]
+            continue
+        waiting += gc.get_referents(thing)
+        if isinstance(thing, np.ndarray):
+            waiting.append(thing.base)
+        if isinstance(thing, torch.Tensor):
+            memory = torch.empty(0, dtype=torch.uint8).set_(thing.untyped_storage())
+            waiting += [memory.cpu().numpy().copy(), thing.grad]
+    return list(seen.values())
+
+
+def raw_memory(things):
+    for thing in things:
+        if isinstance(thing, np.ndarray):
+            yield thing.tobytes()
+        elif isinstance(thing, (bytes, bytearray, memoryview)):
+            yield bytes(thing)
+        elif isinstance(thing, (list, tuple)) and thing and all(isinstance(item, int) for item in thing):
+            yield np.array(thing).tobytes()
+
+
+def holds(things, numbers):
+    """Whether these numbers stand in a row anywhere in memory, in any of the usual types."""
+    kinds = (np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64)
+    patterns = [np.asarray(numbers).astype(kind).tobytes() for kind in kinds]
+    return any(pattern in memory for memory in raw_memory(things) for pattern in patterns)
+
+
+@pytest.fixture
+def graph():
+    random = np.random.default_rng(0)
+    links = np.triu(random.random((50, 50)) < 0.1, 1).astype(float)
+    labels = random.integers(0, 3, 50)
+    labels[[7, 20]] = -1
+    return Graph(links + links.T, features=random.random((50, 4)), labels=labels)
+
+
+@pytest.fixture
+def splits(graph):
+    return draw_splits(graph, 2, runs=3, seed=0, validation=5)
+
+
+@pytest.mark.parametrize("with_validation", [False, True])
+def test_no_hidden_label_is_in_reach_of_a_task(graph, splits, with_validation):
+    things = everything_in_reach(observe(graph, splits, seed=0, with_validation=with_validation))
+    assert not holds(things, graph.labels)
+    for split in splits:
+        assert not holds(things, graph.labels[split.test])
+        assert holds(things, graph.labels[split.train])  # what was given is there, so the search works
+        assert holds(things, graph.labels[split.validation]) == with_validation
+
+
+def test_the_search_does_find_labels_where_they_are(graph, splits):
+    task, labels = observe(graph, splits, seed=0), graph.labels
+    hiding_places = {
+        "the graph": graph,
+        "a view that shows less": labels.view()[:1],
+        "a slice of a tensor": torch.tensor(labels)[:1],
+        "a closure": lambda: labels,
+        "a list": {"deep": [[int(label) for label in labels]]},
+        "a graph beside the task": [task, (graph,)],
+        "other numbers": labels.astype(np.float32),
+    }
+    for place, thing in hiding_places.items():
+        assert holds(everything_in_reach(thing), labels), place
+
+
+@pytest.mark.parametrize("with_validation", [False, True])
+def test_all_in_reach_of_a_task_is_the_same_whatever_the_hidden_labels_are(graph, splits, with_validation):
+    given = np.concatenate([[*split.train, *split.validation] for split in splits])
+    hidden = np.setdiff1d(graph.known, given)
+    other_labels = graph.labels.copy()
+    other_labels[hidden] = np.roll(other_labels[hidden], 1)
+    other = Graph(graph.adjacency, graph.features, other_labels)
+    assert not np.array_equal(other.labels, graph.labels)
+
+    def contents(root):
+        things = everything_in_reach(root)
+        return Counter(raw_memory(things)) + Counter(
+            repr(thing).encode() for thing in things if isinstance(thing, (int, float, str))
+        )
+
+    assert contents(graph) != contents(other)
+    tasks = [observe(one, splits, seed=0, with_validation=with_validation) for one in (graph, other)]
+    assert contents(tasks[0]) == contents(tasks[1])
+
+
+def test_a_task_refuses_a_graph_with_labels(graph, splits):
+    task = observe(graph, splits, seed=0)
+    with pytest.raises(InputError, match="must hold no labels"):
+        Task(graph, task.labelled, task.seeds)
+
+
+def test_shorter_rows_end_in_nobody():
+    nodes = Nodes.of([np.array([4, 2, 0]), np.array([1])], np.array([5, 6, 7, 8, 9]))
+    assert nodes.index.tolist() == [[4, 2, 0], [1, NOBODY, NOBODY]]
+    assert nodes.present.tolist() == [[True, True, True], [True, False, False]]
+    assert nodes.classes[nodes.present].tolist() == [9, 7, 5, 6]
+
+
+def test_observe_gives_each_run_its_labels_and_a_seed_of_its_own(graph, splits):
+    task = observe(graph, splits, seed=4, with_validation=True)
+    assert (task.runs, task.num_nodes, task.num_classes) == (3, 50, 3)
+    for run, split in enumerate(splits):
+        assert task.labelled.index[run].tolist() == split.train.tolist()
+        assert task.labelled.classes[run].tolist() == graph.labels[split.train].tolist()
+        assert task.validation.classes[run].tolist() == graph.labels[split.validation].tolist()
+    assert task.seeds == tuple(run_seed(4, run) for run in range(3))
+    assert len(set(task.seeds)) == 3
+    assert task.seeds != observe(graph, splits, seed=5).seeds
+    assert observe(graph, splits[:2], seed=4).seeds == task.seeds[:2]
+    assert observe(graph, splits, seed=4).validation is None
+
+
+def test_a_method_that_needs_validation_is_not_given_splits_without(graph):
+    with pytest.raises(InputError, match="validation nodes and a split has none"):
+        observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0, with_validation=True)
+
+
+def test_chunks_hold_all_runs_in_order(graph, splits):
+    task = observe(graph, splits, seed=0, with_validation=True)
+    chunks = list(task.chunks(2))
+    assert [chunk.runs for chunk in chunks] == [2, 1]
+    assert chunks[0].seeds + chunks[1].seeds == task.seeds
+    for part in ("labelled", "validation"):
+        for field in ("index", "classes"):
+            joined = torch.cat([getattr(getattr(chunk, part), field) for chunk in chunks])
+            assert torch.equal(joined, getattr(getattr(task, part), field))
+
+
+def test_predictions_of_some_runs_each_become_one_of_all_runs():
+    def part(runs, start):
+        return Prediction(
+            probabilities=np.full((runs, 4, 2), start),
+            history={"loss": np.full((5, runs, 1), start)},
+            peers=np.full((runs, 1, 4, 2), start),
+        )
+
+    whole = Prediction.concatenate([part(2, 0.25), part(1, 0.5)])
+    assert whole.probabilities[:, 0, 0].tolist() == [0.25, 0.25, 0.5]
+    assert whole.history["loss"].shape == (5, 3, 1)
+    assert whole.history["loss"][0, :, 0].tolist() == [0.25, 0.25, 0.5]
+    assert whole.peers[:, 0, 0, 0].tolist() == [0.25, 0.25, 0.5]
+    assert whole.taught_at is None
+
+
+def test_a_split_by_hand_becomes_a_task(graph):
+    known = graph.known[:3]
+    task = observe(graph, [Split(known[:1], [], known[1:])], seed=0)
+    assert task.labelled.index.tolist() == [[int(known[0])]]
