@@ -13,11 +13,12 @@ import mtgcn
 ROOT = Path(mtgcn.__file__).parent
 # From the bottom up: a module may import its own floor and those before it.
 FLOORS = [
-    {"cache", "errors"},
+    {"cache", "errors", "memory"},
     {"graph", "splits", "task"},
     {"cuda_kernels"},
     {"clustering", "logistic_regression", "propagation", "random_streams", "random_walks"},
     {"networks"},
+    {"stacked_chebyshev"},
     {"label_growing", "pseudo_labels", "losses"},
     {"training"},
     {"methods"},

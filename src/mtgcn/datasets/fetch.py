@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtgcn.cache import write_atomically
 from mtgcn.datasets import checksums, cora_text, planetoid
-from mtgcn.datasets.storage import write_atomically
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,0 +1,31 @@
+"""The folder where mtgcn keeps what is costly to get again, and writing files there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """The folder that $MTGCN_CACHE names, else the one the system gives programs for a user's cache."""
+    chosen = os.environ.get("MTGCN_CACHE")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_cache_path  # only here: with MTGCN_CACHE set it need not be installed
+
+    return user_cache_path("mtgcn", appauthor=False)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write all of `content` or, whatever happens, nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")  # its own for every process and thread
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,185 @@
+"""DeepWalk (Perozzi, Al-Rfou and Skiena, KDD 2014): random walks are sentences and nodes are words.
+
+Skip-gram makes nodes that meet the same others on short walks alike; a logistic regression then reads the classes
+from these vectors. Features are not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from mtgcn.cache import cache_folder, write_atomically
+from mtgcn.errors import InputError
+from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.methods.base import Method
+from mtgcn.random_walks import random_walks
+from mtgcn.task import Prediction, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+RECIPE = 1  # counts the ways embeddings were ever made, so that those of an older way are not taken from the cache
+SENTENCES_AT_ONCE = 1024  # walks spelt out together
+WALKS, SKIP_GRAM = 0xDEE9, 0xDEEA  # tell apart what is drawn from an embedding's seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepWalk(Method):
+    """Length, window, dimensions and hierarchical softmax are the paper's, and so is one pass over every walk. It
+    starts 80 walks at each node; 10 is the default of the authors' program and takes an eighth of the time.
+
+    Labels play no part in an embedding, so embeddings are kept in the cache folder and shared by all label rates.
+    Runs that share one err alike, so the runs of a cell choose among several. Everything is computed on the CPU, each embedding by one worker, since
+    several would overwrite each other in an order that no seed can fix; different embeddings are made side by side.
+    """
+
+    walks_per_node: int = 10  # γ in the paper
+    walk_length: int = 40  # t in the paper, in nodes
+    window: int = 10  # w in the paper: how far apart two nodes of a walk may be to count as neighbours
+    dimensions: int = 128  # d in the paper
+    passes: int = 1  # over all walks
+    embeddings: int | None = 3  # among how many a run's seed chooses; None: each run has its own
+    strength: float = 1.0  # C of the logistic regression: the larger, the less the ridge penalty holds it back
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("walks_per_node", 1),
+            ("walk_length", 2),
+            ("window", 1),
+            ("dimensions", 1),
+            ("passes", 1),
+            ("embeddings", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}; give at least {least}")
+        if not self.strength > 0:
+            raise InputError(f"strength is {self.strength}; give a number above 0")
+
+    def fit(self, task: Task) -> Prediction:
+        vectors = self._vectors(task)
+        rows = np.concatenate([rows_of(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
+        classifiers = one_against_the_rest(rows, task.labelled, task.num_classes, self.strength)
+        scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
+        return Prediction(probabilities(scores))
+
+    def bytes_per_run(self, task: Task) -> int:
+        return 8 * task.num_nodes * (2 * self.dimensions + 2 * task.num_classes)
+
+    def _vectors(self, task: Task) -> list[Float[np.ndarray, "nodes dimensions"]]:
+        """The embedding of each run, which depends on that run's seed alone."""
+        seeds = [seed if self.embeddings is None else seed % self.embeddings for seed in task.seeds]
+        adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
+        links = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-links
+        links.eliminate_zeros()
+        distinct = sorted(set(seeds))
+        with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
+            found = dict(zip(distinct, pool.map(lambda seed: self._kept_embedding(links, seed), distinct), strict=True))
+        return [found[seed] for seed in seeds]
+
+    def _kept_embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
+        path = cache_folder() / "deepwalk" / f"{self._fingerprint(links, seed)}.npz"
+        vectors = _read(path, shape=(links.shape[0], self.dimensions))
+        if vectors is None:
+            vectors = self.embedding(links, seed)
+            _write(path, vectors)
+        return vectors
+
+    def _fingerprint(self, links: sp.csr_array, seed: int) -> str:
+        """Of all that an embedding depends on."""
+        settings = asdict(self)
+        for other in ("embeddings", "strength"):
+            del settings[other]
+        digest = hashlib.sha256(repr((RECIPE, settings, seed, _gensim().__version__, np.__version__)).encode())
+        for part, kind in ((links.indptr, np.int64), (links.indices, np.int64), (links.data, np.float32)):
+            digest.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+        return digest.hexdigest()
+
+    def embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
+        """A vector for every node; 0 for a node without links, which is on no walk but its own."""
+        vectors = np.zeros((links.shape[0], self.dimensions), dtype=np.float32)
+        linked = np.flatnonzero(np.diff(links.indptr))
+        if not len(linked):
+            return vectors
+        random = np.random.default_rng([seed, WALKS])
+        starts = np.concatenate([random.permutation(linked) for _ in range(self.walks_per_node)])
+        model = _gensim().models.Word2Vec(
+            sentences=_Sentences(random_walks(links, starts, self.walk_length, random), links.shape[0]),
+            vector_size=self.dimensions,
+            window=self.window,
+            epochs=self.passes,
+            sg=1,  # skip-gram
+            hs=1,  # hierarchical softmax
+            negative=0,
+            sample=0,  # every node of a walk counts, however common
+            min_count=0,
+            workers=1,
+            seed=int(np.random.SeedSequence([seed, SKIP_GRAM]).generate_state(1)[0]),
+        )
+        vectors[np.array(model.wv.index_to_key, dtype=np.int64)] = model.wv.vectors
+        return vectors
+
+
+@dataclass(frozen=True, eq=False)
+class _Sentences:
+    """Walks as lists of words, spelt out anew whenever they are gone through."""
+
+    walks: Int[np.ndarray, "walks length"]
+    num_nodes: int
+
+    def __iter__(self) -> Iterator[list[str]]:
+        words = np.array([str(node) for node in range(self.num_nodes)], dtype=object)
+        for first in range(0, len(self.walks), SENTENCES_AT_ONCE):
+            yield from words[self.walks[first : first + SENTENCES_AT_ONCE]].tolist()
+
+
+def _gensim() -> Any:
+    try:
+        import gensim.models
+    except ImportError as error:
+        raise InputError(
+            "deepwalk needs the package gensim, which is not installed; install it: pip install gensim"
+        ) from error
+    return gensim
+
+
+def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
+    """The vectors kept there; None where there are none, or where they are damaged and must be made again."""
+    try:
+        with np.load(io.BytesIO(path.read_bytes())) as content:  # a zip file, which carries a sum of its content
+            vectors: np.ndarray = content["vectors"]
+        if vectors.shape != shape or not np.isfinite(vectors).all():
+            raise ValueError(f"shape {vectors.shape}, expected {shape} of finite numbers")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        message = f"the embedding kept in {path} cannot be used ({error}); it is made anew"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None
+    return vectors
+
+
+def _write(path: Path, vectors: np.ndarray) -> None:
+    content = io.BytesIO()
+    np.savez(content, vectors=vectors)
+    try:
+        write_atomically(path, content.getvalue())
+    except OSError as error:
+        warnings.warn(
+            f"cannot keep an embedding in {path.parent}: {error.strerror or error}; "
+            "make room there or set MTGCN_CACHE to another folder",
+            RuntimeWarning,
+            stacklevel=2,
+        )

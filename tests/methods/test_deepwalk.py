@@ -1,0 +1,204 @@
+import errno
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.methods import create
+from mtgcn.methods import deepwalk as module
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import observe
+
+QUICK = {"embeddings": None, "walks_per_node": 2, "walk_length": 8, "dimensions": 6}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "deepwalk"
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The seeds of all embeddings that were made, not read."""
+    made = []
+    original = module.DeepWalk.embedding
+
+    def counting(self, links, seed):
+        made.append(seed)
+        return original(self, links, seed)
+
+    monkeypatch.setattr(module.DeepWalk, "embedding", counting)
+    return made
+
+
+@pytest.fixture
+def task(make_graph):
+    graph = make_graph()
+    return observe(graph, draw_splits(graph, 2, runs=3, seed=0), seed=0)
+
+
+def two_cliques(size=8):
+    block = np.ones((size, size)) - np.eye(size)
+    links = np.kron(np.eye(2), block)
+    links[0, size] = links[size, 0] = 1
+    return Graph(links, labels=np.repeat([0, 1], size))
+
+
+def test_nodes_of_a_clique_are_alike():
+    graph = two_cliques()
+    vectors = create("deepwalk", walks_per_node=40, window=3, dimensions=16).embedding(graph.adjacency, seed=0)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    likeness = vectors @ vectors.T
+    same = graph.labels[:, None] == graph.labels
+    assert likeness[same].mean() > likeness[~same].mean() + 0.2
+    prediction = create("deepwalk").fit(observe(graph, [Split([3, 12], [], [5])], seed=0))
+    assert np.array_equal(prediction.probabilities[0].argmax(1), graph.labels)
+
+
+def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
+    method = create("deepwalk", strength=3.0, **QUICK)
+    found = method.fit(task).probabilities
+    for run, seed in enumerate(task.seeds):
+        vectors = method.embedding(task.graph.adjacency, seed)
+        labelled = task.labelled[run : run + 1]
+        classifier = one_against_the_rest(rows_of(vectors, labelled), labelled, 3, 3.0)
+        np.testing.assert_allclose(found[run], probabilities(classifier.scores(vectors))[0], atol=1e-12)
+
+
+def test_a_seed_gives_the_same_vectors_whatever_the_hash_seed(make_graph):
+    program = (
+        "import numpy as np, sys; from mtgcn.methods import create; import scipy.sparse as sp;"
+        "links = sp.csr_array(np.load(sys.argv[1]));"
+        f"np.save(sys.argv[2], create('deepwalk', **{QUICK}).embedding(links, 7))"
+    )
+    folder = os.environ["MTGCN_CACHE"]
+    os.makedirs(folder)
+    links = make_graph().adjacency
+    np.save(f"{folder}/links.npy", links.toarray())
+    expected = create("deepwalk", **QUICK).embedding(links, 7)
+    command = [sys.executable, "-c", program, f"{folder}/links.npy", f"{folder}/vectors.npy"]
+    subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)  # ours is another, or none
+    assert np.array_equal(np.load(f"{folder}/vectors.npy"), expected)
+
+
+def test_embeddings_are_made_once_for_all_label_rates(task, make_graph, counted, cache):
+    method, graph = create("deepwalk", **QUICK), make_graph()
+    first = method.fit(task)
+    assert sorted(counted) == sorted(task.seeds)
+    assert len(list(cache.iterdir())) == 3
+    assert np.array_equal(method.fit(task).probabilities, first.probabilities)
+    more_labels = observe(graph, draw_splits(graph, 4, runs=3, seed=0), seed=0)
+    create("deepwalk", strength=5.0, **QUICK).fit(more_labels)
+    assert len(counted) == 3
+
+
+def test_runs_may_share_a_few_embeddings(task, counted, cache):
+    create("deepwalk", **{**QUICK, "embeddings": 2}).fit(task)
+    assert sorted(counted) == sorted({seed % 2 for seed in task.seeds})
+    together = create("deepwalk", **{**QUICK, "embeddings": 2}).fit(task).probabilities
+    for run, alone in enumerate(task.chunks(1)):
+        np.testing.assert_allclose(
+            create("deepwalk", **{**QUICK, "embeddings": 2}).fit(alone).probabilities[0], together[run], atol=1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    "change", [{"walks_per_node": 3}, {"walk_length": 9}, {"window": 3}, {"dimensions": 7}, {"passes": 2}]
+)
+def test_other_settings_are_other_embeddings(task, counted, change):
+    create("deepwalk", **QUICK).fit(task)
+    create("deepwalk", **QUICK | change).fit(task)
+    assert len(counted) == 6
+
+
+def test_other_graphs_are_other_embeddings(counted):
+    links = two_cliques().adjacency.toarray()
+    without, heavier = links.copy(), links.copy()
+    without[0, 1] = without[1, 0] = 0
+    heavier[0, 1] = heavier[1, 0] = 2
+    for number, changed in enumerate((links, without, heavier), start=1):
+        create("deepwalk", **QUICK).fit(observe(Graph(changed, labels=[0, 1] * 8), [Split([0, 1], [], [2])], seed=0))
+        assert len(counted) == number
+    looped = links + np.eye(16)  # self-links are not walked
+    create("deepwalk", **QUICK).fit(observe(Graph(looped, labels=[0, 1] * 8), [Split([0, 1], [], [2])], seed=0))
+    assert len(counted) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut short", "another shape", "not a number", "a changed bit", "nonsense"])
+def test_damaged_files_are_made_anew(task, counted, cache, damage):
+    method = create("deepwalk", **QUICK)
+    [alone] = list(task.chunks(1))[:1]
+    expected = method.fit(alone).probabilities
+    [path] = cache.iterdir()
+    whole = path.read_bytes()
+    if damage == "cut short":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif damage == "another shape":
+        np.savez(path, vectors=np.zeros((3, 3), dtype=np.float32))
+    elif damage == "not a number":
+        np.savez(path, vectors=np.full((40, 6), np.nan, dtype=np.float32))
+    elif damage == "a changed bit":
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    else:
+        path.write_bytes(b"nonsense")
+    with pytest.warns(RuntimeWarning, match="cannot be used .* made anew"):
+        assert np.array_equal(method.fit(alone).probabilities, expected)
+    assert len(counted) == 2
+    assert path.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypatch, cache):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    expected = create("deepwalk", **QUICK).fit(task).probabilities
+    for path in cache.iterdir():
+        path.unlink()
+    monkeypatch.setattr(module, "write_atomically", full)
+    with pytest.warns(RuntimeWarning, match="No space left on device; make room there or set MTGCN_CACHE"):
+        assert np.array_equal(create("deepwalk", **QUICK).fit(task).probabilities, expected)
+
+
+def test_nodes_without_links_get_what_the_labels_say_of_any_node():
+    links = np.zeros((20, 20))
+    links[:16, :16] = two_cliques().adjacency.toarray()
+    graph = Graph(links, labels=[0] * 8 + [1] * 8 + [0, 1, 0, 1])
+    task = observe(graph, [Split([0, 1, 8], [], [18])], seed=0)
+    belief = create("deepwalk", **QUICK).fit(task).probabilities[0, 16:]
+    assert (belief == belief[0]).all()
+    assert belief[0, 0] > belief[0, 1]  # two labels to one
+
+
+def test_a_graph_without_links_is_answered():
+    graph = Graph(sp.csr_array((4, 4)), labels=[0, 0, 1, 1])
+    task = observe(graph, [Split([0, 2], [], [1])], seed=0)
+    np.testing.assert_allclose(create("deepwalk", **QUICK).fit(task).probabilities, 0.5)
+
+
+def test_without_gensim_it_says_what_to_install(task, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    monkeypatch.setitem(sys.modules, "gensim", None)
+    with pytest.raises(InputError, match=r"deepwalk needs the package gensim.*pip install gensim"):
+        create("deepwalk", **QUICK).fit(task)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"walks_per_node": 0}, "walks_per_node is 0; give at least 1"),
+        ({"walk_length": 1}, "walk_length is 1; give at least 2"),
+        ({"embeddings": 0}, "embeddings is 0; give at least 1"),
+        ({"strength": -1.0}, r"strength is -1\.0; give a number above 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        create("deepwalk", **settings)

@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.methods import create
+from mtgcn.methods.ica import ORDER, _parted, waves_of_an_order
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import observe
+
+
+def liblinear():
+    return OneVsRestClassifier(LogisticRegression(C=1.0, solver="liblinear", tol=1e-10, max_iter=10_000))
+
+
+def one_node_after_the_other(graph, split, order, iterations, *, proportion):
+    """Iterative classification as it is told: no waves, no stack, scikit-learn's classifiers."""
+    features, links = graph.features.toarray(), graph.adjacency.toarray() * (1 - np.eye(graph.num_nodes))
+    train, classes = split.train, graph.num_classes
+    local = liblinear().fit(features[train], graph.labels[train])
+    called = local.predict(features)
+    called[train] = graph.labels[train]
+
+    def described(node):
+        seen = np.bincount(called, weights=links[node], minlength=classes)
+        return np.append(features[node], seen / seen.sum() if proportion and seen.sum() else seen)
+
+    relational = liblinear().fit([described(node) for node in train], graph.labels[train])
+    belief = np.zeros((graph.num_nodes, classes))
+    for _ in range(iterations):
+        for node in order:
+            if node not in train:
+                belief[node] = relational.predict_proba([described(node)])
+                called[node] = belief[node].argmax()
+    belief[train] = relational.predict_proba([described(node) for node in train])
+    return belief
+
+
+@pytest.mark.parametrize("neighbours", ["count", "proportion"])
+def test_waves_in_a_stack_are_one_node_after_the_other(make_graph, neighbours):
+    drawn = make_graph(nodes=45, features=15, weighted=True, seed=2)
+    links = drawn.adjacency.toarray()
+    links[4, 4] = 5  # a node is no neighbour of its own
+    links[7], links[:, 7] = 0, 0
+    graph = Graph(links, drawn.features, drawn.labels)
+    splits = draw_splits(graph, 2, runs=2, seed=0)
+    task = observe(graph, splits, seed=0)
+    for iterations in (1, 3):
+        found = create("ica", neighbours=neighbours, iterations=iterations).fit(task).probabilities
+        for run, split in enumerate(splits):
+            position = np.random.default_rng([task.seeds[run], ORDER]).permutation(45)
+            expected = one_node_after_the_other(
+                graph, split, np.argsort(position), iterations, proportion=neighbours == "proportion"
+            )
+            np.testing.assert_allclose(found[run], expected, atol=1e-6)
+
+
+def test_no_iteration_leaves_the_classifier_of_features(make_graph):
+    graph = make_graph()
+    [split] = draw_splits(graph, 2, runs=1, seed=0)
+    found = create("ica", iterations=0, neighbours="count").fit(observe(graph, [split], seed=0)).probabilities[0]
+    expected = liblinear().fit(graph.features.toarray()[split.train], graph.labels[split.train])
+    np.testing.assert_allclose(found, expected.predict_proba(graph.features.toarray()), atol=1e-6)
+
+
+def test_waves_keep_the_order_and_hold_no_links(make_graph):
+    links = make_graph(nodes=60).adjacency
+    random = np.random.default_rng(0)
+    position, moving = random.permutation(60), random.random(60) < 0.8
+    waves = list(waves_of_an_order(links, position, moving))
+    assert sorted(np.concatenate(waves)) == list(np.flatnonzero(moving))
+    wave_of = np.full(60, -1)
+    for number, wave in enumerate(waves):
+        wave_of[wave] = number
+    for one, other in zip(*links.nonzero(), strict=True):
+        if moving[one] and moving[other]:
+            assert (wave_of[one] < wave_of[other]) == (position[one] < position[other])
+    assert len(waves) < moving.sum() / 2  # or nothing would be gained
+
+
+def test_folds_part_each_class(make_graph):
+    graph = make_graph(nodes=60)
+    task = observe(graph, draw_splits(graph, [7, 3, 2], runs=2, seed=0), seed=0)
+    parts = list(_parted(task, 5))
+    assert len(parts) == 5
+    for run in range(2):
+        everything = task.labelled.index[run].numpy()
+        held_out = [part.index[run, part.present[run]].numpy() for _, part in parts]
+        assert sorted(np.concatenate(held_out)) == sorted(everything)
+        for (kept, _), out in zip(parts, held_out, strict=True):
+            left = kept.labelled.index[run, kept.labelled.present[run]].numpy()
+            assert sorted(np.concatenate([left, out])) == sorted(everything)
+            sizes = np.bincount(graph.labels[out], minlength=3)
+            assert 1 <= sizes[0] <= 2  # 7 labels in 5 folds
+            assert (sizes[1:] <= 1).all()
+
+
+def test_runs_with_few_labels_have_few_folds(make_graph):
+    graph = make_graph(nodes=60)
+    splits = [Split([0, 1, 2, 3, 4, 5], [], [20]), *draw_splits(graph, 4, runs=1, seed=0)]
+    parts = list(_parted(observe(graph, splits, seed=0), 5))
+    assert [part.present.sum(1).tolist() for _, part in parts] == [[3, 3], [3, 3], [0, 3], [0, 3]]
+
+
+def test_cross_validation_takes_what_gets_more_of_its_labels_right(make_graph):
+    taken = []
+    for seed in range(3):
+        graph = make_graph(nodes=60, seed=seed)
+        task = observe(graph, draw_splits(graph, 5, runs=4, seed=0), seed=0)
+        right = {"count": np.zeros(4), "proportion": np.zeros(4)}
+        for way, total in right.items():
+            for kept, held_out in _parted(task, 5):
+                belief = create("ica", neighbours=way).fit(kept).probabilities
+                for run in range(4):
+                    nodes = held_out.index[run, held_out.present[run]].numpy()
+                    total[run] += (belief[run, nodes].argmax(1) == graph.labels[nodes]).sum()
+        answers = {way: create("ica", neighbours=way).fit(task).probabilities for way in right}
+        found = create("ica").fit(task).probabilities
+        for run in range(4):
+            taken.append("proportion" if right["proportion"][run] > right["count"][run] else "count")
+            np.testing.assert_allclose(found[run], answers[taken[-1]][run], atol=1e-10)
+    assert set(taken) == {"count", "proportion"}
+
+
+def test_one_label_per_class_is_enough(make_graph):
+    graph = make_graph(nodes=60)
+    task = observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0)
+    by_count = create("ica", neighbours="count").fit(task).probabilities
+    assert np.array_equal(create("ica").fit(task).probabilities, by_count)  # nothing to hold out: the default
+
+
+def test_it_says_that_it_misses_features():
+    graph = Graph(sp.csr_array(np.ones((4, 4))), labels=[0, 1, 0, 1])
+    with pytest.raises(InputError, match="needs node features"):
+        create("ica").fit(observe(graph, [Split([0, 1], [], [2])], seed=0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"iterations": -1}, "iterations is -1"), ({"folds": 1}, "folds is 1"), ({"strength": 0.0}, r"strength is 0\.0")],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        create("ica", **settings)
