@@ -269,6 +269,17 @@ def test_rows_and_means_by_hand():
     assert each_peer(values)[1, 0].tolist() == [[10, 110], [1010, 1110], [2010, 2110]]
 
 
+def test_embeddings_are_what_the_second_layer_classifies(two_runs, dense_propagation, dense_features, weights_of):
+    network = GCN(two_runs, 2, NetworkSettings())  # in training mode: dropout must play no part
+    propagation, features = dense_propagation(two_runs.graph), dense_features(two_runs.graph)
+    found = network.embeddings()
+    for run, peer in ((0, 0), (1, 0), (1, 1)):
+        weight0, bias0, *_ = weights_of(network, run, peer)
+        expected = propagation @ torch.relu(propagation @ features @ weight0 + bias0)
+        np.testing.assert_allclose(found[:, run, peer], expected, atol=1e-5)
+    assert not found.requires_grad
+
+
 def test_a_gcn_needs_features():
     graph = Graph([[0, 1], [1, 0]], labels=[0, 1])
     with pytest.raises(InputError, match="needs node features"):

@@ -88,6 +88,20 @@ def test_after_each_epoch_its_phase_is_told(task):
     assert told == ["first", "first", "second"]
 
 
+def test_before_a_phase_it_is_told_once(task):
+    network, told = GCN(task, 1, NetworkSettings()), []
+
+    def phase(name, epochs):
+        def step():
+            told.append(name)
+            return Step({"loss": sum_of_parameters(network, 1.0)})
+
+        return Phase(epochs, step, before=lambda: told.append(f"before {name}"))
+
+    train(network, [phase("first", 2), phase("second", 1)])
+    assert told == ["before first", "first", "first", "before second", "second"]
+
+
 def test_every_epoch_drops_other_units(task):
     network, seen = GCN(task, 1, NetworkSettings(weight_decay=0)), []
 

@@ -269,7 +269,7 @@ DENSE_DISCOUNT = {"cpu": 1 / 4, "cuda": 1 / 10}
 
 def operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> Operator:
     """The matrix as an operator, sparse or dense, whichever multiplies faster."""
-    if not sp.issparse(matrix):
+    if isinstance(matrix, np.ndarray):
         return DenseOperator(_on_device(matrix, np.float32, device))
     if _cost(matrix, device) < matrix.nnz:
         return DenseOperator(_on_device(matrix.toarray(), np.float32, device))

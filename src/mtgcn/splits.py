@@ -48,13 +48,14 @@ def draw_splits(
     """
     wanted = per_class_counts(graph, labels_per_class)
     members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
+    _at_least(runs, 1, "runs")
     left_over = len(graph.known) - int(wanted.sum()) - _at_least(validation, 0, "validation")
     if left_over < 1:
         raise InputError(
             f"{wanted.sum()} training and {validation} validation nodes leave none of the {len(graph.known)} "
             "known labels to test; ask for fewer"
         )
-    return tuple(_draw_split(graph, members, wanted, validation, seed, run) for run in range(_at_least(runs, 1, "runs")))
+    return tuple(_draw_split(graph, members, wanted, validation, seed, run) for run in range(runs))
 
 
 def _draw_split(

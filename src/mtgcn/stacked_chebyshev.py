@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mtgcn.networks import CLASSES, InputProduct, NetworkSettings, ReluDropout, TwoLayerNetwork, modelwise_product
-from mtgcn.propagation import DenseOperator, SparseOperator, chebyshev_sum, operator, scaled_features, scaled_laplacian
+from mtgcn.propagation import SparseOperator, chebyshev_sum, operator, scaled_features, scaled_laplacian
 from mtgcn.random_streams import DropoutStream
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ class Chebyshev(TwoLayerNetwork):
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, degree: int) -> None:
         super().__init__(task, peers, settings)
         features = scaled_features(task.graph, settings.feature_scaling)
-        dense = isinstance(features, np.ndarray)
-        multiply = DenseOperator(features, task.device) if dense else operator(features, task.device)
+        multiply = operator(features, task.device)
         self.input = InputProduct((multiply,), features, None, task, peers, settings.input_dropout)
         self.laplacian = SparseOperator(scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
         inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes

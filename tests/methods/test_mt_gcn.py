@@ -220,6 +220,37 @@ def test_the_answer_is_the_mean_of_the_peers_or_the_first_of_them(task):
     assert not np.array_equal(first.probabilities, mean.probabilities)
 
 
+def test_reading_as_the_authors_do_takes_each_peer_after_its_last_best_pass_over_the_labels(task):
+    # Without dropout, an epoch's pass over the labels is what the peers believed when the epoch before it was over.
+    settings = {**QUICK, "learning_rate": 0.5}  # so wild that the last epoch is not always among the best
+    epochs = range(QUICK["warmup_epochs"] + QUICK["teaching_epochs"] + 1)
+    beliefs = [
+        create("mt-gcn", **{**settings, "warmup_epochs": min(epoch, 8), "teaching_epochs": max(epoch - 8, 0)})
+        .fit(task)
+        .peers
+        for epoch in epochs
+    ]
+    found = create("mt-gcn", **settings, reading="best-training").fit(task)
+    read_at = set()
+    for run in range(task.runs):
+        present = task.labelled.present[run]
+        nodes, classes = task.labelled.index[run][present].numpy(), task.labelled.classes[run][present].numpy()
+        for peer in range(2):
+            right = [int((belief[run, peer, nodes].argmax(1) == classes).sum()) for belief in beliefs]
+            last_best = max(epoch for epoch in epochs[1:] if right[epoch - 1] == max(right[:epoch]))
+            read_at.add(last_best)
+            np.testing.assert_allclose(found.peers[run, peer], beliefs[last_best][run, peer], atol=1e-4)
+    assert read_at != {epochs[-1]}
+    np.testing.assert_allclose(found.probabilities, found.peers.mean(axis=1), atol=1e-6)
+
+
+def test_the_reading_changes_no_step_of_training(task):
+    settings = {**QUICK, "dropout": 0.5}
+    last, best = (create("mt-gcn", **settings, reading=reading).fit(task) for reading in ("last", "best-training"))
+    for name, values in last.history.items():
+        assert np.array_equal(values, best.history[name], equal_nan=True)
+
+
 def test_one_more_per_class_is_one_more_per_class(task):
     one_more = create("mt-gcn", **QUICK, one_more_per_class=True).fit(task)
     five = create("mt-gcn", **{**QUICK, "per_class": 5}).fit(task)
@@ -283,6 +314,7 @@ def test_labelled_nodes_never_teach_and_peers_of_a_small_graph_may_teach_with_al
         ("consistency_reduction", "max"),
         ("certainty_of", "nobody"),
         ("answer", "last"),
+        ("reading", "first"),
         ("dropout", 1.0),
     ],
 )

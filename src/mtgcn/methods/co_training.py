@@ -1,0 +1,76 @@
+"""Co-training (Li, Han and Wu, AAAI 2018): a random walk, which sees the whole graph, finds labels for a GCN.
+
+For every class, the nodes from which absorbing walks most likely end at labelled nodes of that class join the labels
+(their Algorithm 1); then a GCN is trained on all of them.
+
+What the paper leaves open, and the choice here:
+- Every class ranks all nodes by itself, so a node may be among the best of two classes. In the authors' program it
+  then carries both labels, and the cross-entropy counts both. So it does here (`contested="both"`), except that the
+  mean is over labels, not over nodes; with `"neither"` it stays unlabelled.
+- The walks are solved on the CPU, whatever the device of the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.label_growing import best_of_each_class, joined, uncontested
+from mtgcn.methods.base import Method
+from mtgcn.methods.gcn import supervised_step
+from mtgcn.methods.growing import check_growth
+from mtgcn.methods.lp import check_alpha
+from mtgcn.networks import GCN, NetworkSettings, mean_of_peers
+from mtgcn.propagation import absorbing_walk
+from mtgcn.pseudo_labels import default_per_class, labelled_mask
+from mtgcn.task import Prediction, Task
+from mtgcn.training import Phase, train
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoTraining(NetworkSettings, Method):
+    """Labels found by random walks, then a GCN."""
+
+    per_class: int | None = None  # t: how many labels the walks find for each class; None: as for mt-gcn
+    epochs: int = 200
+    alpha: float = 1e-6  # α: how readily a walk ends
+    contested: Literal["both", "neither"] = "both"  # which labels a node gets that two classes claim
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.per_class, self.epochs)
+        check_alpha(self.alpha)
+        check_contested(self.contested)
+
+    def fit(self, task: Task) -> Prediction:
+        network = GCN(task, peers=1, settings=self)
+        marks = most_absorbing(task, self.per_class or default_per_class(task.graph), self.alpha)
+        if self.contested == "neither":
+            marks = uncontested(marks)
+        grown = replace(task, labelled=joined(task.labelled, marks))
+        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, grown))])
+        taught_at = marks.any(1).T.to(torch.int32).cpu().numpy()  # from the first epoch on
+        return Prediction(mean_of_peers(network.probabilities()), history, taught_at=taught_at)
+
+    def bytes_per_run(self, task: Task) -> int:
+        return GCN.bytes_per_model(task, self.hidden_channels)
+
+
+def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "nodes classes runs"]:
+    """For every class, the nodes from which most walks end at its labelled nodes: absorption summed over them."""
+    absorbed = absorbing_walk(task.graph, alpha).by_class(task.labelled, task.num_classes, np.add)
+    score = torch.from_numpy(absorbed).permute(2, 1, 0).to(task.device)
+    return best_of_each_class(score, per_class, labelled_mask(task))
+
+
+def check_contested(contested: str) -> None:
+    if contested not in ("both", "neither"):
+        raise InputError(f"contested is {contested!r}; choose from both, neither")

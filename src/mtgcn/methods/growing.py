@@ -1,0 +1,101 @@
+"""What the methods share that train a GCN, let its label set grow, and train on."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.label_growing import joined
+from mtgcn.methods.base import Method
+from mtgcn.methods.gcn import supervised_step
+from mtgcn.networks import GCN, NetworkSettings, mean_of_peers
+from mtgcn.pseudo_labels import default_per_class
+from mtgcn.task import Prediction, Task, run_seed
+from mtgcn.training import Phase, Step, train
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowingGCN(NetworkSettings, Method):
+    """A GCN trained on the labels, then, after each growth of its label set, on the larger set."""
+
+    per_class: int | None = None  # t: how many labels of each class join in all; None: as for mt-gcn
+    epochs: int = 200  # of every stage: before the first growth and after each
+    restart: bool = False  # whether a fresh network is trained after the last growth; else the one there is trains on
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.per_class, self.epochs)
+
+    @abstractmethod
+    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+        """What joins the labels of `task`, which are all labels so far; about `per_class` nodes of each class."""
+
+    def growths(self, task: Task) -> int:
+        """How often the label set grows; t is divided among the growths."""
+        return 1
+
+    def starts_afresh(self, growth: int, last: int) -> bool:
+        """Whether a fresh network, drawn from a seed of its own, is trained after this growth, counted from 1."""
+        return self.restart
+
+    def fit(self, task: Task) -> Prediction:
+        stages = _Stages(self, task)
+        history = stages.train()
+        taught_at = stages.taught_at.T.contiguous().cpu().numpy()
+        return Prediction(mean_of_peers(stages.network.probabilities()), history, taught_at=taught_at)
+
+    def bytes_per_run(self, task: Task) -> int:
+        return GCN.bytes_per_model(task, self.hidden_channels)
+
+
+class _Stages:
+    """The network and its labels as they change from stage to stage."""
+
+    def __init__(self, method: GrowingGCN, task: Task) -> None:
+        self.method, self.task = method, task
+        growths = method.growths(task)
+        self.growths = range(1, growths + 1)
+        self.per_class = math.ceil((method.per_class or default_per_class(task.graph)) / growths)
+        self.network = GCN(task, peers=1, settings=method)
+        self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+
+    def train(self) -> dict[str, np.ndarray]:
+        """The history of all networks, one after the other. Stages that share a network share Adam's moments too."""
+        histories, phases = [], [Phase(self.method.epochs, self.step)]
+        for growth in self.growths:
+            if self.method.starts_afresh(growth, last=self.growths[-1]):
+                histories.append(train(self.network, phases))
+                self.grow(growth)
+                seeds = tuple(run_seed(seed, growth) for seed in self.task.seeds)
+                self.network = GCN(replace(self.task, seeds=seeds), peers=1, settings=self.method)
+                phases = [Phase(self.method.epochs, self.step)]
+            else:
+                phases.append(Phase(self.method.epochs, self.step, before=partial(self.grow, growth)))
+        histories.append(train(self.network, phases))
+        return {key: np.concatenate([history[key] for history in histories]) for key in histories[0]}
+
+    def step(self) -> Step:
+        return supervised_step(self.network, self.task)
+
+    def grow(self, growth: int) -> None:
+        marks = self.method.propose(self.network, self.task, self.per_class)
+        self.taught_at[marks.any(1) & (self.taught_at == 0)] = growth * self.method.epochs + 1
+        self.task = replace(self.task, labelled=joined(self.task.labelled, marks))
+
+
+def check_growth(per_class: int | None, epochs: int) -> None:
+    if per_class is not None and per_class < 1:
+        raise InputError(f"per_class is {per_class}; give at least 1")
+    if epochs < 0:
+        raise InputError(f"epochs is {epochs}; give at least 0")

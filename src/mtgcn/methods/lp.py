@@ -1,0 +1,56 @@
+"""LP by ParWalks (Wu, Li, So, Wright and Chang, NIPS 2012): whose labelled node would most likely absorb a random walk?
+
+A walk from a node ends at each step with a small chance; the node takes the class of the single labelled node where
+it most likely ends. Features play no part.
+
+What the paper leaves open, and the choice here:
+- How columns are combined. Each labelled node stands alone, as in the program of Li, Han and Wu (2018), from whose
+  paper the printed values come. Summed per class, the walks of a tiny α end almost evenly everywhere, and the class
+  with more labels in a component takes all of it.
+- Probabilities. A softmax over the classes of degree · (L + αI)^-1, of which every class enters its best column:
+  (L + αI)^-1 is measured in one over edge weights, and the mean degree makes the answer independent of their unit.
+  Dividing by the sum instead would leave every class at almost 1 / classes, so small are the differences.
+- A node that no label can reach gets the run's average belief of the nodes that one can: an estimate of how large
+  the classes are. The labels themselves would be a poor one where equally many of each class are given: all classes
+  tie, and the first would win by its number.
+
+The linear systems are solved on the CPU, in doubles, whatever the device of the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtgcn.errors import InputError
+from mtgcn.methods.base import Method
+from mtgcn.propagation import absorbing_walk
+from mtgcn.task import Prediction, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParWalks(Method):
+    """The class of the labelled node with the largest absorption."""
+
+    alpha: float = 1e-6  # α: how readily a walk ends
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+
+    def fit(self, task: Task) -> Prediction:
+        walk = absorbing_walk(task.graph, self.alpha)
+        best = walk.by_class(task.labelled, task.num_classes, np.maximum)
+        largest = best.max(axis=1, keepdims=True)
+        reached = largest > 0
+        unit = walk.degrees.mean() or 1.0
+        weight = np.exp(unit * (best - largest))
+        belief = weight / weight.sum(axis=1, keepdims=True)
+        average = belief.mean(axis=2, keepdims=True, where=reached)
+        belief = np.where(reached, belief, average)
+        return Prediction(np.ascontiguousarray(belief.transpose(0, 2, 1), dtype=np.float32))
+
+
+def check_alpha(alpha: float) -> None:
+    if not 0 < alpha < np.inf:
+        raise InputError(f"alpha is {alpha}; give a number above 0")

@@ -1,0 +1,126 @@
+"""ManiReg (Belkin, Niyogi and Sindhwani, JMLR 2006): least squares whose answer must vary little along the graph.
+
+Laplacian regularised least squares on the features: a linear function that fits the labels, is small, and is smooth
+over links. It has a closed form, and one factorisation serves every run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.methods.base import Method
+from mtgcn.propagation import normalized_laplacian, scaled_features
+from mtgcn.task import Prediction, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+MOST_FEATURES = 20_000  # their square, in doubles, is 3.2 GB
+
+# The first of each is the paper's, from its experiment on handwritten digits (γ_A l and γ_I / γ_A · l / n²). That
+# graph has hundreds of nodes and the smoothness of all nodes is a sum, so on larger graphs it has to weigh less.
+AMBIENTS = (0.005, 0.05, 0.5)
+RATIOS = (9.0, 0.9, 0.09, 0.009, 0.0009)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifoldRegularization(Method):
+    """f(x) = x W with the W that minimises, over the l labelled nodes and all n nodes,
+
+        Σ_labelled |y_i - x_i W|² + ambient (|W|² + ratio · tr((X W)ᵀ L (X W))),
+
+    so `ambient` is the paper's γ_A l and `ambient · ratio` its γ_I l / n². What the paper leaves to the user:
+
+    - The kernel is linear and rows have length 1, as in its experiment on text.
+    - L is the normalised Laplacian of the graph that is given, not of nearest neighbours.
+    - Where the printed numbers come from, the two weights were tuned on validation nodes. Here a run has its labels
+      and nothing else: it takes the pair with the smallest squared error on each of them when the others predict it,
+      of `AMBIENTS` and `RATIOS`. Leaving one out has a closed form too.
+    - Targets are one column per class, 1 or 0, less the share of the class among the run's labels, which is added to
+      the answer again. So the scores of a node sum to 1; those below 0 are cut off to make probabilities.
+    """
+
+    ambient: float | None = None  # None: chosen for each run by leaving its labels out one at a time
+    ratio: float | None = None  # likewise
+    feature_scaling: Literal["sum", "length", "none"] = "length"  # what each feature row is divided by
+
+    def __post_init__(self) -> None:
+        if self.ambient is not None and self.ambient <= 0:
+            raise InputError(f"ambient is {self.ambient}; give more than 0, or the answer is not unique")
+        if self.ratio is not None and self.ratio < 0:
+            raise InputError(f"ratio is {self.ratio}; give at least 0")
+        if self.feature_scaling not in ("sum", "length", "none"):
+            raise InputError(f"feature_scaling is {self.feature_scaling!r}; choose from sum, length, none")
+
+    def fit(self, task: Task) -> Prediction:
+        features = sp.csr_array(scaled_features(task.graph, self.feature_scaling), dtype=np.float64)
+        if features.shape[1] > MOST_FEATURES:
+            raise InputError(
+                f"{features.shape[1]} features need a matrix of their square, the limit is {MOST_FEATURES}; give fewer"
+            )
+        smoothness = (features.T @ (normalized_laplacian(task.graph) @ features)).toarray()  # Xᵀ L X
+        distinct, place = np.unique(task.labelled.index.clamp(min=0).cpu().numpy(), return_inverse=True)
+        labelled = _Labelled(task, torch.from_numpy(place.reshape(task.labelled.index.shape)).to(task.device))
+        best_error = torch.full((task.runs,), torch.inf, dtype=torch.float64, device=task.device)
+        best_scores = torch.zeros(task.num_nodes, task.runs, task.num_classes, dtype=torch.float64, device=task.device)
+        for ratio in RATIOS if self.ratio is None else (self.ratio,):
+            kernel = graph_kernel(features, smoothness, ratio, distinct, task.device)
+            for ambient in AMBIENTS if self.ambient is None else (self.ambient,):
+                coefficients, error = labelled.least_squares(kernel[distinct] / ambient)
+                scores = kernel @ labelled.spread(coefficients / ambient)
+                best_scores = torch.where((error < best_error)[:, None], scores.view_as(best_scores), best_scores)
+                best_error = torch.minimum(error, best_error)
+        scores = (best_scores + labelled.prior).clamp(min=0).transpose(0, 1)
+        return Prediction((scores / scores.sum(-1, keepdim=True)).float().cpu().numpy())
+
+    def bytes_per_run(self, task: Task) -> int:
+        return 8 * task.num_nodes * (task.labelled.index.shape[1] + 3 * task.num_classes)
+
+
+def graph_kernel(
+    features: sp.csr_array, smoothness: np.ndarray, ratio: float, columns: np.ndarray, device: torch.device
+) -> Float[Tensor, "nodes columns"]:
+    """Some columns of X B⁻¹ Xᵀ with B = I + ratio · Xᵀ L X: the kernel that, in least squares without a graph, gives
+    the minimum above (Sindhwani, Niyogi and Belkin, 2005). B knows no labels, so the runs share its factor."""
+    base = torch.from_numpy(ratio * smoothness).to(device)
+    base.diagonal().add_(1)
+    some_rows = torch.from_numpy(features[columns].toarray()).to(device)
+    solved = torch.cholesky_solve(some_rows.T, torch.linalg.cholesky(base))  # features, columns
+    return torch.from_numpy(features @ solved.cpu().numpy()).to(device)
+
+
+class _Labelled:
+    """The labelled nodes of all runs as targets and as columns of a kernel."""
+
+    def __init__(self, task: Task, place: Int[Tensor, "runs labelled"]) -> None:
+        self.place, self.present = place, task.labelled.present[..., None]
+        one_hot = torch.nn.functional.one_hot(task.labelled.classes, task.num_classes) * self.present
+        self.prior = one_hot.sum(1).double() / self.present.sum(1)  # runs, classes
+        self.targets = torch.where(self.present, one_hot - self.prior[:, None], 0)
+        self.columns = int(place.max()) + 1
+
+    def least_squares(
+        self, kernel: Float[Tensor, "columns columns"]
+    ) -> tuple[Float[Tensor, "runs labelled classes"], Float[Tensor, "runs"]]:
+        """The coefficients c of the answer K c, which solve (K + I) c = targets, and the squared error of each run when
+        every label is predicted from the others: c_i / ((K + I)⁻¹)_ii is by how much node i would be missed."""
+        both = self.present & self.present.transpose(1, 2)  # rows of shorter runs name nobody, whom nothing resembles
+        among = torch.where(both, kernel[self.place[:, :, None], self.place[:, None]], 0)
+        inverse = torch.linalg.inv(among + torch.eye(among.shape[1], dtype=among.dtype, device=among.device))
+        coefficients = inverse @ self.targets
+        missed_by = coefficients / inverse.diagonal(dim1=1, dim2=2)[..., None]
+        return coefficients, missed_by.square().sum((1, 2))
+
+    def spread(self, coefficients: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "columns runs·classes"]:
+        """Each run's coefficients at the columns of its nodes, 0 elsewhere, so that one product answers all runs."""
+        runs, _, classes = coefficients.shape
+        spread = coefficients.new_zeros(self.columns, runs, classes)
+        run = torch.arange(runs, device=self.place.device)[:, None]
+        return spread.index_put_((self.place, run), coefficients, accumulate=True).flatten(1)

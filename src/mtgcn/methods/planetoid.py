@@ -1,0 +1,288 @@
+"""Planetoid-T (Yang, Cohen and Salakhutdinov, ICML 2016): an embedding of each node that predicts class and context.
+
+Embeddings first learn to predict nodes of the same label and nodes met on short random walks. Then they, together
+with the features, learn the labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.losses import supervised_loss
+from mtgcn.memory import default_budget
+from mtgcn.methods.base import Method
+from mtgcn.propagation import SparseOperator, operator
+from mtgcn.random_streams import uniform
+from mtgcn.random_walks import random_walks
+from mtgcn.task import Prediction, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+# Told apart by these, random numbers of one purpose do not repeat those of another.
+EMBEDDING, CONTEXT, OTHERS, LABEL_PAIRS, WALKS, FROM_EMBEDDING, FROM_FEATURES, FROM_BOTH = range(0x90, 0x98)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planetoid(Method):
+    """Settings are those of the authors' program for Citeseer, the only ones published: label context, then graph
+    context, then the classes, by plain gradient descent on sums. What such sums meet per node must not change with the
+    size of the graph, so numbers per batch have become numbers per node. Where ours differs:
+
+    - 70 batches of 200 walks are 4 walks a node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for
+      each of its 120 labels. Larger graphs would learn next to nothing, fewer labels would be learnt by heart.
+    - The learning rate of the classes suits rows of Citeseer's squared length, the 32 words of a paper. Features are
+      multiplied by one number to have it.
+    - The program tells a context from all nodes at once, a cost of n². We tell it from the nodes of the batch and from
+      `others` more, drawn anew for each batch, that stand for all the rest: an estimate of the same softmax, and
+      exactly it on graphs of no more nodes than that.
+    - The program goes on training and reports the best test accuracy met. We take the last of `epochs` epochs.
+    """
+
+    draws_by_place: ClassVar[bool] = True
+    embedding_size: int = 50
+    label_batches: int = 200  # of the label context; 0: no label context
+    pairs_per_label: int = 8  # in a batch
+    walks_per_node: int = 4
+    walk_length: int = 10  # steps
+    window: int = 3  # how far apart on a walk two nodes are each other's context
+    walks_at_once: int = 200  # in a batch
+    others: int = 1000  # nodes beyond those of the batch that a context is told from
+    context_learning_rate: float = 0.01  # for the sum over a batch
+    epochs: int = 1000  # of the classes
+    learning_rate: float = 0.1
+    row_square: float = 32.0  # what the squared length of feature rows is brought to, on average
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("embedding_size", 1),
+            ("label_batches", 0),
+            ("pairs_per_label", 1),
+            ("walks_per_node", 0),
+            ("walk_length", 1),
+            ("window", 1),
+            ("walks_at_once", 1),
+            ("others", 1),
+            ("context_learning_rate", 0),
+            ("epochs", 0),
+            ("learning_rate", 0),
+            ("row_square", 0),
+        ):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+
+    def fit(self, task: Task) -> Prediction:
+        # A batch of contexts fills the memory with one run or a few; the classes are learnt by all runs together.
+        at_once = max(1, default_budget(task.device) // self._bytes_of_a_batch(task))
+        tables = [self.embeddings(some_runs) for some_runs in task.chunks(at_once)]
+        classifier = Classifier(task, torch.cat(tables), self.row_square)
+        history = classifier.train(self.epochs, self.learning_rate)
+        return Prediction(classifier.probabilities(), {"supervised": history})
+
+    def embeddings(self, task: Task) -> Float[Tensor, "runs nodes+1 size"]:
+        """Embeddings that predict label context and graph context; after the last node, one that is nobody's."""
+        contexts = ContextModel(task, self.embedding_size, self.others, self.context_learning_rate)
+        for nodes, pairs in label_contexts(task, self.label_batches, self.pairs_per_label):
+            contexts.step(nodes, pairs)
+        for walks in batches_of_walks(task, self.walks_per_node, self.walk_length, self.walks_at_once):
+            contexts.step(*walk_contexts(walks, self.window, task.num_nodes))
+        return contexts.table
+
+    def bytes_per_run(self, task: Task) -> int:
+        return 4 * 3 * task.num_nodes * self.embedding_size
+
+    def _bytes_of_a_batch(self, task: Task) -> int:
+        """About what one run takes while a batch of walks is learnt."""
+        in_batch = min(task.num_nodes, self.walks_at_once * (self.walk_length + 1))
+        told_from = min(task.num_nodes, in_batch + self.others)
+        return 4 * 3 * in_batch * told_from + self.bytes_per_run(task)
+
+
+class ContextModel:
+    """Embeddings e and context weights w of every node: node j is a context of node i with probability
+    softmax_j(e_i · w_j + b_j)."""
+
+    def __init__(self, task: Task, size: int, others: int, learning_rate: float) -> None:
+        self.nodes, self.others, self.rate = task.num_nodes, min(others, task.num_nodes), learning_rate
+        starts = [np.random.default_rng([seed, EMBEDDING]) for seed in task.seeds]
+        embedding = np.stack([random.normal(0, 0.01, (self.nodes + 1, size)) for random in starts])
+        self.random = [np.random.default_rng([seed, OTHERS]) for seed in task.seeds]
+        bound = math.sqrt(6 / (size + self.nodes))  # Glorot's
+        # One node more than there are: batches of shorter runs are filled up with it.
+        self.table = torch.from_numpy(embedding.astype(np.float32)).to(task.device)  # runs, nodes + 1, size
+        self.context = uniform(task.seeds, (self.nodes + 1, size), bound, CONTEXT).to(task.device)
+        self.bias = torch.zeros(task.runs, self.nodes + 1, device=task.device)
+
+    def step(self, batch: Int[Tensor, "runs batch"], pairs: Float[Tensor, "runs batch batch"]) -> None:
+        """One step of gradient descent on the sum over pairs of -log softmax. `pairs` counts how often each node of the
+        batch had each other as its context; nodes of a batch are distinct, past the end of a run's they are `nodes`."""
+        told_from, log_share = self._told_from(batch)
+        run = torch.arange(len(batch), device=batch.device)[:, None]
+        embedding, context = self.table[run, batch], self.context[run, told_from]
+        logits = torch.baddbmm((self.bias[run, told_from] + log_share)[:, None], embedding, context.transpose(1, 2))
+        gradient = logits.softmax(-1).mul_(pairs.sum(-1, keepdim=True))
+        gradient[..., : batch.shape[1]] -= pairs
+        self.table[run, batch] = embedding - self.rate * (gradient @ context)
+        self.context[run, told_from] = context - self.rate * (gradient.transpose(1, 2) @ embedding)
+        self.bias[run, told_from] -= self.rate * gradient.sum(1)
+
+    def _told_from(
+        self, batch: Int[Tensor, "runs batch"]
+    ) -> tuple[Int[Tensor, "runs some"], Float[Tensor, "runs some"]]:
+        """The nodes of the batch and some others, and the logarithm of how many nodes each of them stands for."""
+        device = batch.device
+        drawn = np.stack([random.choice(self.nodes, self.others, replace=False) for random in self.random])
+        others = torch.from_numpy(drawn).to(device)
+        in_batch = torch.zeros(len(batch), self.nodes + 1, dtype=torch.bool, device=device).scatter_(1, batch, True)
+        fresh = ~in_batch.gather(1, others)
+        outside = self.nodes - in_batch[:, :-1].sum(1, keepdim=True)
+        share = (outside / fresh.sum(1, keepdim=True).clamp(min=1)).log()
+        log_share = torch.cat(
+            [torch.where(batch < self.nodes, 0.0, -torch.inf), torch.where(fresh, share, -torch.inf)], 1
+        )
+        return torch.cat([batch, torch.where(fresh, others, self.nodes)], 1), log_share
+
+
+def label_contexts(task: Task, batches: int, pairs_per_label: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batch after batch: a run's labelled nodes, and how often each was drawn with one of its class."""
+    labelled = task.labelled
+    batch = torch.where(labelled.present, labelled.index, task.num_nodes)
+    classes = torch.where(labelled.present, labelled.classes, task.num_classes).cpu().numpy()
+    draws = [
+        (row, pairs_per_label * int((row < task.num_classes).sum()), np.random.default_rng([seed, LABEL_PAIRS]))
+        for row, seed in zip(classes, task.seeds, strict=True)
+    ]
+    for _ in range(batches):
+        counts = np.stack([same_class_pairs(row, pairs, random, task.num_classes) for row, pairs, random in draws])
+        yield batch, torch.from_numpy(counts).to(task.device)
+
+
+def same_class_pairs(
+    classes: Int[np.ndarray, "width"], pairs: int, random: np.random.Generator, num_classes: int
+) -> Float[np.ndarray, "width width"]:
+    """How often each place in a list of classes was drawn with each of the same class, perhaps itself. Places of class
+    `num_classes` name nobody and are not drawn."""
+    width = len(classes)
+    by_class = np.argsort(classes, kind="stable")
+    start = np.searchsorted(classes[by_class], np.arange(num_classes + 1))
+    here = by_class[random.integers(start[-1], size=pairs)]
+    size = start[classes[here] + 1] - start[classes[here]]
+    there = by_class[start[classes[here]] + (random.random(pairs) * size).astype(np.int64)]
+    return np.bincount(here * width + there, minlength=width * width).reshape(width, width).astype(np.float32)
+
+
+def batches_of_walks(
+    task: Task, per_node: int, steps: int, at_once: int
+) -> Iterator[Int[Tensor, "runs walks steps_and_start"]]:
+    """Walks from every node that has links, so many at once; the order of the starts is drawn for every round."""
+    adjacency = task.graph.adjacency
+    linked = np.flatnonzero(np.diff(adjacency.indptr))
+    generators = [np.random.default_rng([seed, WALKS]) for seed in task.seeds]
+    for _ in range(per_node if len(linked) else 0):
+        walks = [random_walks(adjacency, random.permutation(linked), steps + 1, random) for random in generators]
+        yield from torch.from_numpy(np.stack(walks)).long().to(task.device).split(at_once, 1)
+
+
+def walk_contexts(
+    walks: Int[Tensor, "runs walks places"], window: int, num_nodes: int
+) -> tuple[Int[Tensor, "runs batch"], Float[Tensor, "runs batch batch"]]:
+    """The distinct nodes of each run's walks, `num_nodes` past their end, and how often each had each other within
+    its window; itself too, as in the authors' program."""
+    runs, _, places = walks.shape
+    visits, order = walks.flatten(1).sort(1)
+    is_new = torch.ones_like(visits)
+    is_new[:, 1:] = visits[:, 1:] != visits[:, :-1]
+    rank = is_new.cumsum(1) - 1  # of a node among the run's distinct ones
+    width = int(rank.max()) + 1
+    batch = torch.full((runs, width), num_nodes, device=walks.device).scatter_(1, rank, visits)
+    place = torch.empty_like(rank).scatter_(1, order, rank).view_as(walks)
+    near = [(i, j) for i in range(places) for j in range(max(0, i - window), min(places, i + window + 1))]
+    here, there = (torch.tensor(side, device=walks.device) for side in zip(*near, strict=True))
+    pair = (place[..., here] * width + place[..., there]).flatten(1)
+    counts = torch.zeros(runs, width * width, device=walks.device)
+    return batch, counts.scatter_add_(1, pair, counts.new_ones(()).expand_as(pair)).view(runs, width, width)
+
+
+class Classifier:
+    """Softmax of [softmax of the features, softmax of the embedding], each of the three with a loss of its own; on a
+    graph without features, softmax of the embedding. Learning moves the labelled nodes' embeddings as well."""
+
+    def __init__(self, task: Task, table: Float[Tensor, "runs nodes+1 size"], row_square: float) -> None:
+        self.task, self.table = task, table
+        self.place = torch.where(task.labelled.present, task.labelled.index, task.num_nodes)
+        self.run = torch.arange(task.runs, device=task.device)[:, None]
+        self.embedding = table[self.run, self.place].requires_grad_()  # runs, labelled, size
+        classes = task.num_classes
+        self.from_embedding = self._layer(table.shape[-1], classes, FROM_EMBEDDING)
+        self.features: sp.csr_array | None = None
+        if task.graph.features is not None:
+            features = sp.csr_array(task.graph.features)
+            square = (features * features).sum() / task.num_nodes
+            self.features = features * math.sqrt(row_square / square) if square else features
+            self.from_features = self._layer(task.graph.num_features, classes, FROM_FEATURES)
+            self.from_both = self._layer(2 * classes, classes, FROM_BOTH)
+
+    def _layer(self, inputs: int, outputs: int, label: int) -> tuple[Tensor, Tensor]:
+        """Weights (inputs, runs, outputs) and bias (runs, outputs)."""
+        weight = uniform(self.task.seeds, (inputs, outputs), math.sqrt(6 / (inputs + outputs)), label)
+        weight = weight.transpose(0, 1).contiguous().to(self.task.device)
+        return weight.requires_grad_(), torch.zeros_like(weight[0]).requires_grad_()
+
+    def train(self, epochs: int, learning_rate: float) -> Float[np.ndarray, "epochs runs 1"]:
+        """Gradient descent on the labels; returns the loss of every epoch."""
+        layers = [self.from_embedding] + ([self.from_features, self.from_both] if self.features is not None else [])
+        optimizer = torch.optim.SGD([self.embedding, *(part for layer in layers for part in layer)], lr=learning_rate)
+        rows = None if self.features is None else self._labelled_rows(self.features)
+        history = torch.empty(epochs, self.task.runs, 1, device=self.task.device)
+        for epoch in range(epochs):
+            product = None if rows is None else rows(self.from_features[0].flatten(0, 1))
+            said = self._logits(self.embedding, product)
+            loss = torch.stack([self._loss(logits) for logits in said]).sum(0)
+            optimizer.zero_grad()
+            loss.sum().backward()
+            optimizer.step()
+            history[epoch] = loss.detach()
+        return history.cpu().numpy()
+
+    @torch.no_grad()
+    def probabilities(self) -> Float[np.ndarray, "runs nodes classes"]:
+        """What is believed of every node."""
+        table = self.table.clone()
+        table[self.run, self.place] = self.embedding
+        product = None
+        if self.features is not None:
+            product = operator(self.features, self.task.device)(self.from_features[0]).transpose(0, 1)
+        return self._logits(table[:, :-1], product)[-1].softmax(-1).cpu().numpy()
+
+    def _labelled_rows(self, features: sp.csr_array) -> SparseOperator:
+        """The features of the labelled nodes, (runs · labelled) x (features · runs): each run meets its own weights."""
+        index = self.task.labelled.index.clamp(min=0).cpu().numpy()
+        rows = features[index.ravel()]
+        run = np.repeat(np.arange(len(index)).repeat(index.shape[1]), np.diff(rows.indptr))
+        shape = (index.size, features.shape[1] * len(index))
+        matrix = sp.csr_array((rows.data, rows.indices * len(index) + run, rows.indptr), shape=shape)
+        return SparseOperator(matrix, self.task.device)
+
+    def _logits(self, embedding: Tensor, features_product: Tensor | None) -> list[Float[Tensor, "runs some classes"]]:
+        """What each layer says, given the embeddings and features · weights; the last is the answer."""
+        weight, bias = self.from_embedding
+        by_embedding = torch.baddbmm(bias[:, None], embedding, weight.transpose(0, 1))
+        if features_product is None:
+            return [by_embedding]
+        by_features = features_product.reshape(by_embedding.shape) + self.from_features[1][:, None]
+        weight, bias = self.from_both
+        both = torch.cat([by_features.softmax(-1), by_embedding.softmax(-1)], -1)
+        return [by_features, by_embedding, torch.baddbmm(bias[:, None], both, weight.transpose(0, 1))]
+
+    def _loss(self, logits: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "runs 1"]:
+        log_probabilities = logits.log_softmax(-1).permute(1, 2, 0)[..., None]
+        return supervised_loss(log_probabilities, self.task.labelled)

@@ -1,0 +1,124 @@
+"""SemiEmb (Weston, Ratle, Mobahi and Collobert, 2008 and 2012): a network whose neighbours must come out alike.
+
+A network on the features of a node alone learns the labels and, at the same time, an embedding of the graph:
+neighbours are pulled together, random other nodes are pushed apart until a margin lies between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.losses import supervised_loss
+from mtgcn.methods.base import Method
+from mtgcn.networks import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
+from mtgcn.propagation import SparseOperator
+from mtgcn.stacked_chebyshev import Chebyshev
+from mtgcn.task import Prediction, Task
+from mtgcn.training import Phase, Step, train
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from mtgcn.graph import Graph
+
+SMALLEST_SQUARE = 1e-12  # below this a distance is 0 and has no gradient
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemiSupervisedEmbedding(NetworkSettings, Method):
+    """What the paper offers as choices, or leaves to be tuned on validation nodes, which a run here does not have:
+
+    - The embedding is the output layer, the first of the paper's three ways.
+    - The loss of a pair is |f_i - f_j|² for neighbours and max(0, margin - |f_i - f_j|)² for others.
+    - Where the paper takes steps on single pairs in turn, an epoch here takes every link, weighted, and for every
+      node one other drawn at random. Each of the two parts is a mean, so that graphs of any size weigh the same.
+    - The network is that of `gcn` without its propagation, so that the two rows differ in how they use the graph.
+    """
+
+    draws_by_place: ClassVar[bool] = True
+    epochs: int = 200
+    embedding_weight: float = 1.0  # λ
+    margin: float = 1.0  # m
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("epochs", "embedding_weight", "margin"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least 0")
+
+    def fit(self, task: Task) -> Prediction:
+        network = Chebyshev(task, peers=1, settings=self, degree=0)
+        links = Links(task.graph, task.device)
+        strangers = Strangers(task, self.epochs)
+
+        def step() -> Step:
+            embedding = network.logits()
+            at_labelled = rows_at(embedding, task.labelled.index).log_softmax(CLASSES)
+            pull = links.mean_square(embedding)
+            push = repulsion(embedding, strangers.next_partners(), self.margin)
+            return Step(
+                {
+                    "supervised": supervised_loss(at_labelled, task.labelled),
+                    "neighbours": self.embedding_weight * pull,
+                    "strangers": self.embedding_weight * push,
+                }
+            )
+
+        history = train(network, [Phase(self.epochs, step)])
+        return Prediction(mean_of_peers(network.probabilities()), history)
+
+    def bytes_per_run(self, task: Task) -> int:
+        return Chebyshev.bytes_per_model(task, self.hidden_channels, degree=0)
+
+
+class Links:
+    """The links of a graph, as what they do to an embedding."""
+
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        degrees = graph.adjacency.sum(axis=1)
+        self.total_weight = float(degrees.sum()) or 1.0  # every link counted from both ends
+        self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - graph.adjacency), device, symmetric=True)
+
+    def mean_square(self, embedding: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "runs peers"]:
+        """The mean of |f_i - f_j|² over links: Σ_ij w_ij |f_i - f_j|² is 2 tr(fᵀ (D - A) f)."""
+        return 2 / self.total_weight * (embedding * self.laplacian(embedding)).sum((NODES, CLASSES))
+
+
+class Strangers:
+    """For every node another one at random, anew in every epoch.
+
+    Nodes stand in a random order, drawn once for each run; a node's partner stands so many places on, a number drawn
+    for each epoch. So a pair may be any, and every node is a partner once: gradients are added in a fixed order.
+    """
+
+    def __init__(self, task: Task, epochs: int) -> None:
+        nodes = task.num_nodes
+        generators = [np.random.default_rng([seed, 0x5E]) for seed in task.seeds]
+        order = np.stack([random.permutation(nodes) for random in generators], 1)
+        steps = np.stack([random.integers(min(1, nodes - 1), nodes, epochs + 1) for random in generators], 1)
+        self.order = torch.from_numpy(order).to(task.device)  # place, run
+        self.place = torch.from_numpy(order.argsort(0)).to(task.device)  # node, run
+        self.steps = torch.from_numpy(steps).to(task.device)  # epoch, run
+        # A tensor, so that an epoch recorded once as a CUDA graph sees the counter move.
+        self.epoch = torch.zeros(1, dtype=torch.int64, device=task.device)
+
+    def next_partners(self) -> Int[Tensor, "nodes runs"]:
+        steps = self.steps.index_select(0, self.epoch)
+        self.epoch += 1
+        return self.order.gather(0, (self.place + steps) % len(self.order))
+
+
+def repulsion(
+    embedding: Float[Tensor, "nodes classes runs peers"], partners: Int[Tensor, "nodes runs"], margin: float
+) -> Float[Tensor, "runs peers"]:
+    """The mean over nodes of max(0, margin - |f_i - f_partner|)²."""
+    theirs = embedding.gather(NODES, partners[:, None, :, None].expand_as(embedding))
+    distance = (embedding - theirs).square().sum(CLASSES).clamp(min=SMALLEST_SQUARE).sqrt()
+    return (margin - distance).clamp(min=0).square().mean(NODES)

@@ -1,0 +1,59 @@
+"""Union and Intersection (Li, Han and Wu, AAAI 2018): co-training's and self-training's new labels together.
+
+A GCN is trained on the labels. Then what random walks and what the GCN itself would add are united, for more
+labels, or intersected, for surer ones; and the GCN trains on with them.
+
+What the paper leaves open, and the choice here:
+- Sets are compared class by class, as in the authors' program: a node is in the intersection if both give it the same
+  class. In the union, a node to which they give different classes carries both labels, and the cross-entropy counts
+  both (`contested="both"`, as the program does); with `"neither"` it stays unlabelled.
+- The paper continues training, the program starts a fresh network: `restart`. The paper's is the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from torch import Tensor
+
+from mtgcn.label_growing import uncontested
+from mtgcn.methods.co_training import check_contested, most_absorbing
+from mtgcn.methods.lp import check_alpha
+from mtgcn.methods.self_training import SelfTraining
+from mtgcn.networks import GCN
+from mtgcn.task import Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Union(SelfTraining):
+    """What either of the two would add."""
+
+    alpha: float = 1e-6  # α: how readily a walk ends
+    contested: Literal["both", "neither"] = "both"  # which labels a node gets that two classes claim
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_alpha(self.alpha)
+        check_contested(self.contested)
+
+    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+        marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
+        return marks if self.contested == "both" else uncontested(marks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intersection(SelfTraining):
+    """What both of the two would add."""
+
+    alpha: float = 1e-6  # α: how readily a walk ends
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_alpha(self.alpha)
+
+    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+        return super().propose(network, task, per_class) & most_absorbing(task, per_class, self.alpha)

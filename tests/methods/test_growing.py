@@ -1,0 +1,239 @@
+"""Co-training, self-training, union, intersection, multi-stage and m3s: one way to grow a label set, six settings."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.methods import create
+from mtgcn.methods.co_training import most_absorbing
+from mtgcn.methods.gcn import supervised_step
+from mtgcn.methods.m3s import classes_by_cluster
+from mtgcn.methods.multi_stage import default_stages
+from mtgcn.networks import GCN
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import Nodes, observe, run_seed
+from mtgcn.training import Phase, train
+
+GROWING = ("co-training", "self-training", "union", "intersection", "multi-stage", "m3s")
+EPOCHS = 8
+
+
+@pytest.fixture
+def task(make_graph):
+    graph = make_graph(nodes=60, seed=1)
+    return observe(graph, draw_splits(graph, 2, runs=2, seed=0), seed=0)
+
+
+def pairs(marks, run=0):
+    return {(node, its_class) for node, its_class in marks[..., run].nonzero().tolist()}
+
+
+def trained(task, method, rounds):
+    """A GCN trained on one label set after another, and what it believes in the end."""
+    network = GCN(task, 1, method)
+    phases = [Phase(EPOCHS, lambda task=task: supervised_step(network, task)) for task in rounds]
+    train(network, phases)
+    return network
+
+
+def with_labels(task, rows):
+    """The task with further (node, class) pairs in each run, in order."""
+    index = [
+        [*known.tolist(), *(node for node, _ in row)] for known, row in zip(task.labelled.index, rows, strict=True)
+    ]
+    classes = [
+        [*known.tolist(), *(number for _, number in row)]
+        for known, row in zip(task.labelled.classes, rows, strict=True)
+    ]
+    longest = max(map(len, index))
+    index = [row + [-1] * (longest - len(row)) for row in index]
+    classes = [row + [0] * (longest - len(row)) for row in classes]
+    return dataclasses.replace(task, labelled=Nodes(torch.tensor(index), torch.tensor(classes)))
+
+
+def surest(belief, labelled, per_class):
+    """Algorithm 1 by a loop: the surest of those predicted as each class."""
+    order = sorted(range(len(belief)), key=lambda node: -belief[node].max())
+    taken = []
+    for number in range(belief.shape[1]):
+        mine = [node for node in order if belief[node].argmax() == number and node not in labelled]
+        taken += [(node, number) for node in mine[:per_class]]
+    return taken
+
+
+def absorbing(graph, alpha, labelled, classes, per_class):
+    """Algorithm 1 of Li et al. by a loop, with a dense inverse."""
+    weights = graph.adjacency.toarray().astype(np.float64)
+    inverse = np.linalg.inv(np.diag(weights.sum(1)) - weights + alpha * np.eye(len(weights)))
+    taken = []
+    for number in range(graph.num_classes):
+        score = inverse[:, labelled[classes == number]].sum(1)
+        score[labelled] = 0
+        taken += [(int(node), number) for node in np.argsort(-score, kind="stable")[:per_class]]
+    return taken
+
+
+def test_walks_on_a_small_graph_by_hand():
+    # A path of five, a label at each end. From the ends inward a walk is absorbed there ever less often, so each class
+    # takes its end's neighbour first and the middle second, which both classes then claim.
+    graph = Graph(adjacency=np.eye(5, k=1) + np.eye(5, k=-1), labels=[0, -1, -1, -1, 1])
+    task = observe(graph, [Split([0, 4], [], [])], seed=0)
+    assert pairs(most_absorbing(task, 1, alpha=0.01)) == {(1, 0), (3, 1)}
+    assert pairs(most_absorbing(task, 2, alpha=0.01)) == {(1, 0), (2, 0), (3, 1), (2, 1)}
+    assert pairs(most_absorbing(task, 9, alpha=0.01)) == {(node, number) for node in (1, 2, 3) for number in (0, 1)}
+
+
+def test_co_training_is_a_gcn_on_the_labels_that_walks_find(task):
+    method = create("co-training", per_class=3, epochs=EPOCHS, alpha=0.05)
+    found = method.fit(task)
+    rows = [
+        absorbing(task.graph, 0.05, index.numpy(), classes.numpy(), 3)
+        for index, classes in zip(task.labelled.index, task.labelled.classes, strict=True)
+    ]
+    network = trained(task, method, [with_labels(task, rows)])
+    expected = network.probabilities()[..., 0].permute(2, 0, 1)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    for run, row in enumerate(rows):
+        assert set(np.flatnonzero(found.taught_at[run])) == {node for node, _ in row}
+        assert set(found.taught_at[run]) == {0, 1}
+
+
+@pytest.mark.parametrize("name", ["self-training", "union", "intersection"])
+def test_one_growth_by_the_network_and_the_walks(task, name):
+    method = create(name, per_class=4, epochs=EPOCHS, dropout=0.0)
+    belief = trained(task, method, [task]).probabilities()[..., 0].permute(2, 0, 1).numpy()
+    rows = []
+    for run, index in enumerate(task.labelled.index.numpy()):
+        own = set(surest(belief[run], index, 4))
+        walks = set(absorbing(task.graph, 1e-6, index, task.labelled.classes[run].numpy(), 4))
+        rows.append(sorted({"self-training": own, "union": own | walks, "intersection": own & walks}[name]))
+    assert all(rows)
+    expected = trained(task, method, [task, with_labels(task, rows)]).probabilities()[..., 0].permute(2, 0, 1)
+    found = method.fit(task)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    for run, row in enumerate(rows):
+        assert set(np.flatnonzero(found.taught_at[run])) == {node for node, _ in row}
+        assert set(found.taught_at[run]) == {0, EPOCHS + 1}
+
+
+def test_multi_stage_divides_its_labels_among_the_stages(task):
+    method = create("multi-stage", per_class=5, stages=3, epochs=EPOCHS, dropout=0.0, fresh_stages=False)
+    rounds = [task]
+    for _ in range(3):
+        belief = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1).numpy()
+        labelled = rounds[-1].labelled.index.numpy()
+        rounds.append(with_labels(rounds[-1], [surest(belief[run], labelled[run], 2) for run in range(2)]))
+    expected = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1)
+    found = method.fit(task)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    assert set(found.taught_at[0]) == {0, EPOCHS + 1, 2 * EPOCHS + 1, 3 * EPOCHS + 1}
+    assert len(found.history["supervised"]) == 4 * EPOCHS
+
+
+def test_m3s_takes_what_multi_stage_would_where_the_clusters_agree(task):
+    settings = {"per_class": 12, "stages": 1, "epochs": EPOCHS}
+    alone = create("multi-stage", **settings).fit(task).taught_at > 0
+    checked = create("m3s", clusters=6, **settings).fit(task).taught_at > 0
+    assert not (checked & ~alone).any()
+    assert 0 < checked.sum() < alone.sum()
+
+
+def test_a_cluster_takes_the_class_of_the_nearest_labels_by_hand():
+    points = torch.tensor([[[0.0], [1], [2], [9], [10], [20], [21]]])  # clusters {0, 1, 2}, {9, 10} and {20, 21}
+    graph = Graph(adjacency=np.zeros((7, 7)), labels=[0, -1, -1, -1, 1, -1, 1])
+    # Labels at 0 and 21: the cluster {9, 10} with mean 9.5 is nearer to the former, of class 0.
+    task = observe(graph, [Split([0, 6], [], [])], seed=0)
+    assert classes_by_cluster(points, 3, task).tolist() == [[0, 0, 0, 0, 0, 1, 1]]
+    # With a label at 10, class 1 has the mean 15.5, and what is left of the cluster, 9, is nearer to that than to 0.
+    task = observe(graph, [Split([0, 6, 4], [], [])], seed=0)
+    assert classes_by_cluster(points, 3, task).tolist() == [[0, 0, 0, 1, 1, 1, 1]]
+
+
+def test_a_class_without_labels_takes_no_cluster():
+    points = torch.tensor([[[0.0], [1], [5], [6]]])
+    graph = Graph(adjacency=np.zeros((4, 4)), labels=[2, -1, -1, 1])
+    task = observe(graph, [Split([0, 3], [], [])], seed=0)
+    assert classes_by_cluster(points, 2, task).tolist() == [[2, 2, 1, 1]]
+
+
+def test_contested_nodes_carry_both_labels_or_none():
+    graph = Graph(adjacency=np.eye(5, k=1) + np.eye(5, k=-1), features=np.eye(5) + 0.1, labels=[0, -1, -1, -1, 1])
+    task = observe(graph, [Split([0, 4], [], [])], seed=0)
+    settings = {"per_class": 2, "epochs": 1}
+    both = create("co-training", **settings).fit(task)
+    neither = create("co-training", contested="neither", **settings).fit(task)
+    assert np.flatnonzero(both.taught_at[0]).tolist() == [1, 2, 3]
+    assert np.flatnonzero(neither.taught_at[0]).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["self-training", "multi-stage"])
+def test_a_restart_forgets_the_weights_and_keeps_the_labels(task, name):
+    settings = {"per_class": 4, "epochs": EPOCHS} | ({"stages": 1} if name == "multi-stage" else {})
+    found, going_on = create(name, restart=True, **settings).fit(task), create(name, **settings).fit(task)
+    first = found.taught_at == EPOCHS + 1
+    assert np.array_equal(first, going_on.taught_at == EPOCHS + 1)
+    losses = found.history["supervised"][..., 0], going_on.history["supervised"][..., 0]
+    assert losses[0].shape == losses[1].shape
+    np.testing.assert_array_equal(losses[0][:EPOCHS], losses[1][:EPOCHS])
+    # A fresh network knows less than one that has learnt.
+    assert (losses[0][EPOCHS] > losses[1][EPOCHS]).all()
+
+
+def test_stages_start_afresh_and_the_last_network_trains_on(task):
+    method = create("multi-stage", per_class=4, stages=2, epochs=EPOCHS, dropout=0.0)
+    second = dataclasses.replace(task, seeds=tuple(run_seed(seed, 1) for seed in task.seeds))
+
+    def grown(before, network):
+        belief = network.probabilities()[..., 0].permute(2, 0, 1).numpy()
+        labelled = before.labelled.index.numpy()
+        return with_labels(before, [surest(belief[run], labelled[run], 2) for run in range(2)])
+
+    once = grown(task, trained(task, method, [task]))
+    twice = grown(once, trained(second, method, [once]))
+    expected = trained(second, method, [once, twice]).probabilities()[..., 0].permute(2, 0, 1)
+    np.testing.assert_allclose(method.fit(task).probabilities, expected, atol=1e-5)
+
+
+def test_stages_of_the_paper():
+    def stages(name, nodes, labels):
+        graph = Graph(adjacency=np.zeros((nodes, nodes)), labels=[0] * nodes, name=name)
+        return default_stages(observe(graph, [Split(range(labels), [], [])], seed=0))
+
+    # Label rates of 0.5, 1, 2 and 3 % on Cora.
+    assert [stages("cora", 2708, count) for count in (14, 28, 56, 84)] == [5, 4, 2, 2]
+    assert [stages(name, 200, 3) for name in ("citeseer", "pubmed", "")] == [3, 4, 3]
+
+
+def test_runs_that_call_for_different_stages_are_refused():
+    graph = Graph(adjacency=np.zeros((1000, 1000)), labels=[0] * 1000, name="cora")
+    task = observe(graph, [Split(range(5), [], []), Split(range(50), [], [])], seed=0)
+    with pytest.raises(InputError, match=r"0\.50% and 5\.00% .* 5 and 2 stages; set stages"):
+        default_stages(task)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [(name, "per_class", 0) for name in GROWING]
+    + [("multi-stage", "stages", 0), ("m3s", "stages", -1), ("m3s", "clusters", 0)],
+)
+def test_numbers_below_one_are_refused(name, setting, value):
+    with pytest.raises(InputError, match=f"{setting} is {value}; give at least 1"):
+        create(name, **{setting: value})
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_more_labels_than_nodes_may_be_asked_for(task, name):
+    found = create(name, per_class=1000, epochs=1).fit(task).probabilities
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_features_are_needed(name, make_graph):
+    graph = make_graph()
+    bare = Graph(adjacency=graph.adjacency, labels=graph.labels)
+    with pytest.raises(InputError, match="features"):
+        create(name, epochs=1).fit(observe(bare, draw_splits(bare, 1, runs=1, seed=0), seed=0))

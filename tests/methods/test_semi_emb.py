@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.methods import create
+from mtgcn.methods.semi_emb import Links, Strangers, repulsion
+from mtgcn.splits import Split, draw_splits
+from mtgcn.stacked_chebyshev import Chebyshev
+from mtgcn.task import observe
+
+CPU = torch.device("cpu")
+
+
+def test_the_pull_of_links_is_their_weighted_mean_square(make_graph):
+    graph = make_graph(weighted=True, unreached=True)
+    embedding = torch.randn(40, 3, 2, 1, generator=torch.Generator().manual_seed(0))
+    found = Links(graph, CPU).mean_square(embedding)
+    links = graph.adjacency.tocoo()
+    for run in range(2):
+        f = embedding[..., run, 0].double().numpy()
+        squares = ((f[links.row] - f[links.col]) ** 2).sum(1)
+        assert found[run, 0].item() == pytest.approx(np.average(squares, weights=links.data), rel=1e-4)
+
+
+def test_links_to_oneself_pull_nothing_and_no_links_pull_nothing():
+    embedding = torch.randn(2, 3, 1, 1, generator=torch.Generator().manual_seed(0))
+    for adjacency in (np.eye(2), np.zeros((2, 2))):
+        assert Links(Graph(adjacency), CPU).mean_square(embedding).item() == 0
+
+
+def test_strangers_are_pushed_up_to_the_margin():
+    # Four nodes on a line at 0, 0.5, 3 and 3; partners 1, 0, 3, 2 are 0.5 and 0 apart.
+    embedding = torch.tensor([0.0, 0.5, 3.0, 3.0]).view(4, 1, 1, 1).requires_grad_()
+    push = repulsion(embedding, torch.tensor([[1], [0], [3], [2]]), margin=2.0)
+    assert push.item() == pytest.approx((1.5**2 + 1.5**2 + 2**2 + 2**2) / 4)
+    push.backward()
+    # Each of the two pairs counts twice: the slope is -2 · (margin - distance) · 2 / 4. Equals have no direction.
+    torch.testing.assert_close(embedding.grad.flatten(), torch.tensor([1.5, -1.5, 0.0, 0.0]))
+    assert repulsion(embedding, torch.tensor([[2], [3], [0], [1]]), margin=2.0).item() == 0
+
+
+def test_a_stranger_may_be_any_other_node_and_each_is_one_once():
+    task = observe(Graph(np.zeros((7, 7)), labels=np.arange(7) % 2), [Split([0], [], [1])] * 2, seed=0)
+    strangers = Strangers(task, epochs=200)
+    pairs = torch.stack([strangers.next_partners() for _ in range(200)])  # epoch, node, run
+    for run in range(2):
+        assert all(sorted(epoch.tolist()) == list(range(7)) for epoch in pairs[..., run])
+        met = np.zeros((7, 7), dtype=int)
+        np.add.at(met, (np.tile(np.arange(7), 200), pairs[..., run].flatten().numpy()), 1)
+        assert (np.diag(met) == 0).all()
+        assert (met + np.eye(7) > 0).all()
+    assert not torch.equal(pairs[..., 0], pairs[..., 1])
+
+
+def test_the_loss_is_the_sum_of_its_three_parts(make_graph):
+    graph = make_graph(weighted=True)
+    task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
+    method = create("semi-emb", epochs=1, dropout=0, embedding_weight=0.7, margin=1.3)
+    history = method.fit(task).history
+    embedding = Chebyshev(task, 1, method, degree=0).logits().detach()
+    partners = Strangers(task, 1).next_partners()
+    for run in range(2):
+        f = embedding[..., run, 0]
+        supervised = torch.nn.functional.cross_entropy(f[task.labelled.index[run]], task.labelled.classes[run])
+        distance = (f - f[partners[:, run]]).norm(dim=1)
+        pushed = 0.7 * (1.3 - distance).clamp(min=0).square().mean()
+        assert history["supervised"][0, run, 0] == pytest.approx(supervised.item(), rel=1e-4)
+        assert history["strangers"][0, run, 0] == pytest.approx(pushed.item(), rel=1e-4)
+        pulled = 0.7 * Links(graph, CPU).mean_square(embedding)[run, 0]
+        assert history["neighbours"][0, run, 0] == pytest.approx(pulled.item(), rel=1e-4)
+
+
+def test_without_the_embedding_the_graph_means_nothing(make_graph):
+    graph = make_graph()
+    alone = Graph(np.zeros((40, 40)), graph.features, graph.labels)
+    splits = draw_splits(graph, 2, runs=2, seed=0)
+    answers = {
+        weight: [
+            create("semi-emb", epochs=5, embedding_weight=weight).fit(observe(one, splits, seed=0)).probabilities
+            for one in (graph, alone)
+        ]
+        for weight in (0, 1)
+    }
+    np.testing.assert_allclose(*answers[0], atol=1e-6)
+    assert not np.allclose(*answers[1], atol=1e-3)
+
+
+def test_a_negative_margin_is_refused():
+    with pytest.raises(InputError, match="margin is -1; give at least 0"):
+        create("semi-emb", margin=-1)
