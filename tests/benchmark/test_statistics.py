@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
+from scipy.stats import friedmanchisquare, wilcoxon
 
-from mtgcn.benchmark.statistics import paired_difference, summarise
+from mtgcn.benchmark.statistics import (
+    compare_ranks,
+    critical_difference,
+    holm_corrected,
+    paired_difference,
+    paired_tests,
+    signed_rank_p_value,
+    summarise,
+)
 from mtgcn.errors import InputError
 
 
@@ -57,3 +66,75 @@ def test_samples_of_different_length_cannot_be_paired():
 def test_nothing_cannot_be_summarised():
     with pytest.raises(InputError, match="0 runs"):
         summarise([])
+
+
+@pytest.mark.parametrize("size", [5, 12, 30])
+def test_the_signed_rank_test_counts_patterns_of_signs(size):
+    differences = np.random.default_rng(size).normal(0.3, 1, size=size)
+    assert signed_rank_p_value(differences) == pytest.approx(wilcoxon(differences, method="exact").pvalue)
+
+
+def test_the_signed_rank_test_by_hand():
+    # Ranks 1 to 5 with only rank 1 negative: of 32 patterns, those with a sum of negative ranks of 0 or 1 are
+    # 2, and as many at the other end.
+    assert signed_rank_p_value([-0.1, 0.2, 0.3, 0.4, 0.5]) == pytest.approx(4 / 32)
+
+
+def test_differences_of_zero_say_nothing():
+    assert signed_rank_p_value([0.0, 0.0]) == 1
+    assert signed_rank_p_value([0.0, -0.1, 0.2, 0.3, 0.4, 0.5]) == signed_rank_p_value([-0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_tied_differences_are_tested_too():
+    differences = np.random.default_rng(0).integers(-3, 6, size=30) / 1000
+    nonzero = differences[differences != 0]
+    assert signed_rank_p_value(differences) == pytest.approx(wilcoxon(nonzero).pvalue)
+
+
+def test_holm_by_hand():
+    # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1, and none below the one before it.
+    assert holm_corrected([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm_corrected([0.6, 0.9]) == [1, 1]
+    assert holm_corrected([]) == []
+
+
+def test_every_sample_is_paired_with_its_reference():
+    one, two = paired_tests([[0.2, 0.4, 0.7], [0.5, 0.5, 0.5]], [[0.1, 0.2, 0.3], [0.5, 0.5, 0.5]])
+    assert one.difference.per_run == pytest.approx((0.1, 0.2, 0.4))
+    assert (one.p_value, one.p_corrected) == pytest.approx((0.25, 0.5))  # 2 of 8 patterns; two comparisons
+    assert (two.p_value, two.p_corrected) == (1, 1)
+
+
+@pytest.mark.parametrize(("methods", "q"), [(3, 2.343), (5, 2.728), (10, 3.164)])
+def test_the_critical_difference_has_demsars_constants(methods, q):
+    # Table 5a of Demšar (2006).
+    assert critical_difference(methods, cells=14) == pytest.approx(q * np.sqrt(methods * (methods + 1) / 84), abs=1e-3)
+
+
+def test_ranks_by_hand():
+    accuracy = [[0.9, 0.5, 0.7], [0.8, 0.6, 0.6], [0.7, 0.5, 0.6], [0.6, 0.7, 0.5]]
+    comparison = compare_ranks(np.array(accuracy), ["a", "b", "c"])
+    # a: 1, 1, 1, 2; b: 3, 2.5, 3, 1; c: 2, 2.5, 2, 3.
+    assert comparison.methods == ("a", "b", "c")
+    assert comparison.average_ranks == pytest.approx((1.25, 2.375, 2.375))
+    assert comparison.friedman_p_value == pytest.approx(friedmanchisquare(*np.transpose(accuracy)).pvalue)
+    assert comparison.critical_difference == pytest.approx(2.343 * np.sqrt(12 / 24), abs=1e-3)
+    assert comparison.groups == (("a", "b", "c"),)
+
+
+def test_groups_are_those_within_the_critical_difference():
+    # 40 cells with always the same order: ranks 1 to 6, and a critical difference of 2.850 sqrt(42 / 240) = 1.19.
+    accuracy = np.tile([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], (40, 1))
+    comparison = compare_ranks(accuracy, list("abcdef"))
+    assert comparison.groups == (("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"))
+    assert comparison.friedman_p_value < 1e-10
+
+
+def test_equal_methods_do_not_differ():
+    assert compare_ranks(np.full((3, 4), 0.5), list("abcd")).friedman_p_value == 1
+
+
+@pytest.mark.parametrize(("shape", "names"), [((1, 3), "abc"), ((4, 2), "ab"), ((4, 3), "ab")])
+def test_too_little_cannot_be_ranked(shape, names):
+    with pytest.raises(InputError, match="cannot be ranked; give at least 2 cells and 3 methods"):
+        compare_ranks(np.zeros(shape), list(names))

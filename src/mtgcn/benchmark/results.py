@@ -24,3 +24,21 @@ class ResultRow:
     device: str
     threads: int
     versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class StoredRow(ResultRow):
+    """A row of a sweep: besides the result, which unit of work it belongs to and how that was reported."""
+
+    unit: str  # short for all that decides the numbers; equal for the rows that were fitted together
+    protocol: str  # "paper" rows are optimistic and say so wherever they are shown
+    split: str  # "random" or "public"
+    validation: int  # nodes set aside and scored for nobody
+    runs: int  # rows of this unit
+    averages: int  # into how many averages, of which the authors print the largest, the runs are cut
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> StoredRow:
+        """What `dataclasses.asdict` made, after a way through JSON."""
+        counts = content["labels_per_class"]
+        return StoredRow(**{**content, "labels_per_class": tuple(counts) if isinstance(counts, list) else counts})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from time import perf_counter
 
@@ -10,12 +10,14 @@ import torch
 
 from mtgcn.benchmark import environment
 from mtgcn.benchmark.results import ResultRow
-from mtgcn.benchmark.scoring import check_scorable, score
+from mtgcn.benchmark.scoring import Score, check_scorable, score
 from mtgcn.benchmark.split_choice import labels_per_class_of
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.splits import Split
 from mtgcn.task import Prediction, Task, observe
+
+Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
 
 
 def run_cell(
@@ -27,8 +29,9 @@ def run_cell(
     seed: int,
     device: torch.device | str = "cpu",
     memory_budget: int | None = None,
+    scorer: Scorer | None = None,
 ) -> list[ResultRow]:
-    """One row per split. `name` is what people call the method.
+    """One row per split. `name` is what people call the method; without a `scorer` it is scored by its answer.
 
     Only a method that chooses its epoch on validation nodes is shown their labels.
     """
@@ -38,6 +41,7 @@ def run_cell(
     task = observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
     prediction, seconds = _timed_fit(method, task, memory_budget)
     versions = environment.versions()
+    scores = (scorer or score)(prediction, graph, splits)
     return [
         ResultRow(
             dataset=graph.name,
@@ -54,7 +58,7 @@ def run_cell(
             threads=environment.threads(),
             versions=versions,
         )
-        for run, (split, result) in enumerate(zip(splits, score(prediction, graph, splits), strict=True))
+        for run, (split, result) in enumerate(zip(splits, scores, strict=True))
     ]
 
 

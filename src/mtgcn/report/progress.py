@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from mtgcn.training import reporting_progress
 
@@ -26,3 +29,36 @@ def fitting_progress(title: str) -> Iterator[None]:
 
         with reporting_progress(show):
             yield
+
+
+@contextmanager
+def sweep_progress(total: int, done: int, seconds_left: float | None) -> Iterator[Callable[[str, float | None], None]]:
+    """Show how many of a sweep's units are done and how long the others will take.
+
+    What is yielded is called after each unit, with its title and the seconds that those after it are guessed to take.
+    """
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Countdown())
+    with Progress(
+        *columns, TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        shown = bar.add_task("", total=total, completed=done, expected_end=_from_now(seconds_left))
+
+        def advance(title: str, seconds_left: float | None) -> None:
+            bar.update(shown, advance=1, description=f"last: {title}", expected_end=_from_now(seconds_left))
+
+        yield advance
+
+
+def _from_now(seconds: float | None) -> float | None:
+    return None if seconds is None else monotonic() + seconds
+
+
+class _Countdown(ProgressColumn):
+    """The time left, which runs down between two units too."""
+
+    def render(self, task: Task) -> Text:
+        end = task.fields["expected_end"]
+        if end is None:
+            return Text("time left not known yet")
+        return Text(f"about {timedelta(seconds=max(0, round(end - monotonic())))} left")

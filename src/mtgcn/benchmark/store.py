@@ -1,0 +1,180 @@
+"""Rows in a folder, written so that a sweep killed at any moment loses at most what it was working on.
+
+`rows.jsonl` holds one JSON object per row. The rows of a unit stand together, in order, and are written and forced
+to disk in one go. So only the end of the file can ever be incomplete, and whether a unit is whole can be seen from
+its rows alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO
+
+from mtgcn.benchmark.results import StoredRow
+from mtgcn.errors import InputError
+
+ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
+
+Rows = tuple[StoredRow, ...]
+
+
+def read_units(folder: Path) -> dict[str, Rows]:
+    """The rows of every complete unit in a folder, by unit. Changes nothing, also while a sweep is writing there."""
+    path = folder / ROWS_FILE
+    if not path.exists():
+        raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
+    return _scan(path).units
+
+
+class Store:
+    """A folder that one sweep at a time may write to; use it in a `with` statement."""
+
+    def __init__(self, folder: Path, warn: Callable[[str], None] = warnings.warn) -> None:
+        self.folder, self.path, self._warn = folder, folder / ROWS_FILE, warn
+        self._units: dict[str, Rows] = {}
+
+    def __enter__(self) -> Store:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.folder)
+        except OSError as error:
+            raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._units = self._read_and_repair()
+        except BaseException:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+        self._lock.close()  # which releases it, as the death of this process would
+
+    @property
+    def units(self) -> Mapping[str, Rows]:
+        """The rows of every complete unit."""
+        return self._units
+
+    def append(self, rows: Sequence[StoredRow]) -> None:
+        """Store all rows of one unit, or none of them."""
+        text = "".join(json.dumps(asdict(row), allow_nan=False) + "\n" for row in rows)
+        size = os.fstat(self._file).st_size
+        try:
+            _write_all(self._file, text.encode())
+            os.fsync(self._file)
+        except OSError as error:
+            with suppress(OSError):  # if not even that works, the next sweep takes the rest out
+                os.ftruncate(self._file, size)
+            raise InputError(
+                f"cannot write to {self.path}: {error.strerror}; make room there and start the same command again, "
+                "what it had finished is stored"
+            ) from error
+        self._units[rows[0].unit] = tuple(rows)
+
+    def write_text(self, name: str, text: str) -> Path:
+        """A file beside the rows: after a crash there is the old one or the new one, never half of it."""
+        path, unfinished = self.folder / name, self.folder / f".{name}.new"
+        try:
+            with unfinished.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise InputError(
+                f"cannot write {path}: {error.strerror}; make room there, or choose another --out"
+            ) from error
+        return path
+
+    def _read_and_repair(self) -> dict[str, Rows]:
+        found = _scan(self.path)
+        damaged = found.bytes - found.complete_bytes
+        if damaged:
+            self._warn(
+                f"the end of {self.path} was incomplete, as after a crash; its last {damaged} bytes were taken out "
+                "and will be computed anew"
+            )
+            os.ftruncate(self._file, found.complete_bytes)
+            os.fsync(self._file)
+        return found.units
+
+
+def _locked(folder: Path) -> IO[str]:
+    """The lock file, held. The kernel lets go of it when the process ends, however it ends."""
+    lock = (folder / LOCK_FILE).open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise InputError(
+            f"another sweep (process {owner}) is writing into {folder}; wait for it, or choose another --out"
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _write_all(file: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+@dataclass
+class _Scan:
+    """What a file of rows holds, up to the first thing wrong with it."""
+
+    bytes: int
+    complete_bytes: int = 0  # where the last complete unit ends
+    units: dict[str, Rows] = field(default_factory=dict)
+
+
+def _scan(path: Path) -> _Scan:
+    content = path.read_bytes()
+    found = _Scan(len(content))
+    begun: list[StoredRow] = []
+    position = 0
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
+        position += len(line)
+        row = _parsed(line)
+        if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
+            _check_nothing_follows(content[position:], path, number)
+            break
+        begun.append(row)
+        if len(begun) == row.runs:
+            found.units.setdefault(row.unit, tuple(begun))
+            found.complete_bytes = position
+            begun = []
+    return found
+
+
+def _check_nothing_follows(rest: bytes, path: Path, number: int) -> None:
+    """A crash damages the end. What is damaged further up was damaged by something else, and is not ours to drop."""
+    if any(_parsed(line) for line in rest.splitlines(keepends=True)):
+        raise InputError(
+            f"line {number} of {path} is damaged or not in its place, and rows follow it; "
+            "restore the file from a copy, or choose another --out"
+        )
+
+
+def _parsed(line: bytes) -> StoredRow | None:
+    """The row in a line; None if there is none, or if the line is not finished."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        return StoredRow.from_json(json.loads(line))
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,157 @@
+"""The measured tables of a sweep as Markdown, for people, and as CSV, for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from mtgcn.benchmark.measured import Line, MeasuredTable
+from mtgcn.benchmark.protocol import PROTOCOL_TITLES, REFERENCE, TABLE_1
+from mtgcn.benchmark.split_choice import PUBLIC
+from mtgcn.benchmark.statistics import SampleSummary
+from mtgcn.datasets import Description
+
+BOLD_BELOW = 0.05  # corrected p-values that are worth a look
+
+
+def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
+    """All tables, one after the other."""
+    return "\n".join([*_counts_section(counts), *(part for table in tables for part in _section(table))])
+
+
+def comma_separated(tables: Sequence[MeasuredTable]) -> str:
+    """One line per method and cell, with a heading; shares and not per cent, but for what the paper prints."""
+    text = io.StringIO()
+    records = [_record(table, line) for table in tables for line in table.lines]
+    if records:
+        writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    return text.getvalue()
+
+
+def _counts_section(counts: Sequence[Description]) -> list[str]:
+    if not counts:
+        return []
+    printed = {line.dataset: line for line in TABLE_1}
+    headings = ["dataset", "nodes", "links listed", "classes", "features"]
+    rows = [
+        [
+            found.name,
+            *(
+                f"{ours} ({theirs} printed)"
+                for ours, theirs in (
+                    (found.nodes, printed[found.name].nodes),
+                    (found.links_listed, printed[found.name].links),
+                    (found.classes, printed[found.name].classes),
+                    (found.features, printed[found.name].features),
+                )
+            ),
+        ]
+        for found in counts
+    ]
+    return ["## Table 1: the datasets", "", *_pipes(headings, rows), ""]
+
+
+def _section(table: MeasuredTable) -> list[str]:
+    authors = table.protocol == "paper"
+    notes = dict.fromkeys(f"{line.title}: {line.note}." for line in table.lines if line.note)
+    numbered = f"Table {table.name}: " if table.name.isdigit() else ""
+    return [
+        f"## {numbered}{table.title}{' (optimistic)' if authors else ''}",
+        "",
+        f"Per cent; {PROTOCOL_TITLES[table.protocol]}.",
+        "",
+        *(_pipes(*(_authors_columns(table.lines) if authors else _our_columns(table.lines)))),
+        "",
+        *(f"{note}\n" for note in notes),
+    ]
+
+
+def _our_columns(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+    headings = ["cell", "method", "mean", "95 % interval", "printed", "difference"]
+    headings += [f"minus {REFERENCE}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
+    rows = []
+    for line in lines:
+        test = line.against_reference
+        against = ["", "", ""]
+        if test:
+            p_value = f"{test.p_corrected:.2g}"
+            against = [
+                f"{100 * test.difference.mean:+.1f}",
+                _interval(test.difference, "+.1f"),
+                f"**{p_value}**" if test.p_corrected < BOLD_BELOW else p_value,
+            ]
+        measured = [f"{line.reported:.1f}", _interval(line.accuracy, ".1f"), *_beside_the_printed(line)]
+        cost = [f"{100 * line.calibration_error.mean:.1f}", f"{line.seconds_per_run:.2f}"]
+        rows.append([_cell_title(line), line.title, *measured, *against, *cost])
+    return headings, rows
+
+
+def _authors_columns(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+    headings = ["cell", "method", "largest average (optimistic)", "mean of the averages", "printed", "difference"]
+    rows = [
+        [
+            _cell_title(line),
+            line.title,
+            f"{line.reported:.1f}",
+            f"{100 * line.accuracy.mean:.1f}",
+            *_beside_the_printed(line),
+        ]
+        for line in lines
+    ]
+    return headings, rows
+
+
+def _beside_the_printed(line: Line) -> list[str]:
+    if line.printed is None or line.difference is None:
+        return ["", ""]
+    return [f"{line.printed:.1f}", f"{line.difference:+.1f}"]
+
+
+def _cell_title(line: Line) -> str:
+    return f"{line.dataset} {line.labels_per_class}{', public split' if line.split == PUBLIC else ''}"
+
+
+def _interval(sample: SampleSummary, form: str) -> str:
+    if len(sample.per_run) == 1:
+        return "one run"  # says nothing about another run
+    return " to ".join(format(100 * end, form) for end in sample.ci95)
+
+
+def _pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
+
+
+def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
+    first, test = line.rows[0], line.against_reference
+    return {
+        "table": table.name,
+        "protocol": "paper (optimistic)" if table.protocol == "paper" else table.protocol,
+        "dataset": line.dataset,
+        "labels_per_class": line.labels_per_class,
+        "split": line.split,
+        "method": first.method,
+        "variant": line.title,
+        "runs": first.runs,
+        "seed": first.seed,
+        "reported_percent": line.reported,
+        "printed_percent": line.printed,
+        "difference_percent": line.difference,
+        "accuracy_mean": line.accuracy.mean,
+        "accuracy_std": line.accuracy.std,
+        "accuracy_low": line.accuracy.ci95[0],
+        "accuracy_high": line.accuracy.ci95[1],
+        "macro_f1_mean": line.macro_f1.mean,
+        "calibration_error_mean": line.calibration_error.mean,
+        "minus_reference_mean": test and test.difference.mean,
+        "minus_reference_low": test and test.difference.ci95[0],
+        "minus_reference_high": test and test.difference.ci95[1],
+        "p_value": test and test.p_value,
+        "p_value_holm": test and test.p_corrected,
+        "seconds_per_run": line.seconds_per_run,
+        "device": first.device,
+        "threads": first.threads,
+        "note": line.note,
+    }

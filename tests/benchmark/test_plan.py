@@ -1,0 +1,191 @@
+"""What a selection asks for, and what makes two units the same."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from mtgcn.benchmark import environment, units
+from mtgcn.benchmark.sweep import Selection, TimeLeft, plan
+from mtgcn.benchmark.units import execute
+from mtgcn.errors import InputError
+from mtgcn.methods import METHODS, create
+
+
+def planned(**selection):
+    return plan(Selection(**selection)).units
+
+
+def test_everything_is_every_registered_method_of_every_cell():
+    whole = plan(Selection())
+    assert set(whole.missing_methods).isdisjoint(METHODS)
+    assert whole.counted == ("cora", "citeseer", "pubmed")
+    assert {place.unit.dataset for place in whole.units} == {"cora", "citeseer", "pubmed"}
+    assert sum(place.unit.method == "mt-gcn" for place in whole.units) == 14 + 3  # the public split of each dataset
+    assert len({place.unit.id for place in whole.units}) == len(whole.units)
+    assert {place.unit.runs for place in whole.units if place.unit.dataset == "pubmed"} == {10}
+
+
+def test_tables_datasets_methods_and_runs_narrow_it():
+    places = planned(tables=["2", "5"], datasets=["cora"], methods=["gcn", "mt-gcn"], runs=7)
+    assert [(place.table.name, place.unit.labels_per_class, place.unit.method) for place in places] == [
+        *(("2", count, name) for count in (2, 4, 8, 12) for name in ("gcn", "mt-gcn")),
+        *(("5", 20, name) for _ in ("random", "public") for name in ("gcn", "mt-gcn")),
+    ]
+    assert {place.unit.runs for place in places} == {7}
+    assert places[0].entry.printed == 42.6
+
+
+def test_a_method_that_no_chosen_cell_lists_runs_on_all_random_splits():
+    places = planned(tables=["2"], methods=["mani-reg"])
+    assert [place.unit.labels_per_class for place in places] == [2, 4, 8, 12]
+    assert {place.entry.printed for place in places} == {None}
+    everywhere = planned(methods=["mani-reg", "mt-gcn"])
+    assert Counter((place.unit.method, place.unit.split) for place in everywhere) == {
+        ("mani-reg", "public"): 3,
+        ("mt-gcn", "random"): 14,
+        ("mt-gcn", "public"): 3,
+    }
+
+
+def test_methods_of_the_tables_that_do_not_exist_yet_are_named(monkeypatch):
+    monkeypatch.delitem(METHODS, "lp")
+    whole = plan(Selection(tables=["2"]))
+    assert whole.missing_methods == ("lp",)
+    assert "lp" not in {place.unit.method for place in whole.units}
+
+
+def test_digits_only_if_asked_for():
+    assert {place.unit.dataset for place in planned(datasets=["digits"])} == {"digits"}
+    assert {place.unit.dataset for place in planned(tables=["digits"])} == {"digits"}
+    assert {place.unit.dataset for place in planned(datasets=["digits", "cora"])} == {"digits", "cora"}
+
+
+def test_the_counts_of_table_1_need_no_unit():
+    counts = plan(Selection(tables=["1"], datasets=["cora"]))
+    assert (counts.counted, counts.units) == (("cora",), ())
+
+
+def test_the_authors_way_of_reporting():
+    places = planned(protocol="paper", datasets=["cora"])
+    assert [place.unit.labels_per_class for place in places] == [2, 4, 8, 12, 20]
+    for place in places:
+        unit = place.unit
+        assert (unit.method, unit.split, unit.validation) == ("mt-gcn", "random", 0)
+        assert (unit.runs, unit.averages) == (300, 10)
+        assert unit.settings == create("mt-gcn", reading="best-training")
+
+
+def test_the_ablation():
+    places = planned(ablation=True, tables=["3"])
+    assert {place.unit.method for place in places} == {"mt-gcn"}
+    assert [place.title for place in places[:3]] == ["mt-gcn", "without L_pl", "without L_cl"]
+    assert [place.entry.printed for place in places[:2]] == [67.7, None]
+    [plain] = planned(tables=["3"], methods=["mt-gcn"])[:1]
+    assert plain.unit.id == places[0].unit.id  # shared with the tables, not run twice
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ({"tables": ["6"]}, "unknown table '6'"),
+        ({"datasets": ["core"]}, "unknown dataset 'core'; did you mean 'cora'"),
+        ({"methods": ["gnc"]}, "unknown method 'gnc'; did you mean 'gcn'"),
+        ({"protocol": "theirs"}, "unknown protocol 'theirs'"),
+        ({"runs": 0}, "runs is 0; give at least 1"),
+        ({"threads": 0}, "threads is 0; give at least 1"),
+        ({"ablation": True, "methods": ["gcn"]}, "an ablation is of mt-gcn, in our protocol; leave --methods"),
+        ({"ablation": True, "datasets": ["digits"]}, "does not give for digits"),
+        ({"protocol": "paper", "methods": ["gcn"]}, "takes the better of two peers and gcn has none; leave it out"),
+        ({"tables": ["2"], "datasets": ["pubmed"]}, "no cell of table 2 is on dataset pubmed; leave --table"),
+    ],
+)
+def test_selections_that_make_no_sense_are_refused(selection, message):
+    with pytest.raises(InputError, match=message):
+        planned(**selection)
+
+
+@pytest.fixture
+def unit():
+    return planned(tables=["2"], methods=["mt-gcn"])[0].unit
+
+
+def test_the_test_nodes_of_a_unit_do_not_depend_on_what_else_was_asked_for(unit):
+    together = planned(tables=["2"], methods=["gcn+v", "mt-gcn"])
+    assert unit.id in {place.unit.id for place in together}
+    assert unit.validation == 500
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": create("mt-gcn", per_class=73)},
+        {"runs": 31},
+        {"seed": 1},
+        {"threads": 2},
+        {"device": "cuda (some GPU)"},
+        {"labels_per_class": 3},
+        {"split": "public"},
+        {"validation": 0},
+        {"protocol": "paper"},
+        {"averages": 10},
+        {"method": "gcn"},
+        {"dataset": "citeseer"},
+    ],
+    ids=str,
+)
+def test_whatever_decides_the_numbers_makes_another_unit(unit, change):
+    assert replace(unit, **change).id != unit.id
+
+
+def test_an_equal_unit_made_anew_is_the_same(unit):
+    assert replace(unit, settings=create("mt-gcn")).id == unit.id
+
+
+def test_versions_that_matter_make_another_unit(unit, monkeypatch):
+    known = environment.versions()
+    before = unit.id
+    monkeypatch.setattr(environment, "versions", lambda: {**known, "torch": "99"})
+    assert replace(unit).id != before
+    monkeypatch.setattr(environment, "versions", lambda: {**known, "python": "99"})
+    assert replace(unit).id == before
+
+
+def test_the_methods_of_a_cell_share_splits_and_test_nodes(monkeypatch):
+    seen = []
+
+    def watched(graph, splits, method, **_):
+        seen.append([(tuple(split.train), tuple(split.test)) for split in splits])
+        return []
+
+    monkeypatch.setattr(units, "run_cell", watched)
+    places = planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]
+    for place in places:
+        execute(place.unit)
+    assert seen[0] == seen[1] == seen[2]
+    assert {len(test) for _, test in seen[0]} == {1797 - 20 - 500}
+
+
+def test_a_unit_runs_with_its_own_number_of_threads(unit, monkeypatch):
+    import torch
+
+    counted = []
+    monkeypatch.setattr(units, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
+    monkeypatch.setattr(units, "_graph_and_splits", lambda _: (None, ()))
+    before = torch.get_num_threads()
+    execute(replace(unit, threads=before + 1))
+    assert counted == [before + 1]
+    assert torch.get_num_threads() == before
+
+
+def test_time_left_is_guessed_from_what_the_method_took(unit):
+    class Row:
+        method, dataset, seconds = "mt-gcn", "cora", 2.0
+
+    assert TimeLeft([]).seconds([unit], workers=1) is None
+    guess = TimeLeft([[Row()] * 10])
+    cora = 10 * 2708
+    assert guess.seconds([unit], workers=1) == pytest.approx(20 * 30 * 2708 / cora)
+    assert guess.seconds([unit, unit], workers=2) == pytest.approx(20 * 30 * 2708 / cora)
+    # Of a method never seen, what the others took.
+    assert guess.seconds([replace(unit, method="gcn")], workers=1) == pytest.approx(60)

@@ -1,0 +1,123 @@
+"""The paper's tables, spot-checked against the paper, and the seeds kept apart."""
+
+import pytest
+
+from mtgcn.benchmark.protocol import (
+    ABLATION,
+    DEVELOPMENT_SEEDS,
+    FINAL_SEEDS,
+    PAPER_TABLES,
+    PRINTED_NAMES,
+    TABLE_1,
+    TABLES,
+    checked_seed,
+)
+from mtgcn.errors import InputError
+from mtgcn.methods import create
+
+
+def cell(table, dataset, labels_per_class, split="random"):
+    [found] = [
+        cell
+        for cell in TABLES[table].cells
+        if (cell.dataset, cell.labels_per_class, cell.split) == (dataset, labels_per_class, split)
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "dataset", "labels_per_class", "method", "printed"),
+    [
+        ("2", "cora", 2, "lp", 56.4),
+        ("2", "cora", 12, "union", 78.5),
+        ("2", "cora", 8, "gcn+v", 72.2),
+        ("2", "cora", 4, "mt-gcn", 73.1),
+        ("3", "citeseer", 3, "mt-gcn", 67.7),
+        ("3", "citeseer", 18, "m3s", 70.3),
+        ("3", "citeseer", 6, "co-training", 55.7),
+        ("4", "pubmed", 3, "mt-gcn", 69.5),
+        ("4", "pubmed", 7, "chebyshev", 51.2),
+        ("4", "pubmed", 2, "multi-stage", 57.4),
+        ("5", "citeseer", 20, "intersection", 69.9),
+        ("5", "cora", 20, "gcn", 80.0),
+        ("5", "pubmed", 20, "mt-gcn", 79.5),
+    ],
+)
+def test_printed_values(table, dataset, labels_per_class, method, printed):
+    assert cell(table, dataset, labels_per_class).entry(method).printed == printed
+
+
+def test_rows_that_the_paper_took_over_are_for_the_public_split():
+    public = cell("5", "pubmed", 20, "public")
+    printed = {entry.method: entry.printed for entry in public.entries if entry.printed is not None}
+    assert printed == {
+        "mani-reg": 70.7,
+        "semi-emb": 71.7,
+        "lp": 63.0,
+        "deepwalk": 65.3,
+        "ica": 73.9,
+        "planetoid": 77.2,
+    }
+    assert "not ParWalks" in public.entry("lp").note
+    assert cell("5", "cora", 20).entry("lp").printed is None
+
+
+def test_how_much_the_paper_prints():
+    printed = [entry.printed for table in PAPER_TABLES for cell in table.cells for entry in cell.entries]
+    assert sum(value is not None for value in printed) == 11 * (4 + 4 + 3) + 13 * 3
+    cells = [cell for table in PAPER_TABLES for cell in table.cells if cell.split == "random"]
+    assert len(cells) == 14
+    # A comparison over all cells needs the same methods in each.
+    assert {frozenset(entry.method for entry in cell.entries) for cell in cells} == {
+        frozenset(entry.method for entry in cells[0].entries)
+    }
+    assert {entry.method for table in PAPER_TABLES for cell in table.cells for entry in cell.entries} == set(
+        PRINTED_NAMES
+    )
+
+
+def test_runs_are_the_papers():
+    assert {(cell.dataset, cell.runs) for table in PAPER_TABLES for cell in table.cells} == {
+        *(("cora", 30), ("citeseer", 30), ("pubmed", 10))
+    }
+
+
+def test_table_1():
+    assert [(line.dataset, line.nodes, line.links, line.classes, line.features) for line in TABLE_1] == [
+        ("cora", 2708, 5429, 7, 1433),
+        ("citeseer", 3327, 4732, 6, 3703),
+        ("pubmed", 19717, 44338, 3, 500),
+    ]
+
+
+def test_development_and_final_seeds_are_disjoint():
+    assert not set(DEVELOPMENT_SEEDS) & set(FINAL_SEEDS)
+    assert checked_seed(None, final=False) == checked_seed(0, final=False) == 0
+    assert checked_seed(None, final=True) == FINAL_SEEDS[0]
+    assert checked_seed(FINAL_SEEDS[5], final=True) == FINAL_SEEDS[5]
+
+
+@pytest.mark.parametrize(
+    ("seed", "final", "message"),
+    [
+        (0, True, "seed 0 is no final seed; leave --seed out, or give one from 1000000 to 1999999 with --final"),
+        (1_000_000, False, "seed 1000000 is no development seed; add --final"),
+        (-1, False, "seed -1 is no development seed; give one from 0 to 999999"),
+        (2_000_000, False, "seed 2000000 is no development seed; give one from 0"),
+    ],
+)
+def test_seeds_of_the_other_kind_are_refused(seed, final, message):
+    with pytest.raises(InputError, match=message):
+        checked_seed(seed, final=final)
+
+
+def test_the_ablation_takes_out_and_turns_what_it_says():
+    variants = {variant.title: create("mt-gcn", **variant.settings("citeseer")) for variant in ABLATION}
+    assert len({str(settings) for settings in variants.values()}) == len(ABLATION)
+    assert variants["mt-gcn"] == create("mt-gcn")
+    assert not variants["without L_pl"].pseudo_labels
+    assert not variants["without L_cl"].consistency
+    assert not variants["each peer teaches itself"].mutual
+    assert variants["t x 0.25"].per_class == 54  # a quarter of 216
+    assert variants["warm-up of 0 epochs"].warmup_epochs == 0
+    assert {settings.peers for settings in variants.values()} == {2, 3, 4, 5}

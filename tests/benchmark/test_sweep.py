@@ -1,0 +1,131 @@
+"""Sweeps that are killed, shared out and interrupted, each as a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtgcn.benchmark.store import Store
+
+SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
+UNITS, RUNS = 12, 3
+
+
+def started(folder, workers):
+    process = subprocess.Popen(
+        [sys.executable, str(SMALL_SWEEP), str(folder), str(workers)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    line = process.stdout.readline()
+    while line and line != "started\n":  # before it, a repair may be told
+        line = process.stdout.readline()
+    assert line, process.stderr.read()
+    return process
+
+
+def finished(folder, workers):
+    process = started(folder, workers)
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, "")
+
+
+def rows_without_seconds(folder):
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert all(row.pop("seconds") > 0 for row in rows)
+    return sorted(rows, key=lambda row: (row["unit"], row["run"]))
+
+
+def children(process):
+    """The ids of the processes that a process started."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(child) for child in listed.read_text().split()]
+
+
+def is_running(process_id):
+    try:
+        state = Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    finished(folder, workers=1)
+    rows = rows_without_seconds(folder)
+    assert len(rows) == UNITS * RUNS
+    return rows
+
+
+@pytest.mark.slow
+def test_rows_do_not_depend_on_the_executor(undisturbed, tmp_path):
+    finished(tmp_path, workers=2)
+    assert rows_without_seconds(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_again_and_again_ends_with_the_same_rows(undisturbed, tmp_path):
+    random = np.random.default_rng(0)
+    rows = tmp_path / "rows.jsonl"
+    for _ in range(3):
+        process = started(tmp_path, workers=1)
+        before = rows.stat().st_size
+        wait_until(lambda before=before: rows.stat().st_size > before)  # so that there is something to go on from
+        time.sleep(random.uniform(0, 0.15))  # about as long as a unit takes
+        process.kill()
+        process.communicate()
+    assert 0 < len(rows.read_bytes().splitlines()) < UNITS * RUNS
+    finished(tmp_path, workers=1)
+    assert rows_without_seconds(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes where Linux lists them")
+def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
+    process = started(tmp_path, workers=2)
+    wait_until(lambda: (tmp_path / "rows.jsonl").stat().st_size)  # so that the workers are at work
+    workers = children(process)
+    assert len(workers) >= 2
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not any(map(is_running, workers)), seconds=10)
+    with Store(tmp_path) as store:  # nobody holds the lock any more
+        kept = [row for row in undisturbed if row["unit"] in store.units]
+    assert kept
+    assert rows_without_seconds(tmp_path) == kept
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_says_how_to_go_on(tmp_path):
+    command = ["reproduce", "--table", "digits", "--methods", "lp,gcn", "--runs", "2", "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mtgcn", *command, "--device", "cpu", "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    rows = tmp_path / "rows.jsonl"
+    wait_until(lambda: rows.exists() and rows.stat().st_size)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    out, errors = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    first, second = errors.splitlines()
+    assert first.endswith(f"of 8 units are stored in {tmp_path}; the same command goes on from there")
+    assert second == "mtgcn: interrupted"

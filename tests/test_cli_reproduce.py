@@ -1,0 +1,204 @@
+"""`mtgcn reproduce` as a person meets it; how it survives being killed is in benchmark/test_sweep.py."""
+
+import csv
+import json
+
+import pytest
+
+from mtgcn import cli
+from mtgcn.benchmark import executors, sweep
+from mtgcn.benchmark.store import Store
+from mtgcn.errors import InputError
+from mtgcn.methods import METHODS, create
+
+QUICK = {"epochs": 3, "warmup_epochs": 2, "teaching_epochs": 2, "hidden_channels": 4}
+
+
+@pytest.fixture
+def few_epochs(monkeypatch):
+    """All methods with a handful of epochs, or with others if the test changes them."""
+    changed = dict(QUICK)
+
+    def quick(name, **settings):
+        known = METHODS[name].__dataclass_fields__
+        return create(name, **{**{key: value for key, value in changed.items() if key in known}, **settings})
+
+    monkeypatch.setattr(sweep, "create", quick)
+    return changed
+
+
+@pytest.fixture
+def reproduce(capsys, tmp_path, few_epochs):
+    """Runs the command on digits, in this process; gives exit status, standard output and standard error."""
+
+    def command(*arguments):
+        common = ["--out", str(tmp_path), "--device", "cpu", "--workers", "1"]
+        status = cli.main(["reproduce", *common, *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return command
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def executed(monkeypatch):
+    """The titles of the units that were really executed."""
+    titles = []
+
+    def watched(unit):
+        titles.append(f"{unit.method} {unit.labels_per_class}")
+        return execute(unit)
+
+    execute = executors.execute
+    monkeypatch.setattr(executors, "execute", watched)
+    return titles
+
+
+SMALL = ["--table", "digits", "--methods", "gcn,mt-gcn", "--runs", "2"]
+
+
+def test_tables_are_printed_and_written(reproduce, tmp_path):
+    status, out, err = reproduce(*SMALL)
+    assert status == 0
+    assert err == f"mtgcn: wrote {tmp_path / 'summary.md'}, {tmp_path / 'summary.csv'}\n"
+    assert (tmp_path / "summary.md").read_text() == out.removesuffix("\n")
+    assert "| cell | method | mean | 95 % interval | printed | difference | minus mt-gcn |" in out
+    stored = rows(tmp_path)
+    assert len(stored) == 4 * 2 * 2
+    assert {(row["threads"], row["validation"], row["protocol"]) for row in stored} == {(1, 500, "ours")}
+    with (tmp_path / "summary.csv").open() as file:
+        [first, second, *rest] = csv.DictReader(file)
+    assert len(rest) == 6
+    assert (first["method"], first["labels_per_class"], first["runs"]) == ("gcn", "2", "2")
+    of_first = [row["accuracy"] for row in stored if row["method"] == "gcn" and row["labels_per_class"] == 2]
+    assert float(first["accuracy_mean"]) == pytest.approx(sum(of_first) / 2)
+    assert float(first["minus_reference_mean"]) == pytest.approx(
+        float(first["accuracy_mean"]) - float(second["accuracy_mean"])
+    )
+    assert second["minus_reference_mean"] == ""
+
+
+def test_what_is_stored_is_not_run_again(reproduce, executed, tmp_path):
+    reproduce(*SMALL, "--methods", "gcn")
+    before = (tmp_path / "rows.jsonl").read_bytes()
+    assert len(executed) == 4
+    reproduce(*SMALL)
+    assert len(executed) == 8
+    assert {title.split()[0] for title in executed[4:]} == {"mt-gcn"}
+    assert (tmp_path / "rows.jsonl").read_bytes().startswith(before)
+
+
+def test_a_changed_setting_makes_new_rows_and_mixes_with_no_old_ones(reproduce, executed, few_epochs, tmp_path):
+    _, before, _ = reproduce(*SMALL)
+    few_epochs["epochs"] = 60
+    _, after, _ = reproduce(*SMALL)
+    assert len(executed) == 8 + 4  # those of gcn anew
+    assert len(rows(tmp_path)) == (8 + 4) * 2
+    assert before != after
+    few_epochs["epochs"] = QUICK["epochs"]
+    assert reproduce(*SMALL)[1] == before
+
+
+def test_a_damaged_end_is_told_and_mended(reproduce, executed, tmp_path):
+    reproduce(*SMALL)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(path.read_bytes()[:-10])
+    status, _, err = reproduce(*SMALL)
+    assert status == 0
+    assert err.startswith(f"mtgcn: warning: the end of {path} was incomplete, as after a crash;")
+    assert len(executed) == 8 + 1
+    assert len(rows(tmp_path)) == 16
+
+
+def test_a_second_sweep_into_the_folder_is_refused(reproduce, tmp_path):
+    with Store(tmp_path):
+        status, out, err = reproduce(*SMALL)
+    assert (status, out) == (2, "")
+    assert "is writing into" in err
+    assert err.count("\n") == 1
+
+
+def test_a_unit_that_cannot_run_keeps_no_other_from_running(reproduce, monkeypatch, tmp_path):
+    def refusing(unit):
+        if unit.labels_per_class == 4:
+            raise InputError("no such thing")
+        return execute(unit)
+
+    execute = executors.execute
+    monkeypatch.setattr(executors, "execute", refusing)
+    status, out, err = reproduce(*SMALL)
+    assert status == 2
+    assert "mtgcn: error: gcn on digits, 4 labels per class: no such thing; mt-gcn on digits, 4 labels" in err
+    assert "digits 8" in out
+    assert "digits 4" not in out
+    assert len(rows(tmp_path)) == 12
+
+
+def test_an_interruption_says_how_to_go_on(reproduce, monkeypatch, tmp_path):
+    def interrupted(unit):
+        if unit.labels_per_class == 4:
+            raise KeyboardInterrupt
+        return execute(unit)
+
+    execute = executors.execute
+    monkeypatch.setattr(executors, "execute", interrupted)
+    status, out, err = reproduce(*SMALL)
+    assert (status, out) == (130, "")
+    assert err == (
+        f"mtgcn: 2 of 8 units are stored in {tmp_path}; the same command goes on from there\nmtgcn: interrupted\n"
+    )
+
+
+def test_the_authors_way_of_reporting_is_called_optimistic_wherever_it_appears(reproduce, tmp_path):
+    status, out, _ = reproduce("--table", "digits", "--protocol", "paper", "--runs", "1")
+    assert status == 0
+    assert "## Accuracy on digits (not in the paper) (optimistic)" in out
+    assert "OPTIMISTIC" in out
+    assert "largest average (optimistic)" in out
+    with (tmp_path / "summary-paper.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["protocol"] for line in lines} == {"paper (optimistic)"}
+    stored = [row for row in rows(tmp_path) if row["labels_per_class"] == 2]
+    assert len(stored) == 10  # averages of one run each
+    assert float(lines[0]["reported_percent"]) == pytest.approx(100 * max(row["accuracy"] for row in stored))
+
+
+def test_methods_that_are_missing_are_named_but_an_unknown_one_is_an_error(reproduce, monkeypatch):
+    for name in set(METHODS) - {"gcn"}:
+        monkeypatch.delitem(METHODS, name)
+    status, _, err = reproduce("--table", "digits", "--runs", "1")
+    assert status == 0
+    assert "mtgcn: leaving out mt-gcn, which this version does not have\n" in err
+    status, _, err = reproduce("--table", "digits", "--methods", "lp")
+    assert status == 2
+    assert "unknown method 'lp'" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--table", "6"], "unknown table '6'"),
+        (["--table", "2,2"], "table names '2' twice"),
+        (["--final", "--seed", "3"], "seed 3 is no final seed; leave --seed out"),
+        (["--seed", "1000000"], "seed 1000000 is no development seed; add --final"),
+        (["--workers", "0"], "workers is 0; give at least 1"),
+        (["--runs", "0"], "runs is 0; give at least 1"),
+        (["--ablation", "--methods", "gcn"], "an ablation is of mt-gcn"),
+        (["--protocol", "paper", "--methods", "gcn"], "takes the better of two peers and gcn has none"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_no_rows(reproduce, tmp_path, arguments, message):
+    status, out, err = reproduce(*arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_final_figures_have_seeds_of_their_own(reproduce, tmp_path):
+    assert reproduce(*SMALL, "--methods", "gcn", "--final")[0] == 0
+    assert {row["seed"] for row in rows(tmp_path)} == {1_000_000}
