@@ -104,8 +104,8 @@ def traffic(result: Any, *args: Any) -> tuple[int, int]:
     return size(*results, *args), 0
 
 
-def adam_cost(_: Any, optimizer: torch.optim.Adam, *rest: Any) -> tuple[int, int]:
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+def adam_cost(_: Any, adam: training._Adam) -> tuple[int, int]:
+    parameters = [one for group, _, _ in adam.groups for one in group]
     return 7 * size(*parameters), 0  # reads four arrays, writes three
 
 
@@ -122,7 +122,7 @@ def watching(ledger: Ledger) -> Iterator[None]:
         (random_streams.DropoutStream, "_kept", "dropout's bits", traffic),
         (mt_gcn, "confidence", "choosing pseudo labels", traffic),
         (mt_gcn, "most_confident", "choosing pseudo labels", traffic),
-        (torch.optim.Adam, "step", "Adam", adam_cost),
+        (training._Adam, "step", "Adam", adam_cost),
         (mt_gcn.Teaching, "step", "losses and bookkeeping, forward", lambda *_: (0, 0)),
     ]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""How much memory a stack of runs may take, and keeping hold of it between epochs."""
+"""How much of the machine a stack of runs takes: memory, kept between epochs, and threads."""
 
 from __future__ import annotations
 
@@ -20,6 +20,21 @@ def default_budget(device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         return int(CUDA_SHARE * free)
     return CPU_BUDGET
+
+
+# Below this, waking a second thread costs as much as it brings, and far more while another program is running.
+SMALL_STACK = 16 * 2**20
+
+
+@contextmanager
+def threads_for(stack_bytes: int) -> Iterator[None]:
+    """While this lasts, a small stack is computed by one thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if 0 < stack_bytes < SMALL_STACK else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 # glibc's numbers for mallopt, and the values its manual gives as defaults and as the largest allowed.

@@ -360,8 +360,9 @@ def local_view(adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: 
     )
 
 
-# A factorisation of PubMed (88,648 stored weights) takes two seconds. What it costs grows much faster than the graph,
-# while conjugate gradients need little more than the graph itself, so larger graphs are left to them.
+# A factorisation of PubMed (88,648 stored weights) takes two seconds, that of a random graph of this size seventeen.
+# What it costs grows much faster than the graph, while conjugate gradients need little more than the graph itself, so
+# larger graphs are left to them.
 FACTORED_WEIGHTS = 100_000
 SOLVED_AT_ONCE = 2**23  # numbers in the columns that are solved together: 64 MiB of doubles
 RESIDUAL = 1e-12  # of conjugate gradients, relative to the right-hand side

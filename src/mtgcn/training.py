@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
     The losses of all models are summed. No parameter is shared between models, so each of them takes exactly
     the step it would take alone, and none sees another's update of the same epoch.
     """
-    optimizer = _optimizer(network)
+    adam = _Adam(network)
     total = sum(phase.epochs for phase in phases)
     history = _History(total, network)
     network.train()
@@ -65,9 +65,9 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
     def epoch(phase: Phase) -> None:
         network.new_epoch()
         step = phase.step()
-        optimizer.zero_grad(set_to_none=True)
+        adam.forget_gradients()
         torch.stack(list(step.losses.values())).sum().backward()
-        optimizer.step()
+        adam.step()
         history.write({**step.losses, **step.notes})
         phase.after_epoch()
 
@@ -109,20 +109,68 @@ def _repeat(epoch: Callable[[], None], times: int, device: torch.device) -> Iter
     torch.cuda.synchronize(device)
 
 
-def _optimizer(network: StackedNetwork) -> torch.optim.Adam:
-    settings = network.settings
-    decayed = network.decayed_parameters()
-    others = [parameter for parameter in network.parameters() if all(parameter is not one for one in decayed)]
-    groups = [
-        {"params": decayed, "weight_decay": settings.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.Adam(
-        [group for group in groups if group["params"]],
-        lr=settings.learning_rate,
-        fused=True,
-        capturable=network.task.device.type == "cuda",  # keeps the step counter where a CUDA graph can move it
-    )
+class _Adam:
+    """Adam (Kingma and Ba, 2015) with weight decay as a gradient, by torch's fused kernel.
+
+    The kernel is called as `torch.optim.Adam` calls it, without that class: it imports torch's compiler on first use,
+    which takes longer than a whole fit on a small graph. The step counter is a tensor, so that an epoch recorded once
+    as a CUDA graph sees it move.
+    """
+
+    BETAS = (0.9, 0.999)
+    EPSILON = 1e-8
+
+    def __init__(self, network: StackedNetwork) -> None:
+        self.learning_rate = network.settings.learning_rate
+        decayed = network.decayed_parameters()
+        others = [parameter for parameter in network.parameters() if all(parameter is not one for one in decayed)]
+        groups: tuple[tuple[list[Tensor], float], ...] = (
+            ([*decayed], network.settings.weight_decay),
+            ([*others], 0.0),
+        )
+        self.groups = [(parameters, decay, _Moments.of(parameters)) for parameters, decay in groups if parameters]
+
+    def forget_gradients(self) -> None:
+        for parameters, _, _ in self.groups:
+            for parameter in parameters:
+                parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for parameters, decay, moments in self.groups:
+            torch._foreach_add_(moments.steps, 1)
+            torch._fused_adam_(
+                parameters,
+                [cast(Tensor, parameter.grad) for parameter in parameters],
+                moments.first,
+                moments.second,
+                [],
+                moments.steps,
+                lr=self.learning_rate,
+                beta1=self.BETAS[0],
+                beta2=self.BETAS[1],
+                weight_decay=decay,
+                eps=self.EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """What Adam remembers of each parameter."""
+
+    first: list[Tensor]
+    second: list[Tensor]
+    steps: list[Tensor]
+
+    @staticmethod
+    def of(parameters: Sequence[Tensor]) -> _Moments:
+        return _Moments(
+            first=[torch.zeros_like(parameter, requires_grad=False) for parameter in parameters],
+            second=[torch.zeros_like(parameter, requires_grad=False) for parameter in parameters],
+            steps=[torch.zeros((), device=parameter.device) for parameter in parameters],
+        )
 
 
 class _History:

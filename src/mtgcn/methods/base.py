@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mtgcn.memory import default_budget, keeping_freed_blocks
+from mtgcn.memory import default_budget, keeping_freed_blocks, threads_for
 from mtgcn.task import Prediction, Task
 
 
@@ -36,5 +36,6 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     per_run = method.bytes_per_run(task)
     at_once = max(1, budget // per_run) if per_run else task.runs
     chunks = math.ceil(task.runs / at_once)
-    with keeping_freed_blocks():
-        return Prediction.concatenate([method.fit(chunk) for chunk in task.chunks(math.ceil(task.runs / chunks))])
+    runs = math.ceil(task.runs / chunks)
+    with keeping_freed_blocks(), threads_for(per_run * runs):
+        return Prediction.concatenate([method.fit(chunk) for chunk in task.chunks(runs)])

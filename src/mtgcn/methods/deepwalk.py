@@ -41,8 +41,9 @@ class DeepWalk(Method):
     starts 80 walks at each node; 10 is the default of the authors' program and takes an eighth of the time.
 
     Labels play no part in an embedding, so embeddings are kept in the cache folder and shared by all label rates.
-    Runs that share one err alike, so the runs of a cell choose among several. Everything is computed on the CPU, each embedding by one worker, since
-    several would overwrite each other in an order that no seed can fix; different embeddings are made side by side.
+    Runs that share one err alike, so the runs of a cell choose among several. Everything is computed on the CPU, each
+    embedding by one worker, since several would overwrite each other in an order that no seed can fix; different
+    embeddings are made side by side.
     """
 
     walks_per_node: int = 10  # γ in the paper

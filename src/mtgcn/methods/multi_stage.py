@@ -19,8 +19,9 @@ from mtgcn.errors import InputError
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.task import Task
 
-# K in the paper, by dataset: up to which share of labelled nodes, how many stages. The paper lists label rates of
-# 0.5, 1, 2, 3 and 4 % on Cora; the bounds lie between them.
+# K by dataset: up to which share of labelled nodes, how many stages. These are the paper's numbers as far as we know
+# them (its text was not at hand to check); it has label rates of 0.5, 1, 2, 3 and 4 % on Cora, and the bounds lie
+# between them.
 PAPER_STAGES = {
     "cora": ((0.0075, 5), (0.015, 4), (1.0, 2)),
     "citeseer": ((1.0, 3),),
