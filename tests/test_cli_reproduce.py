@@ -64,7 +64,8 @@ SMALL = ["--table", "digits", "--methods", "gcn,mt-gcn", "--runs", "2"]
 def test_tables_are_printed_and_written(reproduce, tmp_path):
     status, out, err = reproduce(*SMALL)
     assert status == 0
-    assert err == f"mtgcn: wrote {tmp_path / 'summary.md'}, {tmp_path / 'summary.csv'}\n"
+    files = ["summary.md", "summary.csv", "report.html", "tables.tex"]
+    assert err == f"mtgcn: wrote {', '.join(str(tmp_path / name) for name in files)}\n"
     assert (tmp_path / "summary.md").read_text() == out.removesuffix("\n")
     assert "| cell | method | mean | 95 % interval | printed | difference | minus mt-gcn |" in out
     stored = rows(tmp_path)

@@ -233,6 +233,19 @@ def reproduce(
 
 
 @app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Where mtgcn reproduce put its rows.", metavar="DIR")],
+) -> None:
+    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything."""
+    from mtgcn.benchmark.evidence import stored_evidence
+    from mtgcn.benchmark.store import read_units
+    from mtgcn.report.reproduction import write_report
+
+    for path in write_report(folder, stored_evidence(read_units(folder))):
+        print(path)
+
+
+@app.command()
 def demo() -> None:
     """MT-GCN against GCN with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load

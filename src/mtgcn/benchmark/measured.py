@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtgcn.benchmark.protocol import REFERENCE, Protocol
+from mtgcn.benchmark.protocol import REFERENCE, Cell, Entry, Protocol
 from mtgcn.benchmark.results import StoredRow
 from mtgcn.benchmark.statistics import PairedTest, SampleSummary, paired_tests, summarise
-from mtgcn.benchmark.sweep import Plan, PlannedUnit
+from mtgcn.benchmark.sweep import Plan
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,28 @@ def measured_tables(plan: Plan, units: Mapping[str, Sequence[StoredRow]]) -> lis
             name=table.name,
             title=table.title,
             protocol=plan.selection.protocol,
-            lines=_compared(_line(planned, units[planned.unit.id]) for planned in stored if planned.table is table),
+            lines=compared(
+                measured_line(planned.title, planned.cell, planned.entry, units[planned.unit.id])
+                for planned in stored
+                if planned.table is table
+            ),
         )
         for table in tables.values()
     ]
 
 
-def _line(planned: PlannedUnit, rows: Sequence[StoredRow]) -> Line:
+def measured_line(title: str, cell: Cell, entry: Entry, rows: Sequence[StoredRow]) -> Line:
+    """What the rows of one unit say, beside what the paper prints there."""
     accuracy = summarise([row.accuracy for row in rows])
-    averages = np.reshape(accuracy.per_run, (planned.unit.averages, -1)).mean(axis=1)
+    averages = np.reshape(accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
     return Line(
-        title=planned.title,
-        dataset=planned.cell.dataset,
-        labels_per_class=planned.cell.labels_per_class,
-        split=planned.cell.split,
+        title=title,
+        dataset=cell.dataset,
+        labels_per_class=cell.labels_per_class,
+        split=cell.split,
         rows=tuple(rows),
-        printed=planned.entry.printed,
-        note=planned.entry.note,
+        printed=entry.printed,
+        note=entry.note,
         accuracy=accuracy,
         macro_f1=summarise([row.macro_f1 for row in rows]),
         calibration_error=summarise([row.calibration_error for row in rows]),
@@ -86,7 +91,7 @@ def _line(planned: PlannedUnit, rows: Sequence[StoredRow]) -> Line:
     )
 
 
-def _compared(lines: Iterable[Line]) -> tuple[Line, ...]:
+def compared(lines: Iterable[Line]) -> tuple[Line, ...]:
     """Every line tested against the reference of its cell. A table is read as a whole, so p-values are corrected for
     all comparisons in it."""
     lines = tuple(lines)

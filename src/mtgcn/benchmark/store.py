@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from mtgcn.benchmark.results import StoredRow
+from mtgcn.cache import write_atomically
 from mtgcn.errors import InputError
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
@@ -80,21 +81,8 @@ class Store:
         self._units[rows[0].unit] = tuple(rows)
 
     def write_text(self, name: str, text: str) -> Path:
-        """A file beside the rows: after a crash there is the old one or the new one, never half of it."""
-        path, unfinished = self.folder / name, self.folder / f".{name}.new"
-        try:
-            with unfinished.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        except OSError as error:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            raise InputError(
-                f"cannot write {path}: {error.strerror}; make room there, or choose another --out"
-            ) from error
-        return path
+        """A file beside the rows."""
+        return write_text(self.folder, name, text)
 
     def _read_and_repair(self) -> dict[str, Rows]:
         found = _scan(self.path)
@@ -107,6 +95,16 @@ class Store:
             os.ftruncate(self._file, found.complete_bytes)
             os.fsync(self._file)
         return found.units
+
+
+def write_text(folder: Path, name: str, text: str) -> Path:
+    """A file in a folder: after a crash there is the old one or the new one, never half of it."""
+    path = folder / name
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; make room there, or choose another --out") from error
+    return path
 
 
 def _locked(folder: Path) -> IO[str]:

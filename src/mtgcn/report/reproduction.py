@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from mtgcn.benchmark.evidence import Evidence, stored_evidence
 from mtgcn.benchmark.executors import in_this_process, in_workers
 from mtgcn.benchmark.measured import measured_tables
-from mtgcn.benchmark.store import Store
+from mtgcn.benchmark.store import Store, write_text
 from mtgcn.benchmark.sweep import Plan, TimeLeft, run_missing
 from mtgcn.benchmark.units import Unit
-from mtgcn.datasets import describe
+from mtgcn.datasets import describe, where
+from mtgcn.report.latex import latex_tables
+from mtgcn.report.page import html_page
 from mtgcn.report.progress import sweep_progress
 from mtgcn.report.summary_files import comma_separated, markdown
 
@@ -29,7 +32,7 @@ def fill_tables(plan: Plan, store: Store, workers: int) -> Reproduction:
     """Run what is missing, then write what all of it says.
 
     The summaries are of this plan, not of everything in the folder; our protocol, the authors' and the ablation each
-    have files of their own. Whatever else is to be made of the same tables and rows is written here beside them.
+    have files of their own. The page and the LaTeX tables are of everything in the folder that was made alike.
     """
     counts = [describe(name) for name in plan.counted]  # first: a dataset that is nowhere should be said soon
     failed = _run_with_progress(plan, store, workers)
@@ -39,7 +42,19 @@ def fill_tables(plan: Plan, store: Store, workers: int) -> Reproduction:
     files = [store.write_text(f"{name}.md", text)]
     if tables:
         files.append(store.write_text(f"{name}.csv", comma_separated(tables)))
+        like = tables[0].lines[0].rows[0]
+        files += write_report(store.folder, stored_evidence(store.units, like))
     return Reproduction(text, tuple(files), failed)
+
+
+def write_report(folder: Path, evidence: Evidence) -> list[Path]:
+    """The page and the LaTeX tables, beside the rows. Nothing is fetched for them, and no sweep is disturbed."""
+    shown = dict.fromkeys(line.dataset for table in (*evidence.ours, *evidence.optimistic) for line in table.lines)
+    counts = [describe(name) for name in shown if where(name)]
+    return [
+        write_text(folder, "report.html", html_page(evidence, counts)),
+        write_text(folder, "tables.tex", latex_tables(evidence)),
+    ]
 
 
 def _run_with_progress(plan: Plan, store: Store, workers: int) -> tuple[str, ...]:

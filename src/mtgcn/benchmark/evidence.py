@@ -1,0 +1,135 @@
+"""All that a folder of rows says, whichever commands made them: each row is put back into its place in the tables."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from mtgcn.benchmark.measured import MeasuredTable, compared, measured_line
+from mtgcn.benchmark.protocol import ABLATION, PAPER_TABLES, REFERENCE, TABLES, Cell, Entry, Protocol, Table
+from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.units import DECISIVE_VERSIONS
+from mtgcn.errors import InputError
+
+Rows = Sequence[StoredRow]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The tables that rows fill. All of them were made alike: same seed, device, threads and versions."""
+
+    ours: tuple[MeasuredTable, ...]
+    optimistic: tuple[MeasuredTable, ...]  # the authors' way of reporting
+    ablation: tuple[MeasuredTable, ...]
+    made: StoredRow  # one of the rows, for what all of them share
+    units_shown: int
+    units_left_out: int  # stored in the folder, but made otherwise or for no table
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the rows of a unit belong."""
+
+    table: Table
+    cell: Cell
+    protocol: Protocol
+    title: str  # the method, or the variant of an ablation
+
+
+def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None) -> Evidence:
+    """Sort stored rows into the tables.
+
+    Rows made differently are never mixed. Those made like `like` are taken; without it, the largest set that was made
+    alike. Of two units for one place the later counts.
+    """
+    if not units:
+        raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
+    made = like or _most_frequent_making(units.values())
+    alike = [rows for rows in units.values() if _making(rows[0]) == _making(made)]
+    found = dict(_with_equal_runs(alike))
+    ours = {place: rows for place, rows in found.items() if place.protocol == "ours" and not _is_variant(place)}
+    variants = {place: rows for place, rows in found.items() if _is_variant(place)}
+    ablated = {place.cell for place in variants}
+    references = {place: rows for place, rows in ours.items() if place.title == REFERENCE and place.cell in ablated}
+    return Evidence(
+        ours=_tables(ours),
+        optimistic=_tables({place: rows for place, rows in found.items() if place.protocol == "paper"}),
+        ablation=_tables(references | variants),
+        made=made,
+        units_shown=len(found),
+        units_left_out=len(units) - len(found),
+    )
+
+
+def _making(row: StoredRow) -> tuple[object, ...]:
+    return row.seed, row.device, row.threads, *(row.versions[name] for name in DECISIVE_VERSIONS)
+
+
+def _most_frequent_making(units: Iterable[Rows]) -> StoredRow:
+    firsts = [rows[0] for rows in units]
+    counts = Counter(map(_making, firsts))
+    return max(reversed(firsts), key=lambda row: counts[_making(row)])  # of equally large sets the latest
+
+
+def _with_equal_runs(units: Iterable[Rows]) -> Iterator[tuple[_Place, Rows]]:
+    """Each unit with its place. Comparisons are run by run, so if a cell was filled with several numbers of runs, the
+    number that most of its methods have counts."""
+    placed = [(place, rows) for rows in units if (place := _place(rows[0]))]
+    numbers: defaultdict[tuple[Cell, Protocol], Counter[int]] = defaultdict(Counter)
+    for place, runs in {(place, len(rows)) for place, rows in placed}:
+        numbers[place.cell, place.protocol][runs] += 1
+    for place, rows in placed:
+        counts = numbers[place.cell, place.protocol]
+        if len(rows) == max(counts, key=lambda runs: (counts[runs], runs)):
+            yield place, rows
+
+
+def _place(row: StoredRow) -> _Place | None:
+    where = row.dataset, row.labels_per_class, row.split
+    for table in TABLES.values():
+        for cell in table.cells:
+            if (cell.dataset, cell.labels_per_class, cell.split) == where:
+                return _Place(table, cell, cast("Protocol", row.protocol), _title(row, table))
+    return None
+
+
+def _title(row: StoredRow, table: Table) -> str:
+    """The method; of the reference with something taken out or turned, the variant."""
+    if row.method == REFERENCE and row.protocol == "ours" and table in PAPER_TABLES:
+        for variant in ABLATION:
+            changes = variant.settings(row.dataset)
+            if changes and all(row.settings.get(name) == value for name, value in changes.items()):
+                return variant.title
+    return row.method
+
+
+_VARIANTS = [variant.title for variant in ABLATION if variant.title != REFERENCE]
+
+
+def _is_variant(place: _Place) -> bool:
+    return place.title in _VARIANTS
+
+
+def _tables(found: Mapping[_Place, Rows]) -> tuple[MeasuredTable, ...]:
+    """The tables in the order of the paper; in each the cells, and in each cell the methods, in its order too."""
+    return tuple(
+        MeasuredTable(
+            name=table.name,
+            title=table.title,
+            protocol=places[0].protocol,
+            lines=compared(measured_line(place.title, place.cell, _entry(place), found[place]) for place in places),
+        )
+        for table in TABLES.values()
+        if (places := sorted((place for place in found if place.table is table), key=_order))
+    )
+
+
+def _order(place: _Place) -> tuple[int, int]:
+    known = [*(entry.method for entry in place.cell.entries), *_VARIANTS]
+    return place.table.cells.index(place.cell), known.index(place.title) if place.title in known else len(known)
+
+
+def _entry(place: _Place) -> Entry:
+    return Entry(REFERENCE) if _is_variant(place) else place.cell.entry(place.title)

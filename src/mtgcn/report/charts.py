@@ -1,0 +1,281 @@
+"""Pictures of measured tables as SVG, to stand inside a page whose style sheet gives them their colours.
+
+A method has the same colour, marker and dash in every picture, and its name stands at the end of its line, so that
+nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from mtgcn.benchmark.protocol import PRINTED_NAMES, REFERENCE
+from mtgcn.benchmark.statistics import RankComparison, SampleSummary
+
+COLOURS = 7  # .c0 to .c6 in the style sheet; the reference has one of its own
+DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
+# Outlines around the origin; each is drawn filled and, for another method, hollow.
+MARKERS = (
+    "M-4,-4H4V4H-4Z",  # square
+    "M0,-5.5L5,3.5H-5Z",  # triangle
+    "M0,-6L5,0L0,6L-5,0Z",  # diamond
+    "M0,5.5L5,-3.5H-5Z",  # triangle upside down
+    "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",  # cross
+    "M-5.5,0L3.5,-5V5Z",  # triangle to the left
+    "M0,-6L1.6,-1.9L6,-1.9L2.5,1L3.8,5.5L0,2.9L-3.8,5.5L-2.5,1L-6,-1.9L-1.6,-1.9Z",  # star
+)
+REFERENCE_MARKER = "M5,0A5,5 0 1 1 -5,0A5,5 0 1 1 5,0Z"  # circle
+
+
+@dataclass(frozen=True)
+class Point:
+    """One cell of a line, in per cent."""
+
+    labels_per_class: int
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """One method at several label rates."""
+
+    method: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A difference with its interval, in per cent; it is drawn filled if it counts as one."""
+
+    difference: float
+    low: float
+    high: float
+    significant: bool
+
+
+def shown_name(method: str) -> str:
+    """As the paper writes it; a method it does not have, as people type it."""
+    return PRINTED_NAMES.get(method, method)
+
+
+def label_rate_chart(series: Sequence[Series], *, title: str) -> str:
+    """Lines over labels per class, with intervals; methods stand side by side at each rate, so none hides another."""
+    width, height, left, right, top, bottom = 540, 420, 34, 118, 14, 50
+    rates = sorted({point.labels_per_class for one in series for point in one.points})
+    low, high = padded([value for one in series for point in one.points for value in (point.low, point.high)])
+    ticks = round_numbers(low, high)
+    room = (width - right - left) / len(rates)  # rates stand evenly, since 18 and 20 would be one on any true scale
+    places = {rate: left + (place + 0.5) * room for place, rate in enumerate(rates)}
+    step = min(7.0, 0.75 * room / len(series))
+
+    def vertical(value: float) -> float:
+        return height - bottom - (value - low) / (high - low) * (height - bottom - top)
+
+    parts = [_horizontal_grid(ticks, vertical, left, width - right)]
+    parts += [_text(places[rate], height - bottom + 20, str(rate), "middle") for rate in rates]
+    parts.append(_text((left + width - right) / 2, height - 10, "labels per class", "middle"))
+    ends = spaced_out([vertical(one.points[-1].mean) for one in series], gap=16, low=top + 6, high=height - bottom)
+    drawn = []
+    for order, (one, end) in enumerate(zip(series, ends, strict=True)):
+        shift = (order - (len(series) - 1) / 2) * step
+        dots = [(places[point.labels_per_class] + shift, point) for point in one.points]
+        corners = "L".join(f"{x:.1f},{vertical(point.mean):.1f}" for x, point in dots)
+        body = f'<path class="line" d="M{corners}"{_dash(one.method)}/>'
+        for x, point in dots:
+            body += f'<path class="whisker" d="M{x:.1f},{vertical(point.low):.1f}V{vertical(point.high):.1f}"/>'
+            hint = f"{shown_name(one.method)}, {point.labels_per_class} labels per class: {_ranged(point)}"
+            body += _marker(one.method, x, vertical(point.mean), hint)
+        last_x, last_y = dots[-1][0], vertical(dots[-1][1].mean)
+        body += f'<path class="leader" d="M{last_x + 6:.1f},{last_y:.1f}L{width - right + 14},{end:.1f}"/>'
+        body += _marker(one.method, width - right + 20, end)
+        body += _text(width - right + 30, end + 4, shown_name(one.method), "start")
+        drawn.append((one.method == REFERENCE, f'<g class="series {_colour(one.method)}">{body}</g>'))
+    parts += [text for _, text in sorted(drawn, key=lambda entry: entry[0])]  # the reference lies on top
+    return _svg(width, height, title, parts, smallest=0.66)  # a phone shows all of it
+
+
+def difference_chart(
+    rows: Sequence[tuple[str, Sequence[Estimate | None]]], columns: Sequence[str], *, title: str
+) -> str:
+    """For each cell a panel, for each row a difference with its interval; all panels share one scale."""
+    panel, gap, row_height, top = 150, 28, 24, 34
+    name_width = 40 + 7 * max(len(shown_name(name)) for name, _ in rows)
+    width = name_width + len(columns) * (panel + gap)
+    height = top + len(rows) * row_height + 40
+    estimates = [estimate for _, row in rows for estimate in row if estimate]
+    low, high = padded([0.0, *(value for estimate in estimates for value in (estimate.low, estimate.high))])
+    ticks = round_numbers(low, high, wanted=4)
+    base = top + len(rows) * row_height
+
+    def horizontal(column: int, value: float) -> float:
+        start = name_width + column * (panel + gap)
+        return start + (value - low) / (high - low) * panel
+
+    parts = []
+    for column, heading in enumerate(columns):
+        parts.append(_text(horizontal(column, low) + panel / 2, 16, heading, "middle", "strong"))
+        for tick in ticks:
+            x = horizontal(column, tick)
+            parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{x:.1f},{top - 8}V{base}"/>')
+            parts.append(_text(x, base + 16, f"{tick:+g}" if tick else "0", "middle"))
+    parts.append(_text(width / 2, height - 4, f"points above or below {shown_name(REFERENCE)}", "middle"))
+    for index, (name, row) in enumerate(rows):
+        y = top + (index + 0.5) * row_height
+        parts.append(_text(name_width - 14, y + 4, shown_name(name), "end"))
+        for column, estimate in enumerate(row):
+            if estimate:
+                first, x, last = (
+                    horizontal(column, value) for value in (estimate.low, estimate.difference, estimate.high)
+                )
+                look = "" if estimate.significant else " hollow"
+                hint = f"{shown_name(name)}, {columns[column]}: {estimate.difference:+.1f}"
+                parts.append(
+                    f'<g class="estimate"><title>{escape(hint)}</title>'
+                    f'<path class="whisker" d="M{first:.1f},{y}H{last:.1f}"/>'
+                    f'<circle class="mark{look}" cx="{x:.1f}" cy="{y}" r="3.5"/></g>'
+                )
+    return _svg(width, height, title, parts)
+
+
+def rank_chart(ranks: RankComparison, *, title: str) -> str:
+    """Demšar's critical-difference picture: average ranks on a line, bars join methods that do not differ."""
+    width, left, right, axis, line_height = 720, 150, 150, 62, 22
+    count = len(ranks.methods)
+    half = math.ceil(count / 2)
+    bars = len(ranks.groups)
+    names_from = axis + 26 + 9 * bars
+    height = names_from + half * line_height + 8
+
+    def horizontal(rank: float) -> float:
+        return left + (rank - 1) / (count - 1) * (width - left - right)
+
+    parts = [f'<path class="axis" d="M{horizontal(1):.1f},{axis}H{horizontal(count):.1f}"/>']
+    for tick in range(1, count + 1):
+        parts.append(f'<path class="axis" d="M{horizontal(tick):.1f},{axis}V{axis - 6}"/>')
+        parts.append(_text(horizontal(tick), axis - 11, str(tick), "middle"))
+    end = min(horizontal(1 + ranks.critical_difference), float(width))
+    parts.append(f'<path class="bar" d="M{horizontal(1):.1f},18H{end:.1f}"/>')
+    parts.append(_text(horizontal(1), 12, f"critical difference {ranks.critical_difference:.2f}", "start"))
+    for place, (method, rank) in enumerate(zip(ranks.methods, ranks.average_ranks, strict=True)):
+        on_left = place < half
+        y = names_from + 8 + line_height * (place if on_left else count - 1 - place)
+        x, edge = horizontal(rank), (left - 10 if on_left else width - right + 10)
+        parts.append(f'<path class="elbow" d="M{x:.1f},{axis}V{y:.1f}H{edge}"/>')
+        label = f"{shown_name(method)} {rank:.1f}" if on_left else f"{rank:.1f} {shown_name(method)}"
+        style = "strong" if method == REFERENCE else ""
+        parts.append(_text(edge + (-5 if on_left else 5), y + 4, label, "end" if on_left else "start", style))
+    rank_of = dict(zip(ranks.methods, ranks.average_ranks, strict=True))
+    for level, group in enumerate(ranks.groups):
+        first, last = horizontal(rank_of[group[0]]), horizontal(rank_of[group[-1]])
+        parts.append(f'<path class="bar" d="M{first - 4:.1f},{axis + 12 + 9 * level}H{last + 4:.1f}"/>')
+    return _svg(width, height, title, parts)
+
+
+def padded(values: Sequence[float]) -> tuple[float, float]:
+    """An axis that holds all values and a little more.
+
+    >>> padded([10, 60, 30])
+    (8.0, 62.0)
+    >>> padded([3])
+    (2.0, 4.0)
+    """
+    low, high = min(values), max(values)
+    margin = 0.04 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def round_numbers(low: float, high: float, wanted: int = 6) -> list[float]:
+    """About so many round numbers, evenly spaced, within a range.
+
+    >>> round_numbers(41.3, 68.2)
+    [45, 50, 55, 60, 65]
+    """
+    rough = (high - low) / wanted
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.99 * rough)
+    return [round(number * step, 9) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def spaced_out(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Places near the wanted ones, in the same order, at least `gap` apart and, if that is possible, within limits.
+
+    >>> spaced_out([10, 11, 50], gap=4, low=0, high=100)
+    [10, 14, 50]
+    >>> spaced_out([97, 99], gap=4, low=0, high=100)
+    [96, 100]
+    """
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    places = list(wanted)
+    for before, after in pairwise(order):
+        places[after] = max(places[after], places[before] + gap)
+    limit = high
+    for index in reversed(order):
+        places[index] = min(places[index], limit)
+        limit = places[index] - gap
+    floor = low
+    for index in order:
+        places[index] = max(places[index], floor)
+        floor = places[index] + gap
+    return places
+
+
+def estimate_of(difference: SampleSummary, p_value: float, level: float) -> Estimate:
+    """A paired difference as it is drawn."""
+    low, high = difference.ci95
+    return Estimate(100 * difference.mean, 100 * low, 100 * high, p_value < level)
+
+
+def _style_number(method: str) -> int:
+    others = [name for name in PRINTED_NAMES if name != REFERENCE]
+    return others.index(method) if method in others else len(others) + sum(map(ord, method))
+
+
+def _colour(method: str) -> str:
+    return "reference" if method == REFERENCE else f"c{_style_number(method) % COLOURS}"
+
+
+def _dash(method: str) -> str:
+    dash = "" if method == REFERENCE else DASHES[_style_number(method) % len(DASHES)]
+    return f' stroke-dasharray="{dash}"' if dash else ""
+
+
+def _marker(method: str, x: float, y: float, hint: str = "") -> str:
+    number = _style_number(method)
+    outline = REFERENCE_MARKER if method == REFERENCE else MARKERS[number % len(MARKERS)]
+    hollow = method != REFERENCE and number // len(MARKERS) % 2
+    title = f"<title>{escape(hint)}</title>" if hint else ""
+    return (
+        f'<path class="mark{" hollow" if hollow else ""}" transform="translate({x:.1f} {y:.1f})" d="{outline}">'
+        f"{title}</path>"
+    )
+
+
+def _ranged(point: Point) -> str:
+    return f"{point.mean:.1f} ({point.low:.1f} to {point.high:.1f})"
+
+
+def _horizontal_grid(ticks: Iterable[float], vertical: Callable[[float], float], start: float, end: float) -> str:
+    lines = [
+        f'<path class="grid" d="M{start},{vertical(tick):.1f}H{end}"/>'
+        + _text(start - 8, vertical(tick) + 4, f"{tick:g}", "end")
+        for tick in ticks
+    ]
+    return "".join(lines)
+
+
+def _text(x: float, y: float, content: str, anchor: str, style: str = "") -> str:
+    look = f' class="{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(content)}</text>'
+
+
+def _svg(width: float, height: float, title: str, parts: Iterable[str], smallest: float = 0.8) -> str:
+    """A picture that grows and shrinks with the page; below `smallest` of its size it is scrolled instead."""
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}" '
+        f'style="max-width:{1.3 * width:.0f}px;min-width:{smallest * width:.0f}px">{"".join(parts)}</svg>'
+    )

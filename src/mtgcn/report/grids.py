@@ -1,0 +1,117 @@
+"""Measured tables as the paper sets them: methods down, cells across."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mtgcn.benchmark.evidence import Evidence
+from mtgcn.benchmark.measured import Line, MeasuredTable
+from mtgcn.benchmark.protocol import PRINTED_NAMES, TABLES
+from mtgcn.benchmark.split_choice import PUBLIC
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One method or variant; None where it was not run."""
+
+    title: str
+    lines: tuple[Line | None, ...]
+    optimistic: bool = False  # reported in the authors' way
+
+    @property
+    def name(self) -> str:
+        """As the paper writes it."""
+        return PRINTED_NAMES.get(self.title, self.title)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the paper, or one kind of splits of it."""
+
+    number: str  # of the paper's table; empty if it is none of the paper's
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[GridRow, ...]
+
+    @property
+    def heading(self) -> str:
+        return f"Table {self.number}: {self.title}" if self.number else self.title
+
+    @property
+    def notes(self) -> list[str]:
+        """What the protocol remarks on printed values."""
+        lines = [line for row in self.rows for line in row.lines if line and line.note]
+        return list(dict.fromkeys(f"{PRINTED_NAMES.get(line.title, line.title)}: {line.note}." for line in lines))
+
+    @property
+    def compared_rows(self) -> list[GridRow]:
+        """Those that were tested against the reference in some cell."""
+        return [
+            row
+            for row in self.rows
+            if not row.optimistic and any(line and line.against_reference for line in row.lines)
+        ]
+
+    def is_best(self, line: Line) -> bool:
+        """Whether no method measured in our way is better in that cell."""
+        column = [
+            other.reported
+            for row in self.rows
+            if not row.optimistic
+            for other in row.lines
+            if other and _cell(other) == _cell(line)
+        ]
+        return len(column) > 1 and line.reported == max(column)
+
+
+_Cell = tuple[str, int, str]
+
+
+def result_grids(evidence: Evidence) -> list[Grid]:
+    """The paper's tables; what the authors' way of reporting adds stands in rows of its own, which say so."""
+    names = dict.fromkeys(table.name for table in (*evidence.ours, *evidence.optimistic))
+    ours = {table.name: table for table in evidence.ours}
+    optimistic = {table.name: table for table in evidence.optimistic}
+    return [
+        grid
+        for name in sorted(names)
+        for grid in _grids([table[name] for table in (ours, optimistic) if name in table])
+    ]
+
+
+def ablation_grids(evidence: Evidence) -> list[Grid]:
+    return [grid for table in evidence.ablation for grid in _grids([table])]
+
+
+def _grids(tables: Sequence[MeasuredTable]) -> list[Grid]:
+    """One grid for random splits and one for the public split, if there is something of both."""
+    first = tables[0]
+    lines = [(line, table.protocol == "paper") for table in tables for line in table.lines]
+    of_datasets = len({cell.dataset for cell in TABLES[first.name].cells}) > 1  # table 5, at one label rate
+    grids = []
+    for split in dict.fromkeys(line.split for line, _ in lines):
+        some = [(line, optimistic) for line, optimistic in lines if line.split == split]
+        cells = dict.fromkeys(_cell(line) for line, _ in some)
+        grids.append(
+            Grid(
+                number=first.name if first.name.isdigit() else "",
+                title=f"{first.title}{', public split' if split == PUBLIC else ''}",
+                columns=tuple(
+                    dataset if of_datasets else f"{labels} label{'s' if labels > 1 else ''} per class"
+                    for dataset, labels, _ in cells
+                ),
+                rows=tuple(_rows(some, tuple(cells))),
+            )
+        )
+    return grids
+
+
+def _rows(lines: Sequence[tuple[Line, bool]], cells: Sequence[_Cell]) -> Iterable[GridRow]:
+    for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in lines):
+        own = {_cell(line): line for line, authors in lines if (line.title, authors) == (title, optimistic)}
+        yield GridRow(title, tuple(own.get(cell) for cell in cells), optimistic)
+
+
+def _cell(line: Line) -> _Cell:
+    return line.dataset, line.labels_per_class, line.split

@@ -1,0 +1,114 @@
+r"""Measured tables as LaTeX, for `\input`; they need the package booktabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mtgcn.benchmark.evidence import Evidence
+from mtgcn.benchmark.measured import Line
+from mtgcn.benchmark.protocol import PROTOCOL_TITLES
+from mtgcn.benchmark.statistics import SampleSummary
+from mtgcn.report.grids import Grid, GridRow, ablation_grids, result_grids
+
+_ESCAPES = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
+
+
+def latex_tables(evidence: Evidence) -> str:
+    """The paper's tables and, if there is one, the ablation."""
+    results = [_result_table(grid) for grid in result_grids(evidence)]
+    ablation = [_ablation_table(grid) for grid in ablation_grids(evidence)]
+    return "\n".join(["% Needs \\usepackage{booktabs}.", *results, *ablation])
+
+
+def escaped(text: str) -> str:
+    r"""Text that LaTeX sets as it stands.
+
+    >>> escaped("without L_pl, 95 %")
+    'without L\\_pl, 95 \\%'
+    """
+    return text.translate(_ESCAPES)
+
+
+def _result_table(grid: Grid) -> str:
+    caption = f"{grid.heading}. Per cent; {PROTOCOL_TITLES['ours']}; with 95 % intervals. Bold: the best of a cell."
+    if any(row.optimistic for row in grid.rows):
+        caption += f" Optimistic rows: {PROTOCOL_TITLES['paper']}."
+    caption = " ".join([caption, *grid.notes])
+    rows = [
+        [escaped(_row_name(row)), *(part for line in row.lines for part in _result_cells(grid, row, line))]
+        for row in grid.rows
+    ]
+    return _table(caption, grid.columns, ("paper", "ours", "diff."), rows)
+
+
+def _row_name(row: GridRow) -> str:
+    return f"{row.name} (optimistic)" if row.optimistic else row.name
+
+
+def _result_cells(grid: Grid, row: GridRow, line: Line | None) -> list[str]:
+    if line is None:
+        return ["", "", ""]
+    mean = f"{line.reported:.1f}"
+    if grid.is_best(line) and not row.optimistic:
+        mean = rf"\textbf{{{mean}}}"
+    ours = mean if row.optimistic else f"{mean} {_interval(line.accuracy, '.1f')}"
+    printed = "" if line.printed is None else f"{line.printed:.1f}"
+    difference = "" if line.difference is None else f"${line.difference:+.1f}$"
+    return [printed, ours, difference]
+
+
+def _ablation_table(grid: Grid) -> str:
+    caption = f"Ablation, {grid.title}. Points of accuracy gained or lost, with 95 % intervals and corrected p."
+    rows = [
+        [escaped(row.name), *(part for line in row.lines for part in _ablation_cells(line))]
+        for row in grid.compared_rows
+    ]
+    return _table(caption, grid.columns, ("difference", "p"), rows)
+
+
+def _ablation_cells(line: Line | None) -> list[str]:
+    test = line.against_reference if line else None
+    if test is None:
+        return ["", ""]
+    return [f"${100 * test.difference.mean:+.1f}$ {_interval(test.difference, '+.1f')}", f"{test.p_corrected:.2g}"]
+
+
+def _interval(sample: SampleSummary, form: str) -> str:
+    if len(sample.per_run) == 1:
+        return ""
+    low, high = (format(100 * end, form) for end in sample.ci95)
+    return rf"{{\scriptsize $[{low}, {high}]$}}"
+
+
+def _table(caption: str, columns: Sequence[str], parts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows below two lines of headings: the cells, and in each the same parts."""
+    width = len(parts)
+    spans = [rf"\multicolumn{{{width}}}{{c}}{{{escaped(column)}}}" for column in columns]
+    rules = [rf"\cmidrule(lr){{{2 + width * n}-{1 + width * (n + 1)}}}" for n in range(len(columns))]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escaped(caption)}}}",
+        rf"\begin{{tabular}}{{l{'r' * width * len(columns)}}}",
+        r"\toprule",
+        _row(["", *spans]),
+        "".join(rules),
+        _row(["method", *(part for _ in columns for part in parts)]),
+        r"\midrule",
+        *map(_row, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"{' & '.join(cells)} \\\\"

@@ -1,0 +1,96 @@
+"""Stored rows put back into their tables, and never mixed with rows made otherwise."""
+
+from dataclasses import replace
+
+import pytest
+
+from mtgcn.benchmark import environment, statistics
+from mtgcn.benchmark.evidence import stored_evidence
+from mtgcn.benchmark.measured import measured_tables
+from mtgcn.benchmark.protocol import ABLATION
+from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.sweep import Selection, plan
+from mtgcn.errors import InputError
+
+
+def rows_of(unit, **changes):
+    return tuple(
+        StoredRow(
+            dataset=unit.dataset,
+            labels_per_class=unit.labels_per_class,
+            method=unit.method,
+            settings=unit.identity["settings"],
+            run=run,
+            seed=unit.seed,
+            accuracy=0.5 + 0.01 * run,
+            macro_f1=0.5,
+            calibration_error=0.1,
+            seconds=1.0,
+            device=unit.device,
+            threads=unit.threads,
+            unit=unit.id,
+            protocol=unit.protocol,
+            split=unit.split,
+            validation=unit.validation,
+            runs=unit.runs,
+            averages=unit.averages,
+            **{"versions": environment.versions(), **changes},
+        )
+        for run in range(unit.runs)
+    )
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Intervals need not be exact here, and hundreds of them are made."""
+    monkeypatch.setattr(statistics, "RESAMPLES", 50)
+
+
+def stored(**selection):
+    places = plan(Selection(**{"tables": ["2"], "runs": 2, **selection})).units
+    return {place.unit.id: rows_of(place.unit) for place in places}
+
+
+@pytest.mark.parametrize("selection", [{}, {"protocol": "paper"}, {"ablation": True}, {"tables": ["5", "digits"]}])
+def test_rows_alone_say_what_the_plan_knew(selection):
+    # Ablations have no digits, and the authors' protocol no public split.
+    wanted = plan(Selection(**{"runs": 2, **selection}))
+    units = {place.unit.id: rows_of(place.unit) for place in wanted.units}
+    evidence = stored_evidence(units)
+    assert [*evidence.ours, *evidence.optimistic, *evidence.ablation][-len(measured_tables(wanted, units)) :] == (
+        measured_tables(wanted, units)
+    )
+    assert evidence.units_left_out == 0
+
+
+def test_an_ablation_is_sorted_out_of_the_tables():
+    evidence = stored_evidence(stored(methods=["gcn"]) | stored(ablation=True))
+    assert {line.title for line in evidence.ours[0].lines} == {"gcn", "mt-gcn"}
+    assert [line.title for line in evidence.ablation[0].lines][: len(ABLATION)] == [item.title for item in ABLATION]
+
+
+def test_rows_made_otherwise_are_left_out():
+    many, few = stored(methods=["gcn", "mt-gcn"]), stored(methods=["gcn"], seed=5)
+    evidence = stored_evidence(many | few)
+    assert (evidence.made.seed, evidence.units_shown, evidence.units_left_out) == (0, 8, 4)
+    asked = stored_evidence(many | few, like=next(iter(few.values()))[0])
+    assert (asked.made.seed, asked.units_shown, asked.units_left_out) == (5, 4, 8)
+    newer = {
+        name: tuple(replace(row, versions={**row.versions, "torch": "9"}) for row in rows)
+        for name, rows in many.items()
+    }
+    assert (
+        stored_evidence({**many, **{f"new {name}": rows for name, rows in newer.items()}}).made.versions["torch"] == "9"
+    )
+
+
+def test_a_cell_is_compared_with_one_number_of_runs():
+    evidence = stored_evidence(stored(methods=["gcn", "mt-gcn"], runs=3) | stored(methods=["gcn"], runs=5))
+    assert {len(line.rows) for line in evidence.ours[0].lines} == {3}
+    assert evidence.units_left_out == 4
+    assert all(line.against_reference for line in evidence.ours[0].lines if line.title == "gcn")
+
+
+def test_nothing_stored_is_said():
+    with pytest.raises(InputError, match="no unit is finished yet"):
+        stored_evidence({})

@@ -1,0 +1,58 @@
+"""Rows that no method made: accuracies chosen so that means can be told beforehand."""
+
+from dataclasses import asdict
+
+import pytest
+
+from mtgcn.benchmark import environment, statistics
+from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.sweep import Selection, plan
+
+
+def rows_of(unit, accuracy, spread):
+    """Runs about the accuracy asked for; they part with the square of their number, so no two differences tie."""
+    mean_square = (unit.runs - 1) * (2 * unit.runs - 1) / 6
+    return tuple(
+        StoredRow(
+            dataset=unit.dataset,
+            labels_per_class=unit.labels_per_class,
+            method=unit.method,
+            settings=asdict(unit.settings),
+            run=run,
+            seed=unit.seed,
+            accuracy=accuracy + spread * (run**2 - mean_square),
+            macro_f1=accuracy,
+            calibration_error=0.125,
+            seconds=1.5,
+            device=unit.device,
+            threads=unit.threads,
+            versions=environment.versions(),
+            unit=unit.id,
+            protocol=unit.protocol,
+            split=unit.split,
+            validation=unit.validation,
+            runs=unit.runs,
+            averages=unit.averages,
+        )
+        for run in range(unit.runs)
+    )
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Intervals need not be exact here, and hundreds of them are made."""
+    monkeypatch.setattr(statistics, "RESAMPLES", 50)
+
+
+@pytest.fixture
+def stored():
+    """The units of a selection as a store would hold them; each place has an accuracy of its own."""
+
+    def units(**selection):
+        places = plan(Selection(**{"runs": 4, **selection})).units
+        return {
+            place.unit.id: rows_of(place.unit, accuracy=0.4 + 0.001 * number, spread=1e-6 * (number + 1))
+            for number, place in enumerate(places)
+        }
+
+    return units

@@ -1,0 +1,33 @@
+"""`mtgcn report` as a person meets it."""
+
+import pytest
+
+from mtgcn import cli
+from mtgcn.benchmark.store import Store
+
+
+@pytest.fixture
+def folder(tmp_path, stored):
+    with Store(tmp_path) as store:
+        for rows in stored(tables=["digits"], methods=["gcn", "mt-gcn"]).values():
+            store.append(rows)
+    return tmp_path
+
+
+def test_the_page_and_the_tables_are_written_from_the_rows_alone(folder, capsys):
+    before = (folder / "rows.jsonl").read_bytes()
+    assert cli.main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == f"{folder / 'report.html'}\n{folder / 'tables.tex'}\n"
+    assert "Accuracy on digits" in (folder / "report.html").read_text(encoding="utf-8")
+    assert (folder / "rows.jsonl").read_bytes() == before
+
+
+def test_a_sweep_at_work_is_not_disturbed(folder):
+    with Store(folder) as store:
+        assert cli.main(["report", str(folder)]) == 0
+        assert len(store.units) == 8
+
+
+def test_a_folder_without_rows_is_refused(tmp_path, capsys):
+    assert cli.main(["report", str(tmp_path)]) == cli.BAD_INPUT
+    assert "holds no rows.jsonl; run mtgcn reproduce" in capsys.readouterr().err
