@@ -21,18 +21,25 @@ demo: setup
 	$(BIN)/mtgcn demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 test-fast: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Everything docs/performance.md reports of the processor; a quarter of an hour on two idle cores.
 bench: setup
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --single
+	$(BIN)/python benchmarks/speed.py --memory
+	$(BIN)/python benchmarks/cells.py
+	$(BIN)/python benchmarks/attribution.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/label_propagation.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
