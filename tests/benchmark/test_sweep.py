@@ -113,7 +113,8 @@ def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
 
 @pytest.mark.slow
 def test_an_interrupted_command_says_how_to_go_on(tmp_path):
-    command = ["reproduce", "--table", "digits", "--methods", "lp,gcn", "--runs", "2", "--workers", "2"]
+    # lp is stored at once, mt-gcn takes seconds: the interrupt comes in the midst of it.
+    command = ["reproduce", "--table", "digits", "--methods", "lp,mt-gcn", "--runs", "10", "--workers", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "mtgcn", *command, "--device", "cpu", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
