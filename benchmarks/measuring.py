@@ -17,7 +17,7 @@ import torch
 
 from mtgcn import training
 from mtgcn.benchmark import environment
-from mtgcn.methods import Method
+from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.task import Prediction, Task
 
 GIB = 2**30
@@ -55,7 +55,7 @@ def epoch_seconds(method: Method, task: Task) -> tuple[np.ndarray, Prediction]:
     training.EPOCHS_BETWEEN_REPORTS = 1
     try:
         with training.reporting_progress(note):
-            prediction = method.fit(task)
+            prediction = fit_in_chunks(method, task)
     finally:
         training.EPOCHS_BETWEEN_REPORTS = usual
     return np.array(finished) - finished[0], prediction

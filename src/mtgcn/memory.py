@@ -37,10 +37,10 @@ def threads_for(stack_bytes: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# glibc's numbers for mallopt, and the values its manual gives as defaults and as the largest allowed.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_LARGEST_HEAP_BLOCK = 32 * 2**20
-_DEFAULT_THRESHOLD = 128 * 2**10
+# glibc's numbers for mallopt, and the defaults that its manual gives.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 2**10, 65536
+_LARGEST_NUMBER = 2**31 - 1
 
 
 @contextmanager
@@ -55,11 +55,11 @@ def keeping_freed_blocks() -> Iterator[None]:
     if libc is None or not hasattr(libc, "mallopt"):
         yield
         return
-    libc.mallopt(_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK)
-    libc.mallopt(_TRIM_THRESHOLD, 2**30)
+    libc.mallopt(_MMAP_MAX, 0)  # large blocks from the heap as well: mapped ones go back when they are freed
+    libc.mallopt(_TRIM_THRESHOLD, _LARGEST_NUMBER)
     try:
         yield
     finally:
-        libc.mallopt(_TRIM_THRESHOLD, _DEFAULT_THRESHOLD)
-        libc.mallopt(_MMAP_THRESHOLD, _DEFAULT_THRESHOLD)
+        libc.mallopt(_TRIM_THRESHOLD, _DEFAULT_TRIM_THRESHOLD)
+        libc.mallopt(_MMAP_MAX, _DEFAULT_MMAP_MAX)
         libc.malloc_trim(0)
