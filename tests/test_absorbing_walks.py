@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from mtgcn import propagation
+from mtgcn import absorbing_walks
+from mtgcn.absorbing_walks import AbsorbingWalk, absorbing_walk
 from mtgcn.graph import Graph
-from mtgcn.propagation import AbsorbingWalk, absorbing_walk
 from mtgcn.task import Nodes
 
 
@@ -19,7 +19,7 @@ def dense_absorption(graph, alpha):
 @pytest.fixture(params=["factored", "conjugate gradients"])
 def solver(request, monkeypatch):
     if request.param == "conjugate gradients":
-        monkeypatch.setattr(propagation, "FACTORED_WEIGHTS", 0)
+        monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
     return request.param
 
 
@@ -70,7 +70,7 @@ def test_other_components_absorb_nothing(make_graph, solver):
 
 @pytest.mark.parametrize("at_once", [1, 80, 2**23])
 def test_columns_are_combined_by_run_and_class(make_graph, monkeypatch, at_once):
-    monkeypatch.setattr(propagation, "SOLVED_AT_ONCE", at_once)
+    monkeypatch.setattr(absorbing_walks, "SOLVED_AT_ONCE", at_once)
     graph = make_graph()
     inverse = dense_absorption(graph, 0.1)
     given = Nodes.of([np.array([3, 8, 5]), np.array([8])], np.array([0] * 8 + [1] + [0] * 31))
@@ -99,7 +99,7 @@ def test_a_walk_is_made_once_for_each_graph_and_alpha(make_graph):
 
 
 def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):
-    monkeypatch.setattr(propagation, "FACTORED_WEIGHTS", 0)
-    monkeypatch.setattr(propagation, "MOST_ITERATIONS", 2)
+    monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    monkeypatch.setattr(absorbing_walks, "MOST_ITERATIONS", 2)
     with pytest.warns(RuntimeWarning, match="not settled after 2 iterations"):
         AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))

@@ -16,7 +16,7 @@ FLOORS = [
     {"cache", "errors", "memory"},
     {"graph", "splits", "task"},
     {"cuda_kernels"},
-    {"clustering", "logistic_regression", "propagation", "random_streams", "random_walks"},
+    {"absorbing_walks", "clustering", "logistic_regression", "propagation", "random_streams", "random_walks"},
     {"networks"},
     {"stacked_chebyshev"},
     {"label_growing", "pseudo_labels", "losses"},

@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from mtgcn import propagation
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.propagation import (
@@ -165,3 +166,26 @@ def test_a_chain_multiplies_by_both_matrices_whichever_order_it_takes():
         (result * towards).sum().backward()
         torch.testing.assert_close(x.grad, torch.tensordot(both.T, towards, 1), atol=1e-5, rtol=1e-5)
     assert lengths == [2, 1]
+
+
+@pytest.mark.parametrize("tile_bytes", [8 * 4 * 100, 8 * 4 * 333])
+def test_a_product_in_tiles_is_the_product(monkeypatch, tile_bytes):
+    values = sparse_matrix(700, 1000, density=0.1).toarray()
+    values[[3, 699]] = 0  # rows without an entry, the last one among them
+    matrix = sp.csr_array(values)
+    x = numbers(1000, 8)
+    monkeypatch.setattr(propagation, "UNTILED_BYTES", 0)
+    monkeypatch.setattr(propagation, "TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 256)
+    tiled = SparseOperator(matrix, CPU)
+    np.testing.assert_allclose(tiled.multiply(x), matrix @ x.numpy(), atol=1e-4)
+    assert len(tiled._tiles) == -(-1000 * 32 // tile_bytes)
+    np.testing.assert_allclose(tiled.multiply(x[:, :3]), matrix @ x[:, :3].numpy(), atol=1e-4)  # the tiles are kept
+
+
+def test_tiles_are_not_cut_where_rows_would_have_too_little_in_each(monkeypatch):
+    monkeypatch.setattr(propagation, "UNTILED_BYTES", 0)
+    monkeypatch.setattr(propagation, "TILE_BYTES", 32)
+    thin = SparseOperator(sp.eye_array(50, dtype=np.float32, format="csr"), CPU)
+    assert thin.multiply(torch.ones(50, 8)).sum() == 400
+    assert not thin._tiles

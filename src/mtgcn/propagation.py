@@ -6,7 +6,6 @@ along, so that one product serves all models of a stack.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -17,8 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import SuperLU, eigsh, splu
+from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 from mtgcn.errors import InputError
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from mtgcn.graph import Graph
-    from mtgcn.task import Nodes
 
 
 def normalized_adjacency(graph: Graph) -> sp.csr_array:
@@ -127,11 +124,58 @@ def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
     return torch.ops.aten._unsafe_view(fresh, list(shape))
 
 
+# A product with a graph reads a row of x for every entry, anywhere in x. Where x is larger than the cache, the matrix
+# is cut into tiles of columns, each with a part of x that fits.
+UNTILED_BYTES = 14 * 2**20
+TILE_BYTES = 8 * 2**20
+LEAST_PER_ROW = 4
+ROWS_AT_ONCE = 2**14
+
 LONGEST_PIECE = 64  # entries of a row that one GPU program sums before others take over
 
 
 def _on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
     return torch.from_numpy(np.array(array, dtype=kind)).to(device)
+
+
+def _csr_arrays(matrix: sp.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        _on_device(matrix.indptr, np.int32, device),
+        _on_device(matrix.indices, np.int32, device),
+        _on_device(matrix.data, np.float32, device),
+    )
+
+
+def _column_tiles(matrix: sp.csr_array, size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The matrix cut after every `size` columns, each tile as `_csr_arrays`. A few rows at a time, so that cutting
+    needs little memory beside the tiles themselves."""
+    rows, columns = matrix.shape
+    count = -(-columns // size)
+    entries = np.zeros((rows, count), dtype=np.int32)
+    pieces = [slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE)]
+    for piece in pieces:
+        part = matrix[piece]
+        row = np.repeat(np.arange(part.shape[0], dtype=np.int64), np.diff(part.indptr))
+        tiles_met = np.bincount(row * count + part.indices // size, minlength=part.shape[0] * count)
+        entries[piece] = tiles_met.reshape(-1, count)
+    row_starts = np.zeros((count, rows + 1), dtype=np.int32)
+    np.cumsum(entries.T, axis=1, out=row_starts[:, 1:])
+    index = [np.empty(total, dtype=np.int32) for total in row_starts[:, -1]]
+    value = [np.empty(total, dtype=np.float32) for total in row_starts[:, -1]]
+    for piece in pieces:
+        part = matrix[piece]
+        tile = (part.indices // size).astype(np.uint16)
+        order = np.argsort(tile, kind="stable")  # within a tile, rows stay in order
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(tile, minlength=count))])
+        for number in range(count):
+            chosen = order[bounds[number] : bounds[number + 1]]
+            place = slice(row_starts[number, piece.start], row_starts[number, min(piece.stop, rows)])
+            index[number][place] = part.indices[chosen] - number * size
+            value[number][place] = part.data[chosen]
+    return [
+        (torch.from_numpy(starts), torch.from_numpy(columns), torch.from_numpy(values))
+        for starts, columns, values in zip(row_starts, index, value, strict=True)
+    ]
 
 
 def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
@@ -174,12 +218,7 @@ class SparseOperator:
     @cached_property
     def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
         """Row pointers, columns and values; 32-bit indices, since reading them is a third of the work."""
-        matrix = self.matrix
-        return (
-            _on_device(matrix.indptr, np.int32, self.device),
-            _on_device(matrix.indices, np.int32, self.device),
-            _on_device(matrix.data, np.float32, self.device),
-        )
+        return _csr_arrays(self.matrix, self.device)
 
     def with_weights(self, weights: Float[Tensor, "nnz"]) -> SparseOperator:
         """The same pattern with every stored value multiplied by its weight."""
@@ -209,9 +248,12 @@ class SparseOperator:
 
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         """matrix · x, outside of any gradient."""
-        row_starts, columns, values = self._arrays
-        if not len(columns):
+        if not self.nnz:
             return x.new_zeros(self.matrix.shape[0], x.shape[1])
+        count = self._tile_count(x.shape[1])
+        if count > 1:
+            return self._multiply_tiles(x, count)
+        row_starts, columns, values = self._arrays
         product = _sparse_product(self.device.type)
         if self._pieces is None:
             return product(row_starts, columns, values, x.contiguous())
@@ -220,11 +262,40 @@ class SparseOperator:
         in_order = torch.arange(len(partial), dtype=torch.int32, device=self.device)
         return product(row_starts, in_order, torch.ones_like(in_order, dtype=torch.float32), partial)
 
+    def _tile_count(self, width: int) -> int:
+        """How many tiles to cut the columns into, so that the rows of x that a tile reads stay in the cache."""
+        rows, columns = self.matrix.shape
+        table = columns * width * torch.float32.itemsize
+        if self.device.type != "cpu" or table <= UNTILED_BYTES:
+            return 1
+        if self._tiles:
+            return len(self._tiles)  # made for another width; to keep a second set would cost more than it brings
+        # Every tile reads and writes the whole result: only worth it where it has some entries for each row.
+        return max(1, min(-(-table // TILE_BYTES), self.nnz // (LEAST_PER_ROW * rows)))
+
+    @cached_property
+    def _tiles(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """The tiles, once there are any, each as `_arrays` has the whole."""
+        return []
+
+    def _multiply_tiles(self, x: Float[Tensor, "columns width"], count: int) -> Float[Tensor, "rows width"]:
+        size = -(-self.matrix.shape[1] // count)
+        if not self._tiles:
+            self._tiles.extend(_column_tiles(self.matrix, size))
+        parts = (_embedding_bag(*tile, part) for tile, part in zip(self._tiles, x.split(size), strict=True))
+        result = next(parts)
+        for part in parts:
+            result += part
+        return result
+
 
 @dataclass(frozen=True, eq=False)
 class _Reweighted(SparseOperator):
     weights: Tensor = field(kw_only=True)
     original: SparseOperator = field(kw_only=True)
+
+    def _tile_count(self, width: int) -> int:
+        return 1  # weights change with every epoch, tiles would have to be cut anew
 
     @cached_property
     def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -308,10 +379,20 @@ def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOp
             smoothed = adjacency.matrix @ features
             multiply_by_it: tuple[Operator, ...] = chain(adjacency, features, smoothed)
         else:
-            smoothed = adjacency.multiply(_on_device(features, np.float32, device))
+            smoothed = _smoothed(adjacency, _on_device(features, np.float32, device))
             multiply_by_it = (DenseOperator(smoothed),)
         known[scaling, device] = GraphOperators(adjacency, features, smoothed, multiply_by_it)
     return known[scaling, device]
+
+
+COLUMNS_AT_ONCE = 32  # about as wide as what training will multiply, so that the same tiles serve
+
+
+def _smoothed(adjacency: SparseOperator, features: Float[Tensor, "nodes features"]) -> Tensor:
+    result = torch.empty_like(features)
+    for mine, given in zip(result.split(COLUMNS_AT_ONCE, 1), features.split(COLUMNS_AT_ONCE, 1), strict=True):
+        mine.copy_(adjacency.multiply(given.contiguous()))
+    return result
 
 
 _OPERATORS: WeakKeyDictionary[Graph, dict[tuple[str, torch.device], GraphOperators]] = WeakKeyDictionary()
@@ -358,124 +439,3 @@ def local_view(adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: 
         runs=sparse(np.arange(len(node)), run_index, np.ones(len(node)), (len(node), runs)),
         readout=sparse((place * runs + run_of_place)[arrows.row], column, arrows.data, (index.numel(), len(node))),
     )
-
-
-# A factorisation of PubMed (88,648 stored weights) takes two seconds, that of a random graph of this size seventeen.
-# What it costs grows much faster than the graph, while conjugate gradients need little more than the graph itself, so
-# larger graphs are left to them.
-FACTORED_WEIGHTS = 100_000
-SOLVED_AT_ONCE = 2**23  # numbers in the columns that are solved together: 64 MiB of doubles
-RESIDUAL = 1e-12  # of conjugate gradients, relative to the right-hand side
-MOST_ITERATIONS = 5_000
-
-
-class AbsorbingWalk:
-    """A random walk that may end at any node (Wu et al., 2012), by the matrix (L + αI)^-1 with L = D - A.
-
-    Its entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer it walks.
-    For a tiny α a column is almost the same number, 1 / (α · nodes), all over its component, and only what is left
-    tells labelled nodes apart. That number is known, so it is taken out of the right-hand side and added to the
-    solution: what remains to be solved has no part in the one direction where the matrix is nearly singular.
-    Everything is in doubles, on the CPU.
-
-    >>> import numpy as np
-    >>> from mtgcn.graph import Graph
-    >>> pair = AbsorbingWalk(Graph(adjacency=np.array([[0, 1], [1, 0]])), alpha=1.0)
-    >>> pair.columns(np.array([0])) * 3  # the inverse of [[2, -1], [-1, 2]]
-    array([[2.],
-           [1.]])
-    """
-
-    def __init__(self, graph: Graph, alpha: float) -> None:
-        weights = graph.adjacency.astype(np.float64)
-        weights = (weights + weights.T) / 2  # a graph's two directions may differ by rounding
-        self.alpha = alpha
-        self.degrees = weights.sum(axis=1) - weights.diagonal()  # a step along a self-link leads nowhere
-        laplacian = sp.diags_array(weights.sum(axis=1)) - weights
-        self.matrix = sp.csc_array(laplacian + alpha * sp.eye_array(graph.num_nodes))
-        self.factored = weights.nnz <= FACTORED_WEIGHTS
-        self.component = connected_components(weights, directed=False)[1]
-        self.component_sizes = np.bincount(self.component)
-
-    def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
-        """The columns of (L + αI)^-1 that belong to these nodes; 0 in other components."""
-        inside = self.component[:, None] == self.component[nodes]
-        size = self.component_sizes[self.component[nodes]]
-        right = np.where(inside, -1 / size, 0)
-        right[nodes, np.arange(len(nodes))] += 1
-        differences = self._solved(right)
-        differences -= differences.sum(axis=0) / size  # rounding alone
-        return np.where(inside, 1 / (self.alpha * size) + differences, 0)
-
-    def by_class(self, labelled: Nodes, num_classes: int, combine: np.ufunc) -> Float[np.ndarray, "runs classes nodes"]:
-        """For every run and class, the columns of its labelled nodes combined, by `np.maximum` or `np.add`; 0 where
-        no walk leads to a node of that class. A node that several runs were given is solved for once."""
-        index, classes = labelled.index.cpu().numpy(), labelled.classes.cpu().numpy()
-        run, place = np.nonzero(labelled.present.cpu().numpy())
-        distinct, column = np.unique(index[run, place], return_inverse=True)
-        by_column = np.argsort(column, kind="stable")
-        combined = np.zeros((len(index), num_classes, len(self.component)))
-        at_once = max(1, SOLVED_AT_ONCE // len(self.component))
-        for start in range(0, len(distinct), at_once):
-            rows = np.ascontiguousarray(self.columns(distinct[start : start + at_once]).T)
-            first, last = np.searchsorted(column[by_column], [start, start + len(rows)])
-            for label in by_column[first:last]:
-                target = combined[run[label], classes[run[label], place[label]]]
-                combine(target, rows[column[label] - start], out=target)
-        return combined
-
-    def _solved(self, right: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
-        if self.factored:
-            return self._factors.solve(right)
-        return conjugate_gradients(self.matrix, right)
-
-    @cached_property
-    def _factors(self) -> SuperLU:
-        # The matrix is symmetric with a dominant diagonal: no pivoting is needed, and an ordering made for such
-        # matrices fills in a quarter of what the default does.
-        return splu(self.matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-
-
-def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
-    """The walk on a graph, made and factored once for every α."""
-    known = _WALKS.setdefault(graph, {})
-    if alpha not in known:
-        known[alpha] = AbsorbingWalk(graph, alpha)
-    return known[alpha]
-
-
-_WALKS: WeakKeyDictionary[Graph, dict[float, AbsorbingWalk]] = WeakKeyDictionary()
-
-
-def conjugate_gradients(
-    matrix: sp.csc_array, right: Float[np.ndarray, "nodes some"]
-) -> Float[np.ndarray, "nodes some"]:
-    """matrix^-1 · right for a symmetric positive definite matrix: every column takes steps of its own, with one
-    product of the matrix for all of them. Scaled by the diagonal."""
-    scale = 1 / matrix.diagonal()[:, None]
-    solution = np.zeros_like(right)
-    residual = right.copy()
-    enough = RESIDUAL * np.linalg.norm(right, axis=0)
-    direction = scale * residual
-    size = (residual * direction).sum(axis=0)
-    for _ in range(MOST_ITERATIONS):
-        if (np.linalg.norm(residual, axis=0) <= enough).all():
-            return solution
-        product = matrix @ direction
-        step = _ratio(size, (direction * product).sum(axis=0))
-        solution += step * direction
-        residual -= step * product
-        scaled = scale * residual
-        before, size = size, (residual * scaled).sum(axis=0)
-        direction = scaled + _ratio(size, before) * direction
-    warnings.warn(
-        f"absorption probabilities have not settled after {MOST_ITERATIONS} iterations; a larger alpha settles sooner",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return solution
-
-
-def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """0 where a column is solved and nothing is left to divide by."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

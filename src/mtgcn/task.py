@@ -126,6 +126,7 @@ class Prediction:
     history: Mapping[str, Float[np.ndarray, "epochs runs peers"]] = field(default_factory=dict)
     peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # each peer's own belief
     taught_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
+    parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
 
     @staticmethod
     def concatenate(parts: Sequence[Prediction]) -> Prediction:
@@ -137,9 +138,14 @@ class Prediction:
             arrays = [getattr(part, name) for part in parts]
             return None if arrays[0] is None else np.concatenate(arrays)
 
+        trained = [part.parameters for part in parts if part.parameters is not None]
+
         return Prediction(
             probabilities=np.concatenate([part.probabilities for part in parts]),
             history={key: np.concatenate([part.history[key] for part in parts], axis=1) for key in parts[0].history},
             peers=joined("peers"),
             taught_at=joined("taught_at"),
+            parameters={name: np.concatenate([one[name] for one in trained]) for name in trained[0]}
+            if trained
+            else None,
         )

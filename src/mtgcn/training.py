@@ -16,7 +16,9 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from mtgcn.networks import StackedNetwork
+    from mtgcn.memory import keeping_freed_blocks
+from mtgcn.memory import keeping_freed_blocks
+from mtgcn.networks import StackedNetwork
 
 ProgressCallback = Callable[[int, int], None]
 _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=None)
@@ -72,12 +74,13 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
         phase.after_epoch()
 
     done = 0
-    for phase in phases:
-        phase.before()
-        for _ in _repeat(partial(epoch, phase), phase.epochs, network.task.device):
-            done += 1
-            if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
-                callback(done, total)
+    with keeping_freed_blocks():
+        for phase in phases:
+            phase.before()
+            for _ in _repeat(partial(epoch, phase), phase.epochs, network.task.device):
+                done += 1
+                if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
+                    callback(done, total)
     return history.read()
 
 

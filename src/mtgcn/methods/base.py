@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mtgcn.memory import default_budget, keeping_freed_blocks, threads_for
+import numpy as np
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.memory import default_budget, threads_for
 from mtgcn.task import Prediction, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from mtgcn.graph import Graph
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +33,15 @@ class Method(ABC):
     @abstractmethod
     def fit(self, task: Task) -> Prediction:
         """Predict every node of every run from the labels the task holds."""
+
+    def apply(
+        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        """What peers trained before believe of the nodes of this graph, which they need not have seen."""
+        raise InputError(
+            f"{type(self).__name__} keeps nothing that could be applied to another graph; "
+            "fit it on the graph that holds the new nodes"
+        )
 
     def bytes_per_run(self, task: Task) -> int:
         """About how much memory one run takes while fitting; 0 if many runs take no more than one."""
@@ -37,5 +58,5 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     at_once = max(1, budget // per_run) if per_run else task.runs
     chunks = math.ceil(task.runs / at_once)
     runs = math.ceil(task.runs / chunks)
-    with keeping_freed_blocks(), threads_for(per_run * runs):
+    with threads_for(per_run * runs):
         return Prediction.concatenate([method.fit(chunk) for chunk in task.chunks(runs)])

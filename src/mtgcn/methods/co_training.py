@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.absorbing_walks import absorbing_walk
 from mtgcn.errors import InputError
 from mtgcn.label_growing import best_of_each_class, joined, uncontested
-from mtgcn.methods.base import Method
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.growing import check_growth
 from mtgcn.methods.lp import check_alpha
+from mtgcn.methods.trained import NetworkMethod
 from mtgcn.networks import GCN, NetworkSettings, mean_of_peers
-from mtgcn.propagation import absorbing_walk
 from mtgcn.pseudo_labels import default_per_class, labelled_mask
 from mtgcn.task import Prediction, Task
 from mtgcn.training import Phase, train
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoTraining(NetworkSettings, Method):
+class CoTraining(NetworkSettings, NetworkMethod):
     """Labels found by random walks, then a GCN."""
 
     per_class: int | None = None  # t: how many labels the walks find for each class; None: as for mt-gcn
@@ -50,15 +50,20 @@ class CoTraining(NetworkSettings, Method):
         check_alpha(self.alpha)
         check_contested(self.contested)
 
+    def network(self, task: Task) -> GCN:
+        return GCN(task, peers=1, settings=self)
+
     def fit(self, task: Task) -> Prediction:
-        network = GCN(task, peers=1, settings=self)
+        network = self.network(task)
         marks = most_absorbing(task, self.per_class or default_per_class(task.graph), self.alpha)
         if self.contested == "neither":
             marks = uncontested(marks)
         grown = replace(task, labelled=joined(task.labelled, marks))
         history = train(network, [Phase(self.epochs, lambda: supervised_step(network, grown))])
         taught_at = marks.any(1).T.to(torch.int32).cpu().numpy()  # from the first epoch on
-        return Prediction(mean_of_peers(network.probabilities()), history, taught_at=taught_at)
+        return Prediction(
+            mean_of_peers(network.probabilities()), history, taught_at=taught_at, parameters=network.trained()
+        )
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)

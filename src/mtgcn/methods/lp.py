@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mtgcn.absorbing_walks import absorbing_walk
 from mtgcn.errors import InputError
 from mtgcn.methods.base import Method
-from mtgcn.propagation import absorbing_walk
 from mtgcn.task import Prediction, Task
 
 
