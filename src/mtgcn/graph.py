@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
+from mtgcn.files.arrays import GraphArrays, as_array
+from mtgcn.files.labels import check_classes, encoded_labels
+from mtgcn.files.links import check_links, merge
+from mtgcn.files.notes import say
+from mtgcn.files.paths import PathLike
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -35,6 +41,7 @@ class Graph:
     node_ids: np.ndarray = field(default=None)  # type: ignore[arg-type]  # None: 0 .. nodes - 1
     class_names: tuple[str, ...] = ()
     name: str = ""
+    feature_names: tuple[str, ...] = ()  # () where they have none
 
     def __post_init__(self) -> None:
         adjacency = _checked_adjacency(self.adjacency)
@@ -59,8 +66,13 @@ class Graph:
             ("labels", _frozen(labels)),
             ("node_ids", _frozen(node_ids)),
             ("class_names", class_names),
+            ("feature_names", tuple(self.feature_names)),
         ):
             object.__setattr__(self, name, value)
+        if self.feature_names and len(self.feature_names) != self.num_features:
+            raise InputError(
+                f"{len(self.feature_names)} feature names for {self.num_features} features; name each, or none"
+            )
 
     def __repr__(self) -> str:
         title = f"{self.name!r}, " if self.name else ""
@@ -104,6 +116,244 @@ class Graph:
             object.__setattr__(bare, part.name, getattr(self, part.name))
         object.__setattr__(bare, "labels", _frozen(np.full(self.num_nodes, UNKNOWN)))
         return bare
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: Any,
+        X: Any = None,  # noqa: N803  # what everybody calls a table of features
+        y: Any = None,
+        *,
+        node_ids: Any = None,
+        class_names: Sequence[str] = (),
+        feature_names: Sequence[str] = (),
+        name: str = "",
+    ) -> Graph:
+        """A graph from a square matrix, sparse or dense, and one label of any type per node.
+
+        A matrix that is not symmetric is made so, with the larger of the two weights, and a `GraphNote` says so.
+
+        >>> import scipy.sparse as sp
+        >>> Graph.from_scipy(sp.csr_array([[0, 1], [1, 0]]), y=["cat", "dog"]).class_names
+        ('cat', 'dog')
+        """
+        matrix = _square_matrix(adjacency)
+        if not _is_symmetric(matrix):
+            say("the adjacency is not symmetric; its links are taken without direction, the larger weight of two")
+            matrix = matrix.maximum(matrix.T).tocsr()
+        if not matrix.nnz:
+            raise InputError("the adjacency holds no link; give at least one")
+        labels, names = _encoded(y, class_names)
+        return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names))
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Any,
+        X: Any = None,  # noqa: N803
+        y: Any = None,
+        *,
+        edge_weight: Any = None,
+        num_nodes: int | None = None,
+        node_ids: Any = None,
+        class_names: Sequence[str] = (),
+        feature_names: Sequence[str] = (),
+        name: str = "",
+    ) -> Graph:
+        """A graph from two rows of node numbers, as PyTorch Geometric keeps links; arrays or tensors.
+
+        Without `num_nodes` there are as many nodes as `X` or `y` has rows, or as the links name.
+
+        >>> Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=3)
+        Graph(nodes=3, links=1, features=0, classes=0)
+        """
+        edges = np.asarray(as_array(edge_index))
+        if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+            remedy = (
+                "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
+            )
+            raise InputError(f"edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
+        features = as_array(X)
+        labels, names = _encoded(y, class_names)
+        if num_nodes is None:
+            rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
+            num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
+        arrays = GraphArrays(
+            node_ids=np.arange(num_nodes) if node_ids is None else np.asarray(node_ids),
+            sources=edges[0].astype(np.int64),
+            targets=edges[1].astype(np.int64),
+            weights=None if edge_weight is None else np.asarray(as_array(edge_weight)),
+            features=features,
+            feature_names=tuple(feature_names),
+            labels=labels,
+            class_names=names,
+            directed=True,  # PyTorch Geometric lists both directions of a link
+        )
+        return cls._from_arrays(arrays, "edge_index", name)
+
+    @classmethod
+    def from_pyg(cls, data: Any, *, mask: str | None = None, class_names: Sequence[str] = (), name: str = "") -> Graph:
+        """A graph from PyTorch Geometric's `Data`: `edge_index`, `x`, `y` and, if it is there, `edge_weight`.
+
+        Every `y` counts as known unless `mask`, such as `"train_mask"`, names the nodes whose label may be seen.
+        """
+        edge_index, labels = getattr(data, "edge_index", None), getattr(data, "y", None)
+        if edge_index is None:
+            raise InputError(f"{type(data).__name__} without edge_index; give a homogeneous Data that has one")
+        if mask is not None:
+            chosen = getattr(data, mask, None)
+            if chosen is None or labels is None:
+                raise InputError(
+                    f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels"
+                )
+            codes, names = encoded_labels(as_array(labels))
+            seen = np.asarray(as_array(chosen))
+            if seen.shape != codes.shape or seen.dtype != bool:
+                raise InputError(
+                    f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node"
+                )
+            labels = np.where(seen, codes, UNKNOWN)
+            class_names = class_names or names
+        return cls.from_edge_index(
+            edge_index,
+            getattr(data, "x", None),
+            labels,
+            edge_weight=getattr(data, "edge_weight", None),
+            num_nodes=data.num_nodes,
+            class_names=class_names,
+            name=name,
+        )
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        weight: str | Literal[False] | None = None,
+        label: str | Literal[False] | None = None,
+        features: Sequence[str] | None = None,
+        name: str = "",
+    ) -> Graph:
+        """A graph from networkx. Attributes may be named; by default `weight` of edges, `label` or `class` of nodes
+        and every attribute of nodes that is a number or a list of numbers are taken. False takes none."""
+        from mtgcn.files.attributed import graph_arrays
+
+        arrays = graph_arrays(graph, "the networkx graph", weight=weight, label=label, features=features)
+        return cls._from_arrays(arrays, "the networkx graph", name)
+
+    @classmethod
+    def from_csv(
+        cls,
+        edges: PathLike | None,
+        nodes: PathLike | None = None,
+        labels: PathLike | None = None,
+        *,
+        source_column: str | int | None = None,
+        target_column: str | int | None = None,
+        weight_column: str | int | Literal[False] | None = None,
+        id_column: str | int | None = None,
+        label_column: str | int | Literal[False] | None = None,
+        feature_columns: Sequence[str | int] | None = None,
+        header: bool | None = None,
+        delimiter: str | None = None,
+        name: str = "",
+    ) -> Graph:
+        """A graph from tables in CSV or, by their suffix, Parquet: an edge list, a node table (id, features, label)
+        and a label table (id, label). `docs/own-data.md` tells how columns are found when they are not named.
+
+        A node table says which nodes there are, in its order; without one the edge list does, in the order of ids.
+        `edges=None` reads a node table alone, into a graph without links.
+        """
+        from mtgcn.files.columns import Choices
+        from mtgcn.files.tables import read_tables
+
+        choices = Choices(
+            source=source_column,
+            target=target_column,
+            weight=weight_column,
+            node_id=id_column,
+            label=label_column,
+            features=feature_columns,
+            header=header,
+            delimiter=delimiter,
+        )
+        arrays = read_tables(edges, nodes, labels, choices)
+        if edges is None:
+            return cls(
+                sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32),
+                arrays.features,
+                arrays.labels,  # type: ignore[arg-type]
+                arrays.node_ids,
+                arrays.class_names,
+                name,
+                arrays.feature_names,
+            )
+        return cls._from_arrays(arrays, str(edges), name)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: PathLike,
+        labels: PathLike | None = None,
+        *,
+        weight: str | Literal[False] | None = None,
+        label: str | Literal[False] | None = None,
+        features: Sequence[str] | None = None,
+        name: str = "",
+    ) -> Graph:
+        """A graph from one file, by its suffix: GraphML, GML or `.npz`; and, if given, a label table beside it.
+
+        Attributes of GraphML and GML are chosen as in `from_networkx`.
+        """
+        from mtgcn.files.graph_file import read_graph_file
+
+        arrays = read_graph_file(path, labels, weight=weight, label=label, features=features)
+        return cls._from_arrays(arrays, str(path), name)
+
+    @classmethod
+    def _from_arrays(cls, arrays: GraphArrays, where: str, name: str) -> Graph:
+        nodes = len(arrays.node_ids)
+        check_links(arrays, where)
+        check_classes(arrays.class_names, where)
+        links = merge(arrays.sources, arrays.targets, arrays.weights, nodes)
+        # An edge list may give each link once or in both directions; only a mixture tells that direction matters.
+        listed_once = links.one_way and not links.both_ways and not arrays.directed
+        if (links.one_way or links.uneven) and arrays.directed is not False and not listed_once:
+            say(
+                f"{where}: {links.one_way + links.uneven} of {links.one_way + links.both_ways} links go one way, or "
+                "weigh more one way; all are taken without direction, the larger weight of two"
+            )
+        return cls(
+            links.adjacency(nodes),
+            arrays.features,
+            arrays.labels,  # type: ignore[arg-type]
+            arrays.node_ids,
+            arrays.class_names,
+            name,
+            arrays.feature_names,
+        )
+
+
+def _encoded(labels: Any, class_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
+    if labels is None:
+        return None, tuple(class_names)
+    if class_names:
+        return as_array(labels), tuple(class_names)
+    codes, names = encoded_labels(as_array(labels))
+    check_classes(names, "y")
+    return codes, names
+
+
+def _square_matrix(given: Any) -> sp.csr_array:
+    try:
+        matrix = sp.csr_array(as_array(given), dtype=np.float32)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"an adjacency that is no matrix of numbers ({problem}); give a square one") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"adjacency of shape {matrix.shape}; give a square matrix, one row per node")
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _checked_adjacency(given: object) -> sp.csr_array:

@@ -1,0 +1,94 @@
+"""Ids of any kind and the numbers of the nodes they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtgcn.errors import InputError
+from mtgcn.files.paths import shown
+from mtgcn.files.table import MISSING
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+    from mtgcn.files.table import Batch, Coded, Table
+
+LONGEST_ID = 1000  # characters; an array of ids is as wide as the longest
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python would write it, so that 007 stays text
+
+
+class NodeIndex:
+    """The ids seen so far, numbered as they came: whole numbers as long as every file says so, else text."""
+
+    def __init__(self) -> None:
+        self._ids: pa.Array | None = None
+        self._stays_text = False
+
+    @staticmethod
+    def of(ids: np.ndarray) -> NodeIndex:
+        index = NodeIndex()
+        index._ids = pa.array(ids.astype(str).tolist(), pa.string())
+        return index
+
+    def __len__(self) -> int:
+        return 0 if self._ids is None else len(self._ids)
+
+    def find(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        """The node of each row, MISSING where nobody has that id."""
+        _, places = self._places(column)
+        return places[column.codes]
+
+    def add(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        """The node of each row; ids not seen before become new nodes."""
+        self._stays_text |= column.stays_text
+        values, places = self._places(column)
+        new = np.flatnonzero(places == MISSING)
+        places[new] = len(self) + np.arange(len(new))
+        fresh = values.take(pa.array(new))
+        self._ids = fresh if self._ids is None else pa.concat_arrays([self._ids, fresh])
+        return places[column.codes]
+
+    def _places(self, column: Coded) -> tuple[pa.Array, np.ndarray]:
+        """The column's values, in the type that the index has or now takes, and the node of each."""
+        values = column.values
+        if self._ids is None:
+            return values, np.full(len(values), MISSING)
+        if values.type != self._ids.type:
+            values, self._ids = values.cast(pa.string()), self._ids.cast(pa.string())
+        return values, np.array(pc.fill_null(pc.index_in(values, value_set=self._ids).cast(pa.int64()), MISSING))
+
+    def texts(self) -> list[str]:
+        return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
+
+    def ids(self) -> np.ndarray:
+        """Every id by node: whole numbers if all are written like one, unless a file calls them text."""
+        ids = pa.array([], pa.int64()) if self._ids is None else self._ids
+        if pa.types.is_string(ids.type):
+            if self._stays_text or not pc.all(pc.match_substring_regex(ids, WHOLE_NUMBER)).as_py():
+                return ids.to_numpy(zero_copy_only=False).astype(str)
+            ids = ids.cast(pa.int64())
+        return ids.cast(pa.string()).to_numpy(zero_copy_only=False).astype(str) if self._stays_text else ids.to_numpy()
+
+
+def checked_ids(table: Table, batch: Batch, column: Coded, number: int) -> Coded:
+    """The column, if every row has an id that can be kept."""
+    empty = np.flatnonzero(column.codes == MISSING)
+    if len(empty):
+        place = table.at(int(batch.places[empty[0]]))
+        raise InputError(f"{place}, {table.name_of(number)} is empty; every row needs an id there")
+    if not pa.types.is_string(column.values.type):
+        return column
+    lengths = pc.utf8_length(column.values)
+    broken = pc.or_(pc.greater(lengths, LONGEST_ID), pc.match_substring(column.values, "\0"))
+    if pc.any(broken).as_py():
+        code = int(np.flatnonzero(np.array(broken))[0])
+        place = table.at(int(batch.places[np.flatnonzero(column.codes == code)[0]]))
+        raise InputError(
+            f"{place}, {table.name_of(number)}: the id {shown(column.values[code].as_py())} has "
+            f"{lengths[code].as_py()} characters or a NUL among them; give ids of at most {LONGEST_ID} characters"
+        )
+    return column

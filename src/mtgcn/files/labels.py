@@ -1,0 +1,80 @@
+"""Labels of any kind as numbers, and the classes they name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mtgcn.errors import InputError
+from mtgcn.files.paths import shown
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+UNKNOWN = -1
+
+
+def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
+    """The class of each of some different texts, and the classes' names in order.
+
+    Empty and NaN are no class. Whole numbers are sorted as numbers, `1.0` is `1`, and `-1` is no class among them.
+
+    >>> classes_of(["10", "9.0", "-1", "nan"])
+    (array([ 1,  0, -1, -1]), ('9', '10'))
+    >>> classes_of(["b", "a", ""])
+    (array([ 1,  0, -1]), ('a', 'b'))
+    """
+    present = [text for text in texts if text and text.lower() != "nan"]
+    numbers = {text: _whole_number(text) for text in present}
+    if all(number is not None for number in numbers.values()):
+        order = sorted({number for number in numbers.values() if number is not None and number != UNKNOWN})
+        place: dict[int | None, int] = {number: code for code, number in enumerate(order)}
+        codes = [place.get(numbers.get(text), UNKNOWN) for text in texts]
+        return np.array(codes, dtype=np.int64), tuple(str(number) for number in order)
+    names = tuple(sorted(set(present)))
+    code_of = {name: code for code, name in enumerate(names)}
+    return np.array([code_of.get(text, UNKNOWN) for text in texts], dtype=np.int64), names
+
+
+def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
+    """One label per node, of any type: -1, None, NaN and empty text are unknown.
+
+    >>> encoded_labels(["cat", None, "dog", "cat"])
+    (array([ 0, -1,  1,  0]), ('cat', 'dog'))
+    """
+    given = np.asarray(values)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1:
+        raise InputError(f"labels of shape {given.shape}; give one label per node")
+    if given.dtype.kind in "biuf":
+        different, rows = np.unique(given, return_inverse=True)
+        texts = [str(value) for value in different]
+    else:
+        texts, rows = np.unique([_text(value) for value in given], return_inverse=True)  # type: ignore[assignment]
+        texts = [str(text) for text in texts]
+    codes, names = classes_of(texts)
+    return codes[rows], names
+
+
+def check_classes(names: Sequence[str], where: str) -> None:
+    """Complain of labels that leave nothing to learn."""
+    if len(names) == 1:
+        raise InputError(f"{where} knows one class only, {shown(names[0])}; label nodes of at least two classes")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or value != value else str(value).strip()
+
+
+def _whole_number(text: str) -> int | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(number) or number != int(number) or abs(number) >= 2**53:
+        return None
+    return int(number)

@@ -1,0 +1,160 @@
+"""Arrays in an `.npz` file. Nothing is unpickled, and indices are checked before anything follows them."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.files.arrays import GraphArrays
+from mtgcn.files.attributed import node_ids
+from mtgcn.files.labels import encoded_labels
+from mtgcn.files.paths import reason
+
+SPARSE_PARTS = ("data", "indices", "indptr", "shape")
+FEATURE_NAMES = ("features", "x")
+LABEL_NAMES = ("labels", "y")
+
+
+def read_npz(path: Path) -> GraphArrays:
+    """Links from `edge_index`, `adjacency`, `adj_data` … or scipy's own `save_npz`; `features`, `labels`, `node_ids`
+    and `class_names` if they are there."""
+    arrays = _arrays(path)
+    sources, targets, weights, nodes = _links(path, arrays)
+    features = _named(arrays, FEATURE_NAMES)
+    if features is None and "attr_data" in arrays:
+        features = _sparse(path, arrays, "attr_")
+    labels, class_names = _labels(path, arrays)
+    if nodes is None:
+        sized = [part.shape[0] for part in (features, labels, arrays.get("node_ids")) if part is not None and part.ndim]
+        nodes = sized[0] if sized else int(max(sources.max(initial=-1), targets.max(initial=-1))) + 1
+    ids = arrays.get("node_ids")
+    return GraphArrays(
+        node_ids=np.arange(nodes) if ids is None else node_ids(ids.tolist() if ids.ndim == 1 else [ids]),
+        sources=sources,
+        targets=targets,
+        weights=weights,
+        features=None if features is None else _numeric(path, "features", features),
+        labels=labels if class_names else None,
+        class_names=class_names,
+        directed=True,  # a matrix or an edge index lists both directions of a link
+    )
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    problems = (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        SyntaxError,
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+        TypeError,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's advice about old headers is not the reader's to follow
+            with path.open("rb") as raw:  # numpy leaves a file open that it cannot make sense of
+                file = np.load(raw, allow_pickle=False)
+                if not isinstance(file, np.lib.npyio.NpzFile):
+                    raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
+                return {name: file[name] for name in file.files}
+    except (*problems, zipfile.BadZipFile, zlib.error) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(
+            f"{path} cannot be read as .npz ({reason(problem)}); write it again, without objects"
+        ) from None
+
+
+def _links(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
+    """Sources, targets, weights and, where a matrix tells it, how many nodes there are."""
+    if "edge_index" in arrays:
+        edges = arrays["edge_index"]
+        if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+            raise InputError(f"{path}: edge_index is {_described(edges)}; give whole numbers, two rows")
+        weights = arrays.get("edge_weight")
+        if weights is not None:
+            weights = _numeric(path, "edge_weight", weights)
+            if weights.shape != edges.shape[1:]:
+                raise InputError(
+                    f"{path}: edge_weight of shape {weights.shape} for {edges.shape[1]} edges; give one each"
+                )
+        sources, targets = edges.astype(np.int64)
+        return sources, targets, weights, None
+    if "adjacency" in arrays:
+        matrix = sp.coo_array(_numeric(path, "adjacency", np.atleast_2d(arrays["adjacency"])))
+    elif "adj_data" in arrays:
+        matrix = _sparse(path, arrays, "adj_").tocoo()
+    elif "format" in arrays:
+        matrix = _sparse(path, arrays, "").tocoo()
+    else:
+        named = ", ".join(sorted(arrays)[:8]) or "nothing"
+        raise InputError(f"{path} holds {named}; give edge_index, adjacency or what scipy.sparse.save_npz writes")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{path}: adjacency of shape {matrix.shape}; give a square matrix, one row per node")
+    matrix.sum_duplicates()
+    return matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data, matrix.shape[0]
+
+
+def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
+    """A matrix in its three arrays, whose indices may point anywhere until they are checked."""
+    layout = str(arrays.get(f"{prefix}format", np.array(b"csr")).astype(str)) if prefix == "" else "csr"
+    if layout not in ("csr", "csc"):
+        raise InputError(f"{path}: a sparse matrix in the form {layout!r}; save it as csr")
+    missing = [prefix + part for part in SPARSE_PARTS if prefix + part not in arrays]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}; a sparse matrix needs {', '.join(SPARSE_PARTS)}")
+    data, indices, indptr, shape = (arrays[prefix + part] for part in SPARSE_PARTS)
+    build: Any = sp.csr_array if layout == "csr" else sp.csc_array
+    try:
+        matrix = build((_numeric(path, f"{prefix}data", data), indices, indptr), shape=tuple(shape.tolist()))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError, IndexError, MemoryError) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(
+            f"{path}: {prefix or 'its '}arrays are no sparse matrix ({reason(problem)}); save it again"
+        ) from None
+    return matrix.tocsr()
+
+
+def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    given = _named(arrays, LABEL_NAMES)
+    if given is None:
+        return None, ()
+    if given.dtype.kind not in "biufUS" or given.ndim > 2:
+        raise InputError(f"{path}: labels are {_described(given)}; give one number or text per node")
+    codes, names = encoded_labels(given.astype(str) if given.dtype.kind == "S" else given)
+    if "class_names" not in arrays:
+        return codes, names
+    told = tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).ravel())
+    if not all(name.isdecimal() and int(name) < len(told) for name in names):
+        raise InputError(
+            f"{path}: class_names names {len(told)} classes and labels are {', '.join(names[:8])}; number them"
+        )
+    number = np.array([int(name) for name in names] + [-1], dtype=np.int64)
+    return number[codes], told
+
+
+def _named(arrays: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _numeric(path: Path, name: str, values: Any) -> Any:
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{path}: {name} is {_described(values)}; give numbers")
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def _described(array: np.ndarray) -> str:
+    return f"of type {array.dtype} and shape {array.shape}"

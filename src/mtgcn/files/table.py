@@ -1,0 +1,111 @@
+"""A table in a file, read batch after batch so that its size does not matter. CSV and Parquet are two kinds of it."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtgcn.errors import InputError
+from mtgcn.files.paths import shown
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+MISSING = -1  # the code of an empty cell
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+NO_FINITE_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column of ids or labels: the different values, and for each row which of them it holds."""
+
+    codes: Int[np.ndarray, "rows"]  # MISSING where the cell is empty
+    values: pa.Array  # text or 64-bit whole numbers, no two alike
+    stays_text: bool = False  # whether the file calls it text, also where it looks like a number
+
+    @staticmethod
+    def of(column: pa.Array, cleaned: Callable[[pa.Array], pa.Array], *, stays_text: bool = False) -> Coded:
+        """`cleaned` is applied to the different values alone, of which there are fewer than rows."""
+        encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+        codes, values = _codes(encoded.indices), cleaned(encoded.dictionary)
+        if values.null_count or not values.equals(encoded.dictionary):  # two may have become alike, or empty
+            codes, values = _encoded_again(codes, values)
+        if pa.types.is_string(values.type):
+            empty = pc.index(values, "").as_py()
+            if empty != MISSING:
+                codes, values = _encoded_again(codes, pc.if_else(pc.equal(values, ""), None, values))
+        return Coded(codes, values, stays_text)
+
+    def text(self, row: int) -> str:
+        return str(self.values[int(self.codes[row])].as_py())
+
+
+def _encoded_again(codes: np.ndarray, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    again = values.dictionary_encode()
+    code_of_value = np.append(_codes(again.indices), MISSING)  # the last answers for MISSING, as an index
+    return code_of_value[codes], again.dictionary
+
+
+def _codes(indices: pa.Array) -> np.ndarray:
+    return pc.fill_null(indices.cast(pa.int64()), MISSING).to_numpy(zero_copy_only=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows: the columns asked for as ids or labels, and those asked for as numbers, each of them finite."""
+
+    texts: list[Coded]
+    numbers: Float[np.ndarray, "rows columns"]
+    places: Int[np.ndarray, "rows"]  # the line of each row, or in Parquet its number
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+class Table(ABC):
+    """Columns and where they come from. Nothing but the beginning of the file has been read."""
+
+    path: Path
+    unit: str  # what messages count: lines or rows
+    columns: tuple[str, ...]  # "" where a column has no name
+    has_header: bool
+    first_place: int  # of the first row, or of the header
+    sample: list[list[str]]  # the first rows, header excluded; [] where a file tells its types itself
+
+    @abstractmethod
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+        """Every row once, in order: these columns as ids or labels, those as numbers."""
+
+    def name_of(self, column: int) -> str:
+        """How messages call a column."""
+        return f"column {self.columns[column]!r}" if self.columns[column] else f"column {column + 1}"
+
+    def at(self, place: int) -> str:
+        """How messages call a place."""
+        return f"{self.path} {self.unit} {place}"
+
+    def not_a_number(self, place: int, column: int, value: Any) -> InputError:
+        cell = f"{self.at(place)}, {self.name_of(column)}"
+        text = "" if value is None else str(value).strip()
+        if not text:
+            return InputError(f"{cell} is empty; write a number there, or leave the column out")
+        if NUMBER.fullmatch(text) or NO_FINITE_NUMBER.fullmatch(text):
+            return InputError(f"{cell} is {shown(text)}; give a finite number that single precision can hold")
+        return InputError(f"{cell} is {shown(text)}, not a number; mend it, or leave the column out")
+
+
+def is_finite_number(text: str) -> bool:
+    """Whether a cell is a number as the readers take it: finite also in single precision."""
+    if not NUMBER.fullmatch(text):
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.float32(text)))

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.files.labels import check_classes, encoded_labels
+
+
+@pytest.mark.parametrize(
+    ("given", "codes", "names"),
+    [
+        (["b", "a", "b"], [1, 0, 1], ("a", "b")),
+        (["b", "", None, float("nan"), "a"], [1, -1, -1, -1, 0], ("a", "b")),
+        ([7, -1, 3, 7], [1, -1, 0, 1], ("3", "7")),
+        (np.array([10.0, np.nan, 9.0]), [1, -1, 0], ("9", "10")),
+        (["10", "9", "1"], [2, 1, 0], ("1", "9", "10")),
+        (["10", "9", "x"], [0, 1, 2], ("10", "9", "x")),
+        (np.array([True, False]), [1, 0], ("False", "True")),
+        (np.array([[1], [0]]), [1, 0], ("0", "1")),
+        ([0.5, 1.5], [0, 1], ("0.5", "1.5")),
+        ([], [], ()),
+    ],
+)
+def test_labels_of_any_type(given, codes, names):
+    found = encoded_labels(given)
+    assert found[0].tolist() == codes
+    assert found[1] == names
+
+
+def test_several_labels_per_node_are_refused():
+    with pytest.raises(InputError, match=r"labels of shape \(2, 3\); give one label per node"):
+        encoded_labels(np.zeros((2, 3)))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(InputError, match="y knows one class only, 'a'; label nodes of at least two"):
+        check_classes(("a",), "y")

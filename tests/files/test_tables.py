@@ -1,0 +1,275 @@
+"""Edge lists, node tables and label tables, in CSV and Parquet, put together; and everything that can be wrong."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.files import parquet_table
+from mtgcn.files.columns import Choices
+from mtgcn.files.tables import read_tables
+
+
+def read(edges=None, nodes=None, labels=None, **choices):
+    return read_tables(edges, nodes, labels, Choices(**choices))
+
+
+def pairs(arrays):
+    """Links by the ids of their ends."""
+    ids = arrays.node_ids.tolist()
+    return [(ids[one], ids[other]) for one, other in zip(arrays.sources, arrays.targets, strict=True)]
+
+
+EDGES = [("a", "b"), ("b", "c"), ("c", "c")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source,target\na,b\nb,c\nc,c\n",
+        "a,b\nb,c\nc,c\n",
+        "FROM\tTo\na\tb\nb\tc\nc\tc\n",
+        "note,dst,src\nx,b,a\ny,c,b\nz,c,c\n",
+        "source,target,kind\na,b,x\nb,c,y\nc,c,z\n",
+        "# a comment\na b\nb c\nc c\n",
+    ],
+)
+def test_an_edge_list_in_many_shapes(write, text):
+    arrays = read(write("edges.csv", text))
+    assert pairs(arrays) == EDGES
+    assert arrays.node_ids.tolist() == ["a", "b", "c"]
+    assert arrays.weights is None
+
+
+@pytest.mark.parametrize("text", ["u,v,weight\n1,2,0.5\n7,1,2\n", "1,2,0.5\n7,1,2\n", "weight,u,v\n0.5,1,2\n2,7,1\n"])
+def test_weights_and_ids_with_gaps(write, text):
+    arrays = read(write("edges.csv", text))
+    assert pairs(arrays) == [(1, 2), (7, 1)]
+    assert arrays.weights.tolist() == [0.5, 2]
+    assert arrays.node_ids.dtype == np.int64
+
+
+@pytest.mark.parametrize("ids", [["007", "7"], ["1.0", "2"], ["1e3", "5"], ["-0", "1"], ["9" * 30, "1"]])
+def test_ids_that_would_not_come_back_as_written_stay_text(write, ids):
+    assert set(read(write("edges.csv", f"{ids[0]},{ids[1]}\n")).node_ids.tolist()) == set(ids)
+
+
+def test_hexadecimal_ids_without_letters_do_not_make_the_first_line_a_header(write):
+    assert len(pairs(read(write("edges.csv", "ab12,cd34\n1234,5678\n99ff,1234\n1234,0ab0\n")))) == 4
+
+
+def test_what_a_person_says_comes_first(write):
+    path = write("edges.csv", "p,q,strength,source,target\na,b,3,x,y\nc,a,4,x,y\n")
+    arrays = read(path, source="p", target=1, weight="strength")
+    assert pairs(arrays) == [("a", "b"), ("c", "a")]
+    assert arrays.weights.tolist() == [3, 4]
+    assert read(write("e.csv", "1,2,x\n"), weight=False).weights is None
+    assert pairs(read(write("e.csv", "person,friend\na,b\n"), header=True)) == [("a", "b")]
+    assert pairs(read(write("e.csv", "source,target\na,b\n"), header=False)) == [("source", "target"), ("a", "b")]
+    assert pairs(read(write("e.csv", "a:b\nb:c\n"), delimiter=":")) == [("a", "b"), ("b", "c")]
+
+
+def test_a_node_table_defines_the_nodes_and_their_order(write):
+    nodes = write("nodes.csv", "id,f1,label,f2\nz,1,cat,2\na,3,,4\nb,5,dog,6\nalone,7,NaN,8\n")
+    arrays = read(write("edges.csv", "source,target\na,z\nb,a\n"), nodes)
+    assert arrays.node_ids.tolist() == ["z", "a", "b", "alone"]
+    assert arrays.features.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
+    assert arrays.features.dtype == np.float32
+    assert arrays.feature_names == ("f1", "f2")
+    assert arrays.labels.tolist() == [0, -1, 1, -1]
+    assert arrays.class_names == ("cat", "dog")
+    assert pairs(arrays) == [("a", "z"), ("b", "a")]
+
+
+def test_a_node_table_without_a_header_ends_in_its_label(write):
+    """The published cora.content looks like this."""
+    nodes = write("nodes.content", "31336\t0\t1\tNeural\n1061127\t1\t0\tRules\n13195\t0\t0\tNeural\n")
+    arrays = read(write("edges.cites", "31336\t1061127\n13195\t31336\n"), nodes)
+    assert arrays.features.tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1, 0], ("Neural", "Rules"))
+    unlabelled = read(write("edges.cites", "31336\t1061127\n"), nodes, features=[2], label=False)
+    assert unlabelled.features.tolist() == [[1], [0], [0]]
+    assert unlabelled.labels is None
+
+
+def test_a_table_of_ids_alone_has_no_features(write):
+    arrays = read(write("edges.csv", "a,b\n"), write("nodes.csv", "id\na\nb\nc\n"))
+    assert arrays.features is None
+    assert len(arrays.node_ids) == 3
+
+
+def test_features_that_are_mostly_zero_are_kept_sparse(write):
+    rows = ["id," + ",".join(f"w{word}" for word in range(50))]
+    rows += [f"{node}," + ",".join("1" if word == node else "0" for word in range(50)) for node in range(20)]
+    arrays = read(write("edges.csv", "0,1\n"), write("nodes.csv", "\n".join(rows)))
+    assert sp.issparse(arrays.features)
+    assert np.array_equal(arrays.features.toarray(), np.eye(20, 50))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,label\nb,x\na,y\nc,\nb,x\n",
+        "label,node\nx,b\ny,a\nnan,c\n",
+        "b,x\na,y\n",
+        "id,when,class\nb,1,x\na,2,y\n",
+    ],
+)
+def test_a_label_table_and_the_same_label_twice(write, text):
+    arrays = read(write("edges.csv", "a,b\nb,c\n"), labels=write("labels.csv", text))
+    assert arrays.node_ids.tolist() == ["a", "b", "c"]
+    assert arrays.labels.tolist() == [1, 0, -1]
+    assert arrays.class_names == ("x", "y")
+
+
+def test_labels_of_nodes_and_of_the_label_table_join(write):
+    nodes = write("nodes.csv", "key,kind\na,x\nb,\nc,\n")
+    labels = write("labels.csv", "id,label\nb,y\na,x\n")
+    arrays = read(write("edges.csv", "a,b\n"), nodes, labels, label="kind")
+    assert arrays.labels.tolist() == [0, 1, -1]
+
+
+def test_a_node_table_alone(write):
+    arrays = read(None, write("nodes.csv", "id,f\na,1\nb,2\n"))
+    assert len(arrays.sources) == 0
+    assert arrays.features.tolist() == [[1], [2]]
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "int64", "int32", "uint64", "dictionary", "float64"])
+def test_parquet_ids_of_every_type(write_parquet, monkeypatch, kind):
+    monkeypatch.setattr(parquet_table, "CELLS_AT_ONCE", 4)  # several batches
+    numbers = [[10, 2, 2, 3, 10], [2, 3, 10, 3, 10]]
+    if kind in ("string", "large_string", "dictionary"):
+        columns = [pa.array([str(number) for number in column]) for column in numbers]
+        columns = [column.dictionary_encode() if kind == "dictionary" else column.cast(kind) for column in columns]
+        ids = ["10", "2", "3"]
+    else:
+        columns, ids = [pa.array(column).cast(kind) for column in numbers], [2, 3, 10]
+    arrays = read(write_parquet("edges.parquet", source=columns[0], target=columns[1]))
+    assert arrays.node_ids.tolist() == ids
+    expected = [(type(ids[0])(one), type(ids[0])(other)) for one, other in zip(*numbers, strict=True)]
+    assert pairs(arrays) == expected
+
+
+def test_parquet_nodes_with_text_edges_and_pandas_labels(write, write_parquet):
+    nodes = write_parquet(
+        "nodes.parquet",
+        id=[5, 9, 7],
+        f1=pa.array([1, 2, 3], pa.int8()),
+        f2=[True, False, True],
+        f3=[" 1.5", "2", "-3"],
+        label=pa.array([1.0, None, 0.0]),  # what pandas makes of whole numbers with a gap
+        __index_level_0__=[0, 1, 2],
+    )
+    arrays = read(write("edges.csv", "5,9\n9,7\n"), nodes)
+    assert arrays.node_ids.tolist() == [5, 9, 7]
+    assert arrays.features.tolist() == [[1, 1, 1.5], [2, 0, 2], [3, 1, -3]]
+    assert (arrays.labels.tolist(), arrays.class_names) == ([1, -1, 0], ("0", "1"))
+    assert pairs(arrays) == [(5, 9), (9, 7)]
+
+
+GOOD = {
+    "edges": "source,target,weight\na,b,1\nb,c,2\n",
+    "nodes": "id,f1,f2,label\na,1,2,x\nb,3,4,y\nc,5,6,\n",
+    "labels": "id,label\na,x\nb,y\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("bad", "choices", "message"),
+    [
+        ({"edges": "source,target\na,b\nb,q\n"}, {}, "edges.csv line 3: node 'q' is not in .*nodes.csv; add it there"),
+        ({"edges": "x,y\na,b\n"}, {}, "line 1: node 'x' is not in .*pass header=True"),
+        ({"edges": "source,target,weight\na,b,1\nb,c,-2\n"}, {}, "line 3, column 'weight' is -2; weights must be >= 0"),
+        ({"edges": "source,target,weight\na,b,1\nb,c,heavy\n"}, {}, "line 3, column 'weight' is 'heavy', not a number"),
+        ({"edges": "source,target,weight\na,b,1\nb,c,nan\n"}, {}, "line 3, column 'weight' is 'nan'; give a finite"),
+        ({"edges": "source,target\na,b\n,c\n"}, {}, "line 3, column 'source' is empty; every row needs an id"),
+        ({"edges": "source,target\n"}, {}, "edges.csv holds a header and no edge"),
+        ({"edges": "source\na\n"}, {}, "has one column"),
+        ({"edges": "source,target\na,b\nb\n"}, {}, "line 3 has 1 column where line 1 has 2"),
+        ({"edges": GOOD["edges"]}, {"source": "sorce"}, "edges.csv: unknown column 'sorce'; did you mean 'source'"),
+        ({"edges": GOOD["edges"]}, {"source": 7}, "edges.csv has no column 7; it has 3, counted from 0"),
+        ({"edges": "a,b\n"}, {"source": "p"}, "has no header to find column 'p' in"),
+        ({"edges": GOOD["edges"]}, {"source": 1}, "need a column each"),
+        ({"nodes": "id,f1\na,1\nb,red\nc,2\n"}, {}, "nodes.csv line 3, column 'f1' is 'red', not a number"),
+        ({"nodes": "id,f1\na,1\nb,inf\nc,2\n"}, {}, "nodes.csv line 3, column 'f1' is 'inf'; give a finite"),
+        ({"nodes": "id,f1\na,1\nb,\nc,2\n"}, {}, "nodes.csv line 3, column 'f1' is empty"),
+        ({"nodes": "id,f1\na,1\nb,2\nc,2\na,3\n"}, {}, "line 5, column 'id': node 'a' stands on line 2 already"),
+        ({"nodes": "id,f1\n"}, {}, "nodes.csv holds a header and no row"),
+        ({"nodes": "id,f1\n" + "a" * 1001 + ",1\n"}, {}, "line 2, column 'id': the id 'aaa.* has 1001 characters"),
+        ({"nodes": GOOD["nodes"]}, {"features": ["f1", "f1"]}, "every feature need a column each"),
+        ({"nodes": GOOD["nodes"]}, {"features": ["f9"]}, "unknown column 'f9'"),
+        ({"nodes": GOOD["nodes"]}, {"label": "labl"}, "unknown column 'labl'"),
+        (
+            {"labels": "id,label\na,x\nq,y\n"},
+            {},
+            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there or drop",
+        ),
+        (
+            {"labels": "id,label\na,x\nb,y\nc,x\nc,y\n"},
+            {},
+            "two labels for node 'c': .*line 4 says 'x', .*line 5 says 'y'",
+        ),
+        (
+            {"labels": "id,label\na,y\nb,y\n"},
+            {},
+            "two labels for node 'a': .*nodes.csv line 2 says 'x', .*labels.csv line 2",
+        ),
+        ({"labels": "id,label\n"}, {}, "labels.csv holds a header and no label"),
+        ({"labels": "p,q,r\na,b,c\n"}, {}, "not clear which holds the label"),
+        ({"labels": "id,label\na,x\n,y\n"}, {}, "labels.csv line 3, column 'id' is empty"),
+        ({"nodes": None, "labels": "id,label\na,x\nc,x\n"}, {}, "labels.csv knows one class only, 'x'"),
+        ({"nodes": None, "labels": "id,label\na,\nc,nan\n"}, {}, "labels.csv: every label is empty; label some nodes"),
+        ({"nodes": None, "labels": None}, {"label": "kind"}, "column 'kind' is looked for in a node or label table"),
+        ({"edges": None, "nodes": None}, {}, "neither an edge list nor a node table"),
+        ({"edges": ""}, {}, "edges.csv is empty"),
+        ({"nodes": ""}, {}, "nodes.csv is empty"),
+        ({"labels": b"\xff\xfea\0"}, {}, "is UTF-16"),
+    ],
+)
+def test_every_fault_is_named(write, bad, choices, message):
+    paths = {role: write(f"{role}.csv", content) for role, content in (GOOD | bad).items() if content is not None}
+    with pytest.raises(InputError, match=message) as caught:
+        read(**paths, **choices)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": ["a", "b"], "f": [1.0, np.nan]}, "nodes.parquet row 2, column 'f' is 'nan'; give a finite"),
+        ({"id": ["a", "b"], "f": [1.0, None]}, "row 2, column 'f' is empty"),
+        ({"id": ["a", "b"], "f": [1.0, 1e300]}, "row 2, column 'f' is '1e.300'; give a finite number that single"),
+        ({"id": ["a", "b"], "f": ["1", "red"]}, "row 2, column 'f' is 'red', not a number"),
+        ({"id": ["a", "b"], "f": [[1], [2]]}, "column 'f' is of type list.*one numeric column for each feature"),
+        ({"id": ["a", None], "f": [1, 2]}, "row 2, column 'id' is empty"),
+        ({"id": [[1], [2]], "f": [1, 2]}, "column 'id' is of type list.*; give text or whole numbers"),
+        ({"id": ["a", "b\0"], "f": [1, 2]}, "row 2, column 'id': the id .*a NUL among them"),
+        ({"id": ["a", "a"], "f": [1, 2]}, "row 2, column 'id': node 'a' stands on row 1 already"),
+        ({"id": pa.array([], pa.string())}, "holds 0 rows"),
+    ],
+)
+def test_every_fault_of_a_parquet_table_is_named(write, write_parquet, columns, message):
+    with pytest.raises(InputError, match=message):
+        read(write("edges.csv", "a,b\n"), write_parquet("nodes.parquet", **columns))
+
+
+def test_a_parquet_file_cut_in_half(write_parquet):
+    path = write_parquet("edges.parquet", source=list(range(1000)), target=list(range(1000)))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(InputError, match=r"edges.parquet cannot be read as Parquet .*write it again"):
+        read(path)
+
+
+def test_paths_that_are_no_files(tmp_path):
+    with pytest.raises(InputError, match="is a folder; name the file in it"):
+        read(tmp_path)
+    with pytest.raises(InputError, match=r"nowhere.csv does not exist; check the path"):
+        read(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match=r"cannot be read|does not exist"):
+        read("a\0b.csv")
+    with pytest.raises(InputError, match="/dev/null is not a regular file"):
+        read("/dev/null")
+    with pytest.raises(InputError, match="named by its path, not by a int"):
+        read(7)

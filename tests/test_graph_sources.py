@@ -1,0 +1,202 @@
+"""Graphs from what people have: matrices, networkx, PyTorch Geometric and files."""
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.files.notes import GraphNote
+from mtgcn.graph import Graph
+
+PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    "form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix, np.ndarray.tolist]
+)
+def test_a_matrix_in_any_form(form):
+    graph = Graph.from_scipy(form(PATH), np.eye(3), ["b", None, "a"], node_ids=["x", "y", "z"], name="path")
+    assert graph.adjacency.toarray().tolist() == PATH.tolist()
+    assert graph.features.tolist() == np.eye(3).tolist()
+    assert (graph.labels.tolist(), graph.class_names) == ([1, -1, 0], ("a", "b"))
+    assert (graph.node_ids.tolist(), graph.name) == (["x", "y", "z"], "path")
+
+
+def test_a_directed_matrix_is_made_undirected_and_it_is_said():
+    with pytest.warns(
+        GraphNote, match="the adjacency is not symmetric; its links are taken without direction"
+    ) as notes:
+        graph = Graph.from_scipy([[0, 3, 0], [1, 0, 0], [0, 4, 5]])
+    assert notes[0].filename == __file__  # it points at the call, not into the package
+    assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 4], [0, 4, 5]]
+
+
+def test_class_names_may_be_told():
+    graph = Graph.from_scipy(PATH, y=[0, -1, 2], class_names=("a", "b", "c"))
+    assert (graph.labels.tolist(), graph.class_names) == ([0, -1, 2], ("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
+        ({"adjacency": np.zeros((3, 3))}, "the adjacency holds no link"),
+        ({"adjacency": [["a", "b"], ["c", "d"]]}, "no matrix of numbers"),
+        ({"adjacency": [[0, -1, 0], [-1, 0, 0], [0, 0, 0]]}, "edge weight -1; weights must be >= 0"),
+        ({"X": np.ones((2, 4))}, r"features of shape \(2, 4\) for 3 nodes"),
+        ({"X": [[1.0], [np.nan], [2.0]]}, "a feature of node 1 is NaN"),
+        ({"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
+        ({"y": ["a", "a", None]}, "y knows one class only, 'a'"),
+        ({"feature_names": ["f"]}, "1 feature names for 0 features"),
+        ({"node_ids": ["a", "a", "b"]}, "stands for two nodes"),
+    ],
+)
+def test_matrices_that_make_no_graph(given, message):
+    with pytest.raises(InputError, match=message):
+        Graph.from_scipy(**{"adjacency": PATH, **given})
+
+
+@pytest.mark.parametrize("form", [np.array, torch.tensor, list])
+def test_an_edge_index_in_any_form(form):
+    graph = Graph.from_edge_index(form([[0, 1, 1, 2], [1, 0, 2, 1]]), edge_weight=form([2.0, 2, 1, 1]), num_nodes=4)
+    assert graph.adjacency.toarray()[:3, :3].tolist() == PATH.tolist()
+    assert graph.num_nodes == 4
+    assert Graph.from_edge_index(form([[0, 1], [1, 0]]), np.ones((5, 1))).num_nodes == 5
+    assert Graph.from_edge_index(form([[0, 6], [6, 0]])).num_nodes == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"edge_index of shape \(3, 2\).*; pass its transpose"),
+        ({"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
+        ({"num_nodes": 1}, "edge 0 ends in node 1 and there are 1"),
+        ({"edge_weight": [1.0]}, r"weights of shape \(1,\) for 2 edges"),
+        ({"edge_weight": [1.0, -1.0]}, "edge 1 weighs -1"),
+        ({"edge_index": np.zeros((2, 0), int), "num_nodes": 2}, "edge_index holds no edge"),
+    ],
+)
+def test_edge_indices_that_make_no_graph(given, message):
+    with pytest.raises(InputError, match=message):
+        Graph.from_edge_index(**{"edge_index": [[0, 1], [1, 0]], **given})
+
+
+def test_pytorch_geometric_data():
+    pyg = pytest.importorskip("torch_geometric.data")
+    data = pyg.Data(
+        x=torch.eye(3),
+        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+        edge_weight=torch.tensor([2.0, 2, 1, 1]),
+        y=torch.tensor([1, 0, 2]),
+        train_mask=torch.tensor([True, True, False]),
+    )
+    graph = Graph.from_pyg(data, name="three")
+    assert graph.adjacency.toarray().tolist() == PATH.tolist()
+    assert (graph.labels.tolist(), graph.num_classes, graph.num_features) == ([1, 0, 2], 3, 3)
+    seen = Graph.from_pyg(data, mask="train_mask")
+    assert (seen.labels.tolist(), seen.class_names) == ([1, 0, -1], ("0", "1", "2"))  # a class may be unseen
+    data.x = torch.eye(3).to_sparse()
+    assert np.array_equal(Graph.from_pyg(data).features.toarray(), np.eye(3))
+    with pytest.raises(InputError, match="without val_mask"):
+        Graph.from_pyg(data, mask="val_mask")
+    with pytest.raises(InputError, match="Data without edge_index"):
+        Graph.from_pyg(pyg.Data(x=torch.eye(3)))
+    data.edge_index, data.edge_weight = torch.tensor([[0, 1], [1, 2]]), None
+    with pytest.warns(GraphNote, match="2 of 2 links go one way"):
+        assert Graph.from_pyg(data).num_links == 2
+
+
+def test_networkx_keeps_ids_attributes_and_weights():
+    graph = nx.Graph()
+    graph.add_node("b", size=1, vector=[1.0, 2.0], label="x")
+    graph.add_node("a", size=2, vector=[3.0, 4.0], label="y")
+    graph.add_node("c", size=True, vector=np.array([5.0, 6.0]))
+    graph.add_edge("b", "a", weight=3)
+    found = Graph.from_networkx(graph)
+    assert found.node_ids.tolist() == ["b", "a", "c"]
+    assert dict(zip(found.feature_names, found.features[1].tolist(), strict=True)) == {
+        "size": 2,
+        "vector[0]": 3,
+        "vector[1]": 4,
+    }
+    assert (found.labels.tolist(), found.class_names) == ([0, 1, -1], ("x", "y"))
+    assert found.adjacency[0, 1] == 3
+    bare = Graph.from_networkx(graph, weight=False, label=False, features=[])
+    assert (bare.num_features, bare.num_classes, bare.adjacency[0, 1]) == (0, 0, 1)
+
+
+def test_networkx_of_other_kinds():
+    assert Graph.from_networkx(nx.karate_club_graph(), label="club").class_names == ("Mr. Hi", "Officer")
+    assert Graph.from_networkx(nx.grid_2d_graph(2, 2)).node_ids.tolist() == ["(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)"]
+    assert Graph.from_networkx(nx.MultiGraph([(0, 1), (0, 1), (1, 1)])).adjacency.toarray().tolist() == [[0, 1], [1, 1]]
+    with pytest.warns(GraphNote, match="the networkx graph: 2 of 2 links go one way"):
+        assert Graph.from_networkx(nx.DiGraph([(0, 1), (2, 1)])).num_links == 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "choices", "message"),
+    [
+        (nx.Graph(), {}, "has no nodes"),
+        (nx.empty_graph(3), {}, "holds no edge"),
+        (nx.path_graph(3), {"label": "kind"}, "no node has an attribute 'kind'"),
+        (nx.path_graph(3), {"weight": "w"}, "no edge has an attribute 'w'"),
+        (nx.path_graph(3), {"features": ["f"]}, "node '0': attribute 'f' is 'None'"),
+    ],
+)
+def test_networkx_graphs_that_make_none(graph, choices, message):
+    with pytest.raises(InputError, match=message):
+        Graph.from_networkx(graph, **choices)
+
+
+def test_tables_become_a_graph(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,weight\na,b,2\nb,a,3\nb,c,1\nb,c,1\nc,c,4\n")
+    (tmp_path / "nodes.csv").write_text("id,f1,f2\nc,1,2\nb,3,4\na,5,6\nalone,7,8\n")
+    (tmp_path / "labels.csv").write_text("id,label\na,dog\nc,cat\nb,\n")
+    with pytest.warns(GraphNote, match=r"edges.csv: 2 of 2 links go one way, or weigh more one way") as notes:
+        graph = Graph.from_csv(tmp_path / "edges.csv", tmp_path / "nodes.csv", tmp_path / "labels.csv", name="zoo")
+    assert len(notes) == 1
+    assert notes[0].filename == __file__
+    assert graph.node_ids.tolist() == ["c", "b", "a", "alone"]
+    assert graph.adjacency.toarray().tolist() == [[4, 1, 0, 0], [1, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
+    assert (graph.labels.tolist(), graph.class_names) == ([0, -1, 1, -1], ("cat", "dog"))
+    assert (graph.feature_names, graph.unlabelled.feature_names) == (("f1", "f2"), ("f1", "f2"))
+    assert graph.name == "zoo"
+
+
+@pytest.mark.parametrize("text", ["a,b\nb,c\n", "a,b\nb,a\nb,c\nc,b\n", "a,b\na,b\nb,c\n"])
+def test_a_list_that_gives_each_link_once_or_always_twice_says_nothing_of_direction(tmp_path, text):
+    (tmp_path / "edges.csv").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Graph.from_csv(tmp_path / "edges.csv").num_links == 2
+
+
+def test_a_list_with_some_links_both_ways_is_taken_for_directed(tmp_path):
+    (tmp_path / "edges.csv").write_text("a,b\nb,a\nb,c\n")
+    with pytest.warns(GraphNote, match="1 of 2 links go one way"):
+        Graph.from_csv(tmp_path / "edges.csv")
+
+
+def test_a_node_table_alone_has_no_links(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,f,label\na,1,x\nb,2,y\n")
+    graph = Graph.from_csv(None, tmp_path / "nodes.csv")
+    assert (graph.num_nodes, graph.num_links, graph.num_features) == (2, 0, 1)
+
+
+def test_files_become_graphs(tmp_path):
+    sp.save_npz(tmp_path / "g.npz", sp.csr_array(PATH))
+    assert Graph.from_file(tmp_path / "g.npz").adjacency.toarray().tolist() == PATH.tolist()
+    nx.write_graphml(nx.path_graph(3), tmp_path / "g.graphml")
+    (tmp_path / "labels.csv").write_text("id,label\n2,x\n0,y\n")
+    graph = Graph.from_file(tmp_path / "g.graphml", tmp_path / "labels.csv")
+    assert (graph.node_ids.tolist(), graph.labels.tolist()) == ([0, 1, 2], [1, -1, 0])
+    np.savez(tmp_path / "bad.npz", edge_index=[[0, 1], [1, 0]], x=np.ones((3, 2)), y=[0, 1])
+    with pytest.raises(InputError, match=r"labels of shape \(2,\) for 3 nodes"):
+        Graph.from_file(tmp_path / "bad.npz")
+    np.savez(tmp_path / "bad.npz", edge_index=[[0, 9], [1, 0]], x=np.ones((3, 2)))
+    with pytest.raises(InputError, match=r"bad.npz: edge 1 ends in node 9 and there are 3"):
+        Graph.from_file(tmp_path / "bad.npz")
