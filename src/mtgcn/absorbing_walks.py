@@ -94,6 +94,11 @@ class AbsorbingWalk:
         return splu(self.matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
 
+def solving_bytes(num_nodes: int, labelled: int) -> int:
+    """About what solving for so many labelled nodes takes: conjugate gradients keep eight columns for each."""
+    return 8 * 8 * min(SOLVED_AT_ONCE, num_nodes * labelled)
+
+
 def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
     """The walk on a graph, made and factored once for every α."""
     known = _WALKS.setdefault(graph, {})

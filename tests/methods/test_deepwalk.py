@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from mtgcn import kept_arrays
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
@@ -162,7 +163,7 @@ def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypat
     expected = create("deepwalk", **QUICK).fit(task).probabilities
     for path in cache.iterdir():
         path.unlink()
-    monkeypatch.setattr(module, "write_atomically", full)
+    monkeypatch.setattr(kept_arrays, "write_atomically", full)
     with pytest.warns(RuntimeWarning, match="No space left on device; make room there or set MTGCN_CACHE"):
         assert np.array_equal(create("deepwalk", **QUICK).fit(task).probabilities, expected)
 

@@ -6,22 +6,17 @@ from these vectors. Features are not used.
 
 from __future__ import annotations
 
-import hashlib
-import io
-import warnings
-import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.cache import cache_folder, write_atomically
 from mtgcn.errors import InputError
+from mtgcn.kept_arrays import fingerprint, read_arrays, write_arrays
 from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
 from mtgcn.methods.base import Method
 from mtgcn.random_walks import random_walks
@@ -46,6 +41,7 @@ class DeepWalk(Method):
     embeddings are made side by side.
     """
 
+    uses_features: ClassVar[bool] = False
     walks_per_node: int = 10  # γ in the paper
     walk_length: int = 40  # t in the paper, in nodes
     window: int = 10  # w in the paper: how far apart two nodes of a walk may be to count as neighbours
@@ -91,22 +87,15 @@ class DeepWalk(Method):
         return [found[seed] for seed in seeds]
 
     def _kept_embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
-        path = cache_folder() / "deepwalk" / f"{self._fingerprint(links, seed)}.npz"
-        vectors = _read(path, shape=(links.shape[0], self.dimensions))
-        if vectors is None:
-            vectors = self.embedding(links, seed)
-            _write(path, vectors)
-        return vectors
-
-    def _fingerprint(self, links: sp.csr_array, seed: int) -> str:
-        """Of all that an embedding depends on."""
         settings = asdict(self)
-        for other in ("embeddings", "strength"):
+        for other in ("embeddings", "strength"):  # what an embedding does not depend on
             del settings[other]
-        digest = hashlib.sha256(repr((RECIPE, settings, seed, _gensim().__version__, np.__version__)).encode())
-        for part, kind in ((links.indptr, np.int64), (links.indices, np.int64), (links.data, np.float32)):
-            digest.update(np.ascontiguousarray(part, dtype=kind).tobytes())
-        return digest.hexdigest()
+        name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), links)
+        kept = read_arrays("deepwalk", name, {"vectors": (links.shape[0], self.dimensions)})
+        if kept is None:
+            kept = {"vectors": self.embedding(links, seed)}
+            write_arrays("deepwalk", name, kept)
+        return kept["vectors"]
 
     def embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
         """A vector for every node; 0 for a node without links, which is on no walk but its own."""
@@ -154,33 +143,3 @@ def _gensim() -> Any:
             "deepwalk needs the package gensim, which is not installed; install it: pip install gensim"
         ) from error
     return gensim
-
-
-def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
-    """The vectors kept there; None where there are none, or where they are damaged and must be made again."""
-    try:
-        with np.load(io.BytesIO(path.read_bytes())) as content:  # a zip file, which carries a sum of its content
-            vectors: np.ndarray = content["vectors"]
-        if vectors.shape != shape or not np.isfinite(vectors).all():
-            raise ValueError(f"shape {vectors.shape}, expected {shape} of finite numbers")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        message = f"the embedding kept in {path} cannot be used ({error}); it is made anew"
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return None
-    return vectors
-
-
-def _write(path: Path, vectors: np.ndarray) -> None:
-    content = io.BytesIO()
-    np.savez(content, vectors=vectors)
-    try:
-        write_atomically(path, content.getvalue())
-    except OSError as error:
-        warnings.warn(
-            f"cannot keep an embedding in {path.parent}: {error.strerror or error}; "
-            "make room there or set MTGCN_CACHE to another folder",
-            RuntimeWarning,
-            stacklevel=2,
-        )

@@ -20,10 +20,11 @@ The linear systems are solved on the CPU, in doubles, whatever the device of the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from mtgcn.absorbing_walks import absorbing_walk
+from mtgcn.absorbing_walks import absorbing_walk, solving_bytes
 from mtgcn.errors import InputError
 from mtgcn.methods.base import Method
 from mtgcn.task import Prediction, Task
@@ -33,6 +34,7 @@ from mtgcn.task import Prediction, Task
 class ParWalks(Method):
     """The class of the labelled node with the largest absorption."""
 
+    uses_features: ClassVar[bool] = False
     alpha: float = 1e-6  # α: how readily a walk ends
 
     def __post_init__(self) -> None:
@@ -49,6 +51,9 @@ class ParWalks(Method):
         average = belief.mean(axis=2, keepdims=True, where=reached)
         belief = np.where(reached, belief, average)
         return Prediction(np.ascontiguousarray(belief.transpose(0, 2, 1), dtype=np.float32))
+
+    def shared_bytes(self, task: Task) -> int:
+        return solving_bytes(task.num_nodes, task.labelled.index.numel())
 
 
 def check_alpha(alpha: float) -> None:

@@ -1,0 +1,197 @@
+"""Mutual teaching taken further: peers that see the graph differently, on vectors learned from all nodes.
+
+Two encoders look at the graph without labels (Deep Graph Infomax), one at each node's neighbours, one at its wider
+surroundings. On each encoder's vectors stands a linear classifier. Both learn from the labels first. Then, in every
+epoch, the average of the two labels all nodes of which it is surer than of the average node, and both learn those
+labels as well, every class with the same weight in all, every node by how certain the average is of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.errors import InputError
+from mtgcn.infomax import Embedding, InfomaxSettings, View, embedding, encode
+from mtgcn.losses import supervised_loss
+from mtgcn.methods.base import CPU, Method
+from mtgcn.methods.gcn import supervised_step
+from mtgcn.networks import CLASSES, NODES, PEERS, NetworkSettings, each_peer, mean_of_peers, rows_at
+from mtgcn.pseudo_labels import certainty, labelled_mask
+from mtgcn.stacked_linear import LinearPeers
+from mtgcn.task import Nodes, Prediction, Task
+from mtgcn.training import Phase, Step, train
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+    from mtgcn.graph import Graph
+
+NEIGHBOURS = View(scaling="sum", steps=2, restart=0.2)
+SURROUNDINGS = View(scaling="length", steps=4, restart=0.2)
+VIEWS = {"both": (NEIGHBOURS, SURROUNDINGS), "neighbours": (NEIGHBOURS,), "surroundings": (SURROUNDINGS,)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MTPlus(Method):
+    """One setting for every graph and number of labels."""
+
+    draws_by_place: ClassVar[bool] = True  # the encoders' counterexamples deal features out by place
+
+    warmup_epochs: int = 100  # the few labels alone
+    teaching_epochs: int = 100  # and what the peers are sure of together
+    teaching_weight: float = 2.0  # of the pseudo labels' loss beside that of the labels
+    learning_rate: float = 0.01
+    weight_decay: float = 1e-3
+    dimensions: int = 256  # of one encoder's vectors
+    repeats: int = 2  # encoders per view
+    infomax_epochs: int = 100
+    embeddings: int = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
+    # One of these at a time is changed for the ablation.
+    sees: Literal["both", "neighbours", "surroundings"] = "both"  # one peer for each of the two, or only one of them
+    taught_by: Literal["average", "other"] = "average"  # of the peers, or each by the other
+    chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
+    balanced: bool = True  # every class counts the same, however many nodes teach it
+    weighted: bool = True  # a node counts by its teacher's certainty
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("warmup_epochs", 0),
+            ("teaching_epochs", 0),
+            ("teaching_weight", 0),
+            ("learning_rate", 0),
+            ("weight_decay", 0),
+            ("dimensions", 1),
+            ("repeats", 1),
+            ("infomax_epochs", 0),
+            ("embeddings", 1),
+        ):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+        for name, choices in (
+            ("sees", tuple(VIEWS)),
+            ("taught_by", ("average", "other")),
+            ("chosen", ("above-mean", "all")),
+        ):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
+
+    def fit(self, task: Task) -> Prediction:
+        numbers = [seed % self.embeddings for seed in task.seeds]
+        distinct = sorted(set(numbers))
+        found = [self._embeddings(task, number) for number in distinct]
+        vectors = [[one.vectors for one in views] for views in found]
+        network = LinearPeers(task, vectors, [distinct.index(number) for number in numbers], self._network_settings)
+        teaching = Teaching(self, network, task)
+        phases = [
+            Phase(self.warmup_epochs, lambda: supervised_step(network, task)),
+            Phase(self.teaching_epochs, teaching.step),
+        ]
+        history = train(network, phases)
+        belief = network.probabilities()
+        return Prediction(
+            mean_of_peers(belief),
+            history,
+            peers=each_peer(belief),
+            taught_at=teaching.first_epochs(),
+            # The encoders of many runs would take more room than all the rest, and nobody applies those.
+            parameters=_with_encoders(network, found[0]) if task.runs == 1 else None,
+        )
+
+    def apply(
+        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        vectors = [encode(graph, view, _of_view(parameters, number), device) for number, view in enumerate(self.views)]
+        nobody = torch.zeros(1, 0, dtype=torch.int64, device=device)
+        task = Task(graph=graph.unlabelled, labelled=Nodes(nobody, nobody), seeds=(0,), device=device)
+        network = LinearPeers(task, [vectors], [0], self._network_settings)
+        network.load_trained(parameters)
+        return each_peer(network.probabilities())
+
+    @property
+    def _network_settings(self) -> NetworkSettings:
+        return NetworkSettings(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+
+    def _infomax(self, graph: Graph) -> InfomaxSettings:
+        return InfomaxSettings(self.dimensions, self.repeats, self.infomax_epochs).for_graph(graph)
+
+    def _embeddings(self, task: Task, number: int) -> list[Embedding]:
+        settings = self._infomax(task.graph)
+        return [embedding(task.graph, view, settings, number, task.device) for view in self.views]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What each peer sees."""
+        return VIEWS[self.sees]
+
+    def bytes_per_run(self, task: Task) -> int:
+        settings = self._infomax(task.graph)
+        return LinearPeers.bytes_per_model(task, settings.dimensions * settings.repeats) * len(self.views)
+
+    def shared_bytes(self, task: Task) -> int:
+        return self._infomax(task.graph).bytes_for(task.graph)
+
+
+class Teaching:
+    """One epoch of mutual teaching after another, and the record of who taught when."""
+
+    def __init__(self, settings: MTPlus, network: LinearPeers, task: Task) -> None:
+        self.settings, self.network, self.task = settings, network, task
+        self.may_teach = ~labelled_mask(task)[..., None]  # nodes, runs, 1
+        self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
+        self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+
+    def step(self) -> Step:
+        log_beliefs = self.network.logits().log_softmax(CLASSES)
+        at_labelled = rows_at(log_beliefs, self.task.labelled.index)
+        beliefs = log_beliefs.detach().exp()
+        together = self.settings.taught_by == "average"
+        teacher = beliefs.mean(PEERS, keepdim=True) if together else beliefs.roll(-1, PEERS)
+        weight, classes = self._lesson(teacher)
+        told = log_beliefs.gather(CLASSES, classes[:, None].expand(-1, -1, -1, self.network.peers)).squeeze(CLASSES)
+        teaches = weight > 0
+        self._remember(teaches.any(-1))
+        losses = {
+            "supervised": supervised_loss(at_labelled, self.task.labelled),
+            "pseudo-label": -self.settings.teaching_weight * (weight * told).sum(NODES),
+        }
+        return Step(losses, {"pseudo labels": teaches.sum(NODES).expand(-1, self.network.peers)})
+
+    def _lesson(
+        self, teacher: Float[Tensor, "nodes classes runs teachers"]
+    ) -> tuple[Float[Tensor, "nodes runs teachers"], Int[Tensor, "nodes runs teachers"]]:
+        """How much each node counts, in all 1, and as which class."""
+        sure, classes = teacher.max(CLASSES)
+        chosen = self.may_teach if self.settings.chosen == "all" else self.may_teach & (sure > sure.mean(NODES))
+        log_teacher = teacher.clamp(min=torch.finfo(teacher.dtype).tiny).log()
+        weight = torch.where(chosen, certainty(log_teacher) if self.settings.weighted else 1.0, 0.0)
+        if not self.settings.balanced:
+            return weight / chosen.sum(NODES).clamp(min=1), classes
+        of_class = weight.new_zeros(teacher.shape[CLASSES:]).scatter_add_(0, classes, weight)  # classes, runs, teachers
+        taught_classes = (of_class > 0).sum(0).clamp(min=1)
+        return weight / (of_class.gather(0, classes).clamp(min=1e-12) * taught_classes), classes
+
+    def _remember(self, teaches: Bool[Tensor, "nodes runs"]) -> None:
+        self.epoch += 1
+        self.taught_at.copy_(torch.where(teaches & (self.taught_at == 0), self.epoch, self.taught_at))
+
+    def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
+        """For each run and node, the first epoch in which it taught; 0 if it never did."""
+        return self.taught_at.T.contiguous().cpu().numpy()
+
+
+def _with_encoders(network: LinearPeers, found: Sequence[Embedding]) -> dict[str, np.ndarray]:
+    parameters = network.trained()
+    for number, one in enumerate(found):
+        parameters |= {f"view {number} {name}": values for name, values in one.encoders.items()}
+    return parameters
+
+
+def _of_view(parameters: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
+    prefix = f"view {number} "
+    return {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}

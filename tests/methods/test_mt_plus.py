@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.methods import create
+from mtgcn.methods.mt_plus import Teaching
+from mtgcn.networks import NetworkSettings
+from mtgcn.splits import draw_splits
+from mtgcn.stacked_linear import LinearPeers
+from mtgcn.task import observe
+
+QUICK = {"dimensions": 8, "infomax_epochs": 10, "warmup_epochs": 20, "teaching_epochs": 20}
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
+
+
+def teaching_of(graph, **settings):
+    task = observe(graph, draw_splits(graph, 2, 3, 0), 0)
+    vectors = [[torch.zeros(graph.num_nodes, 4)] * 2]
+    return Teaching(create("mt-plus", **QUICK | settings), LinearPeers(task, vectors, [0] * 3, NetworkSettings()), task)
+
+
+def beliefs(graph, seed=0):
+    numbers = np.random.default_rng(seed).normal(size=(graph.num_nodes, graph.num_classes, 3, 1)).astype(np.float32)
+    return torch.from_numpy(2 * numbers).softmax(1)
+
+
+def test_nodes_surer_than_the_average_node_teach_and_given_ones_do_not(make_graph):
+    graph = make_graph()
+    teaching, teacher = teaching_of(graph), beliefs(make_graph())
+    weight, classes = teaching._lesson(teacher)
+    for run in range(3):
+        belief = teacher[:, :, run, 0].numpy()
+        sure = belief.max(1)
+        expected = sure > sure.mean()
+        expected[teaching.task.labelled.index[run].numpy()] = False
+        np.testing.assert_array_equal(weight[:, run, 0].numpy() > 0, expected)
+        np.testing.assert_array_equal(classes[:, run, 0].numpy(), belief.argmax(1))
+
+
+def test_every_class_weighs_the_same_and_all_together_one(make_graph):
+    graph = make_graph()
+    weight, classes = teaching_of(graph)._lesson(beliefs(graph))
+    for run in range(3):
+        of_class = np.bincount(classes[:, run, 0], weights=weight[:, run, 0], minlength=graph.num_classes)
+        np.testing.assert_allclose(of_class[of_class > 0], 1 / (of_class > 0).sum(), rtol=1e-5)
+
+
+def test_within_a_class_a_node_counts_by_certainty(make_graph):
+    graph = make_graph()
+    teacher = beliefs(graph)
+    weight, classes = teaching_of(graph)._lesson(teacher)
+    belief = teacher[:, :, 0, 0].double().numpy()
+    certain = 1 + (belief * np.log(belief)).sum(1) / np.log(graph.num_classes)
+    teaches = (weight[:, 0, 0].numpy() > 0) & (classes[:, 0, 0].numpy() == 0)
+    assert teaches.sum() > 1
+    ratio = weight[:, 0, 0].numpy()[teaches] / certain[teaches]
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
+
+
+def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_graph):
+    graph = make_graph()
+    teacher = torch.full((graph.num_nodes, graph.num_classes, 3, 1), 0.0)
+    teacher[:, 0] = torch.linspace(0.5, 0.9, graph.num_nodes)[:, None, None]
+    teacher[:, 1] = 1 - teacher[:, 0]
+    weight, _ = teaching_of(graph)._lesson(teacher)
+    torch.testing.assert_close(weight.sum(0), torch.ones(3, 1))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"balanced": False}, {"weighted": False}, {"chosen": "all"}, {"taught_by": "other"}, {"sees": "neighbours"}],
+    ids=str,
+)
+def test_every_choice_of_the_ablation_changes_something(make_graph, setting):
+    graph = make_graph()
+    task = observe(graph, draw_splits(graph, 2, 2, 0), 0)
+    plain = create("mt-plus", **QUICK).fit(task).probabilities
+    assert np.abs(create("mt-plus", **QUICK | setting).fit(task).probabilities - plain).max() > 1e-6
+
+
+def test_runs_choose_among_a_few_embeddings_by_their_seed(make_graph, tmp_path):
+    graph = make_graph()
+    task = observe(graph, draw_splits(graph, 2, 12, 0), 0)
+    create("mt-plus", **QUICK, embeddings=2).fit(task)
+    assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2  # embeddings times views
+
+
+def test_a_single_fit_can_be_taken_to_its_own_graph_and_to_another(make_graph):
+    graph = make_graph()
+    task = observe(graph, draw_splits(graph, 2, 1, 0), 0)
+    method = create("mt-plus", **QUICK)
+    prediction = method.fit(task)
+    applied = method.apply(prediction.parameters, graph)
+    np.testing.assert_allclose(applied, prediction.peers, atol=1e-5)
+    with pytest.raises(InputError, match="features"):
+        method.apply(prediction.parameters, make_graph(features=graph.num_features + 1))
