@@ -2,11 +2,12 @@
 
 import csv
 import json
+from dataclasses import asdict, replace
 
 import pytest
 
 from mtgcn import cli
-from mtgcn.benchmark import executors, sweep
+from mtgcn.benchmark import curves, executors, sweep
 from mtgcn.benchmark.store import Store
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
@@ -166,6 +167,36 @@ def test_the_authors_way_of_reporting_is_called_optimistic_wherever_it_appears(r
     stored = [row for row in rows(tmp_path) if row["labels_per_class"] == 2]
     assert len(stored) == 10  # averages of one run each
     assert float(lines[0]["reported_percent"]) == pytest.approx(100 * max(row["accuracy"] for row in stored))
+
+
+def test_backbones_have_a_summary_of_their_own_and_a_section_on_the_page(reproduce, tmp_path, monkeypatch):
+    def hurried(unit):
+        quick = replace(unit.settings, warmup_epochs=1, teaching_epochs=min(1, unit.settings.teaching_epochs))
+        made = execute(replace(unit, settings=quick))
+        return [replace(row, unit=unit.id, settings=asdict(unit.settings)) for row in made]
+
+    execute = executors.execute
+    monkeypatch.setattr(executors, "execute", hurried)
+    status, out, _ = reproduce("--table", "digits", "--backbones", "--runs", "1")
+    assert status == 0
+    assert "| minus the network alone |" in out
+    assert "gat taught" in out
+    assert (tmp_path / "summary-backbones.md").exists()
+    assert 'id="backbones"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(rows(tmp_path)) == 4 * 8
+
+
+def test_curves_are_drawn_if_asked_for_and_stay_on_the_page(reproduce, tmp_path, monkeypatch):
+    few = {name: value for name, value in QUICK.items() if name != "epochs"}
+    monkeypatch.setattr(curves, "create", lambda name: create(name, **few))
+    asked = ["--table", "digits", "--datasets", "digits", "--methods", "mt-gcn", "--runs", "1"]
+    reproduce(*asked)
+    assert 'id="training"' not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    status, _, err = reproduce(*asked, "--curves")
+    assert status == 0
+    assert f"{tmp_path / 'curves.json'}" in err
+    reproduce(*asked)
+    assert 'id="training"' in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_methods_that_are_missing_are_named_but_an_unknown_one_is_an_error(reproduce, monkeypatch):

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from torch import nn
 
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.propagation import LONGEST_PIECE, SparseOperator
 from mtgcn.random_streams import DropoutStream
+from mtgcn.recording import recording
 from mtgcn.splits import draw_splits
-from mtgcn.task import observe
+from mtgcn.task import NOBODY, observe
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -50,3 +52,52 @@ def test_answers_equal_the_cpus_and_themselves(method: str):
     )
     assert np.array_equal(first, second)
     assert (first.argmax(-1) == on_cpu.argmax(-1)).mean() > 0.98
+
+
+class Mean(nn.Module):
+    """A layer on each node and the sum of its neighbours, with dropout."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2 * features, classes)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        source, target = edge_index
+        near = torch.zeros_like(x).scatter_reduce(0, target[:, None].expand(-1, x.shape[1]), x[source], "amax")
+        return self.layer(self.dropout(torch.cat([x, near], 1)))
+
+
+@pytest.mark.parametrize("backbone", ["chebyshev", "appnp", "gat"])
+def test_every_backbone_answers_as_on_the_cpu_and_twice_the_same(backbone: str):
+    graph = two_communities()
+    splits = draw_splits(graph, 3, runs=4, seed=0)
+    on_cpu, first, second = (
+        create("mt-gcn", backbone=backbone).fit(observe(graph, splits, 0, device=device)).probabilities
+        for device in (CPU, CUDA, CUDA)
+    )
+    assert np.array_equal(first, second)
+    assert (first.argmax(-1) == on_cpu.argmax(-1)).mean() > 0.98
+
+
+def test_a_module_of_ones_own_runs_on_a_gpu_and_twice_the_same():
+    graph = two_communities()
+    task = observe(graph, draw_splits(graph, 3, runs=2, seed=0), 0, device=CUDA)
+    method = create("mt-gcn", backbone=Mean, warmup_epochs=30, teaching_epochs=30)
+    first, second = (method.fit(task).probabilities for _ in range(2))
+    assert np.array_equal(first, second)
+    assert (first[0].argmax(-1) == graph.labels).mean() > 0.6
+
+
+def test_a_replayed_training_can_be_recorded():
+    graph = two_communities()
+    task = observe(graph, draw_splits(graph, 3, runs=2, seed=0), 0, device=CUDA)
+    method = create("mt-gcn", warmup_epochs=20, teaching_epochs=25)
+    with recording(every=10) as record:
+        watched = method.fit(task)
+    assert np.array_equal(watched.probabilities, method.fit(task).probabilities)
+    assert record.epochs == (10, 20, 30, 40, 45)
+    assert np.array_equal(record.predicted[:, -1], watched.probabilities.argmax(-1))
+    taught = record.chosen[:, 2:]
+    assert (taught != NOBODY).any(axis=(2, 3, 4)).all()
+    assert (record.chosen[:, :2] == NOBODY).all()

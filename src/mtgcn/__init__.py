@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtgcn.datasets import load
+    from mtgcn.estimator import MutualTeachingClassifier
     from mtgcn.graph import Graph
+    from mtgcn.methods import register
 
-__all__ = ["Graph", "__version__", "load"]
-__version__ = "0.1.0"
+__all__ = ["Graph", "MutualTeachingClassifier", "__version__", "load", "register"]
+__version__ = "0.2.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
-_HOME_OF = {"Graph": "mtgcn.graph", "load": "mtgcn.datasets"}
+_HOME_OF = {
+    "Graph": "mtgcn.graph",
+    "MutualTeachingClassifier": "mtgcn.estimator",
+    "load": "mtgcn.datasets",
+    "register": "mtgcn.methods",
+}
 
 
 def __getattr__(name: str) -> Any:

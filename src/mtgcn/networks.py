@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,6 +63,8 @@ class NetworkSettings:
 class StackedNetwork(nn.Module, ABC):
     """`runs` x `peers` networks of one kind on one graph, each with parameters of its own."""
 
+    can_be_recorded: ClassVar[bool] = True  # whether an epoch may be replayed as a CUDA graph
+
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__()
         self.task, self.peers, self.settings = task, peers, settings
@@ -98,6 +101,27 @@ class StackedNetwork(nn.Module, ABC):
     def decayed_parameters(self) -> list[nn.Parameter]:
         """The parameters that weight decay pulls on."""
         return list(self.parameters())
+
+    def trained(self) -> dict[str, np.ndarray]:
+        """All parameters as plain arrays whose first axis is the runs: what `load_trained` takes."""
+        return {
+            name: np.ascontiguousarray(np.moveaxis(getattr(self, name).detach().cpu().numpy(), axis, 0))
+            for name, axis in self._run_axis.items()
+        }
+
+    @torch.no_grad()
+    def load_trained(self, parameters: Mapping[str, np.ndarray]) -> None:
+        """Take over what a stack of the same kind, on a graph with as many features and classes, has `trained`."""
+        for name, axis in self._run_axis.items():
+            mine = getattr(self, name)
+            wanted = tuple(mine.movedim(axis, 0).shape)
+            given = parameters.get(name, np.empty(0))
+            if given.shape != wanted:
+                raise InputError(
+                    f"trained {name} of shape {given.shape} where this network has {wanted}; use settings and a graph "
+                    "with the features and classes that it was trained with"
+                )
+            mine.copy_(torch.from_numpy(np.moveaxis(given, 0, axis).copy()))
 
     def clone_parameters(self) -> dict[str, Tensor]:
         return {name: parameter.detach().clone() for name, parameter in self.named_parameters()}

@@ -100,10 +100,13 @@ def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: Spar
     return ahead
 
 
+SMALLEST_SIZE = 1e-30  # of a feature row that is scaled
+
+
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
     """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`.
 
-    A row whose divisor is 0 stays as it is.
+    A row whose divisor is 0, or too small to divide by in 32 bits, stays as it is.
     """
     features = graph.features
     if features is None:
@@ -112,7 +115,7 @@ def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
         return features
     sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)
     sizes = np.asarray(sizes, dtype=np.float32).reshape(-1)
-    scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes != 0)
+    scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes > SMALLEST_SIZE)
     if sp.issparse(features):
         return sp.csr_array(sp.diags_array(scale) @ features, dtype=np.float32)
     return np.asarray(features * scale[:, None])

@@ -77,7 +77,7 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
     with keeping_freed_blocks():
         for phase in phases:
             phase.before()
-            for _ in _repeat(partial(epoch, phase), phase.epochs, network.task.device):
+            for _ in _repeat(partial(epoch, phase), phase.epochs, network):
                 done += 1
                 if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
                     callback(done, total)
@@ -87,10 +87,11 @@ def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[n
 EPOCHS_BEFORE_CAPTURE = 1  # what is made on first use must not be made while recording
 
 
-def _repeat(epoch: Callable[[], None], times: int, device: torch.device) -> Iterator[None]:
+def _repeat(epoch: Callable[[], None], times: int, network: StackedNetwork) -> Iterator[None]:
     """Run `epoch` so many times. On a GPU an epoch is hundreds of tiny kernels that cost more to launch than to
-    run, so it is recorded once as a CUDA graph and replayed."""
-    if device.type != "cuda":
+    run, so it is recorded once as a CUDA graph and replayed, if the network can be."""
+    device = network.task.device
+    if device.type != "cuda" or not network.can_be_recorded:
         for _ in range(times):
             epoch()
             yield

@@ -7,7 +7,7 @@ import pytest
 from mtgcn.benchmark import environment, statistics
 from mtgcn.benchmark.evidence import stored_evidence
 from mtgcn.benchmark.measured import measured_tables
-from mtgcn.benchmark.protocol import ABLATION
+from mtgcn.benchmark.protocol import ABLATION, BACKBONES
 from mtgcn.benchmark.results import StoredRow
 from mtgcn.benchmark.sweep import Selection, plan
 from mtgcn.errors import InputError
@@ -51,15 +51,25 @@ def stored(**selection):
     return {place.unit.id: rows_of(place.unit) for place in places}
 
 
-@pytest.mark.parametrize("selection", [{}, {"protocol": "paper"}, {"ablation": True}, {"tables": ["5", "digits"]}])
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {},
+        {"protocol": "paper"},
+        {"ablation": True},
+        {"tables": ["5", "digits"]},
+        {"backbones": True},
+        {"backbones": True, "tables": ["2", "digits"]},
+    ],
+    ids=str,
+)
 def test_rows_alone_say_what_the_plan_knew(selection):
     # Ablations have no digits, and the authors' protocol no public split.
     wanted = plan(Selection(**{"runs": 2, **selection}))
     units = {place.unit.id: rows_of(place.unit) for place in wanted.units}
     evidence = stored_evidence(units)
-    assert [*evidence.ours, *evidence.optimistic, *evidence.ablation][-len(measured_tables(wanted, units)) :] == (
-        measured_tables(wanted, units)
-    )
+    found = [*evidence.ours, *evidence.optimistic, *evidence.ablation, *evidence.backbones]
+    assert found[-len(measured_tables(wanted, units)) :] == measured_tables(wanted, units)
     assert evidence.units_left_out == 0
 
 
@@ -67,6 +77,71 @@ def test_an_ablation_is_sorted_out_of_the_tables():
     evidence = stored_evidence(stored(methods=["gcn"]) | stored(ablation=True))
     assert {line.title for line in evidence.ours[0].lines} == {"gcn", "mt-gcn"}
     assert [line.title for line in evidence.ablation[0].lines][: len(ABLATION)] == [item.title for item in ABLATION]
+
+
+def test_backbones_are_sorted_out_of_the_tables_and_each_is_compared_with_itself_alone():
+    evidence = stored_evidence(stored(methods=["gcn"]) | stored(backbones=True) | stored(ablation=True))
+    assert {line.title for line in evidence.ours[0].lines} == {"gcn", "mt-gcn"}
+    assert not {line.title for line in evidence.ablation[0].lines} & {item.title for item in BACKBONES}
+    [table] = evidence.backbones
+    assert [line.title for line in table.lines][: len(BACKBONES)] == [item.title for item in BACKBONES]
+    assert table.rival == "the network alone"
+    for line in table.lines:
+        assert bool(line.against_rival) == line.title.endswith("taught")
+
+
+def test_what_teaching_adds_is_the_difference_from_the_same_network_alone():
+    units = {}
+    for place in plan(Selection(tables=["2"], runs=3, backbones=True)).units:
+        gain = 0.125 if place.title == "appnp taught" else 0.0
+        rows = rows_of(place.unit)
+        units[place.unit.id] = tuple(replace(row, accuracy=row.accuracy + gain) for row in rows)
+    [table] = stored_evidence(units).backbones
+    gains = {line.title: line.against_rival.difference.mean for line in table.lines if line.against_rival}
+    assert gains == pytest.approx({"gcn taught": 0, "chebyshev taught": 0, "appnp taught": 0.125, "gat taught": 0})
+
+
+def test_rows_of_before_there_was_a_choice_of_backbones_are_the_methods_own():
+    units = {
+        name: tuple(replace(row, settings={k: v for k, v in row.settings.items() if k != "backbone"}) for row in rows)
+        for name, rows in stored(methods=["mt-gcn"]).items()
+    }
+    evidence = stored_evidence(units)
+    assert {line.title for line in evidence.ours[0].lines} == {"mt-gcn"}
+    assert evidence.backbones == ()
+
+
+def test_places_left_empty_are_filled_from_another_device_which_is_named():
+    here = stored(methods=["gcn", "m3s", "mt-gcn"], device="cuda (some GPU)")
+    there = stored(methods=["lp"]) | stored(methods=["gcn"])
+    evidence = stored_evidence(here | there)
+    assert evidence.made.device == "cuda (some GPU)"
+    assert [row.device for row in evidence.made_elsewhere] == ["cpu"]
+    assert {line.title: evidence.elsewhere(line) for line in evidence.ours[0].lines} == {
+        "lp": "cpu",
+        "gcn": "",
+        "m3s": "",
+        "mt-gcn": "",
+    }
+    assert all(line.against_rival for line in evidence.ours[0].lines if line.title == "lp")
+    assert (evidence.units_shown, evidence.units_left_out) == (16, 4)
+
+
+@pytest.mark.parametrize("change", [{"seed": 5}, {"runs": 3}])
+def test_other_seeds_and_numbers_of_runs_fill_nothing(change):
+    here, there = stored(methods=["gcn", "mt-gcn"], device="cuda (some GPU)"), stored(methods=["lp"], **change)
+    evidence = stored_evidence(here | there)
+    assert {line.title for line in evidence.ours[0].lines} == {"gcn", "mt-gcn"}
+    assert evidence.made_elsewhere == ()
+
+
+def test_another_release_of_the_program_fills_nothing():
+    here = stored(methods=["gcn", "mt-gcn"])
+    there = {
+        name: tuple(replace(row, versions={**row.versions, "mtgcn": "0"}) for row in rows)
+        for name, rows in stored(methods=["lp"]).items()
+    }
+    assert "lp" not in {line.title for line in stored_evidence(here | there).ours[0].lines}
 
 
 def test_rows_made_otherwise_are_left_out():
@@ -88,7 +163,7 @@ def test_a_cell_is_compared_with_one_number_of_runs():
     evidence = stored_evidence(stored(methods=["gcn", "mt-gcn"], runs=3) | stored(methods=["gcn"], runs=5))
     assert {len(line.rows) for line in evidence.ours[0].lines} == {3}
     assert evidence.units_left_out == 4
-    assert all(line.against_reference for line in evidence.ours[0].lines if line.title == "gcn")
+    assert all(line.against_rival for line in evidence.ours[0].lines if line.title == "gcn")
 
 
 def test_nothing_stored_is_said():

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from mtgcn.backbones import BACKBONES
 from mtgcn.benchmark import environment, units
 from mtgcn.benchmark.sweep import Selection, TimeLeft, plan
 from mtgcn.benchmark.units import execute
@@ -85,6 +86,21 @@ def test_the_ablation():
     assert plain.unit.id == places[0].unit.id  # shared with the tables, not run twice
 
 
+def test_the_comparison_of_backbones():
+    places = planned(backbones=True)
+    assert {place.unit.method for place in places} == {"mt-gcn"}
+    assert len(places) == 14 * 8
+    assert [place.title for place in places[:4]] == ["gcn alone", "gcn taught", "chebyshev alone", "chebyshev taught"]
+    settings = {place.title: place.unit.settings for place in places}
+    for name in BACKBONES:
+        alone, taught = settings[f"{name} alone"], settings[f"{name} taught"]
+        assert (alone.backbone, alone.warmup_epochs, alone.teaching_epochs) == (name, 400, 0)
+        assert taught == create("mt-gcn", backbone=name)
+    [plain] = planned(tables=["2"], methods=["mt-gcn"])[:1]
+    assert plain.unit.id == places[1].unit.id  # shared with the tables, not run twice
+    assert {place.unit.dataset for place in planned(backbones=True, datasets=["digits"])} == {"digits"}
+
+
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
@@ -95,6 +111,8 @@ def test_the_ablation():
         ({"runs": 0}, "runs is 0; give at least 1"),
         ({"threads": 0}, "threads is 0; give at least 1"),
         ({"ablation": True, "methods": ["gcn"]}, "an ablation is of mt-gcn, in our protocol; leave --methods"),
+        ({"backbones": True, "methods": ["gcn"]}, "a comparison of backbones is of mt-gcn, in our protocol"),
+        ({"backbones": True, "ablation": True}, "are two sweeps; ask for one after the other"),
         ({"ablation": True, "datasets": ["digits"]}, "does not give for digits"),
         ({"protocol": "paper", "methods": ["gcn"]}, "takes the better of two peers and gcn has none; leave it out"),
         ({"tables": ["2"], "datasets": ["pubmed"]}, "no cell of table 2 is on dataset pubmed; leave --table"),

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from mtgcn.benchmark.scoring import calibration_error, macro_f1, score
+from mtgcn.benchmark.scoring import (
+    accuracy_over_epochs,
+    calibration_error,
+    macro_f1,
+    pseudo_label_precision,
+    score,
+)
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_splits
@@ -25,6 +31,30 @@ def test_errors_of_a_bin_cancel_but_not_those_of_two_bins():
     two_bins = np.array([[0.55, 0.45], [0.95, 0.05]])
     assert calibration_error(same_bin, truth) == pytest.approx(abs(0.515 - 0.5))
     assert calibration_error(two_bins, truth) == pytest.approx((0.45 + 0.95) / 2)
+
+
+def test_accuracy_over_epochs_is_on_each_runs_own_test_nodes(ring):
+    splits = [Split([0, 1, 2], [], [3, 4, 5]), Split([0, 1, 2], [], [6, 7])]
+    predicted = np.zeros((2, 2, 12), dtype=np.int32)  # first everything is called 0, then all is right but node 4
+    predicted[:, 1] = ring.labels
+    predicted[:, 1, 4] = 0
+    np.testing.assert_allclose(accuracy_over_epochs(predicted, ring, splits), [[1 / 3, 2 / 3], [1 / 2, 1]])
+
+
+def test_precision_of_pseudo_labels_by_hand(ring):
+    labels = ring.labels.copy()
+    labels[9] = -1  # of class 0, as nobody knows
+    graph = Graph(ring.adjacency, ring.features, labels)
+    # One run, two moments, two peers, three classes, two slots; classes are node numbers modulo 3.
+    chosen = np.full((1, 2, 2, 3, 2), -1)
+    chosen[0, 1, 0] = [[0, 3], [1, 2], [-1, -1]]
+    chosen[0, 1, 1] = [[4, 9], [4, -1], [-1, -1]]
+    expected = [[[np.nan] * 3, [2 / 3, 2 / 3, np.nan]]]
+    np.testing.assert_allclose(pseudo_label_precision(chosen, graph), expected)
+
+
+def test_precision_where_nothing_is_ever_taught(ring):
+    assert np.isnan(pseudo_label_precision(np.empty((2, 3, 2, 3, 0), dtype=np.int32), ring)).all()
 
 
 def test_a_sure_and_right_belief_is_calibrated():

@@ -1,13 +1,14 @@
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 import torch
 
+from mtgcn import backbones
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.methods import create, mt_gcn
+from mtgcn.methods import create
 from mtgcn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -151,7 +152,7 @@ def trained_network(monkeypatch):
             super().__init__(*arguments, **more)
             networks.append(self)
 
-    monkeypatch.setattr(mt_gcn, "GCN", Kept)
+    monkeypatch.setitem(backbones.BACKBONES, "gcn", replace(backbones.BACKBONES["gcn"], stack=Kept))
     return networks
 
 

@@ -1,5 +1,7 @@
 """`mtgcn report` as a person meets it."""
 
+import gzip
+
 import pytest
 
 from mtgcn import cli
@@ -26,6 +28,23 @@ def test_a_sweep_at_work_is_not_disturbed(folder):
     with Store(folder) as store:
         assert cli.main(["report", str(folder)]) == 0
         assert len(store.units) == 8
+
+
+def test_packed_rows_are_read_alone_and_beside_others(folder, stored, capsys):
+    path = folder / "rows.jsonl"
+    (folder / "rows.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert cli.main(["report", str(folder)]) == 0
+    alone = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Accuracy on digits" in alone
+    with Store(folder) as store:
+        for rows in stored(tables=["digits"], methods=["lp"]).values():
+            store.append(rows)
+    assert cli.main(["report", str(folder)]) == 0
+    assert "12 shown" in (folder / "report.html").read_text(encoding="utf-8")
+    (folder / "rows.jsonl.gz").write_bytes(b"not packed at all")
+    assert cli.main(["report", str(folder)]) == cli.BAD_INPUT
+    assert "rows.jsonl.gz cannot be unpacked" in capsys.readouterr().err
 
 
 def test_a_folder_without_rows_is_refused(tmp_path, capsys):

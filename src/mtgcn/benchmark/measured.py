@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtgcn.benchmark.protocol import REFERENCE, Cell, Entry, Protocol
+from mtgcn.benchmark.protocol import REFERENCE, Cell, Entry, Protocol, rival_of
 from mtgcn.benchmark.results import StoredRow
 from mtgcn.benchmark.statistics import PairedTest, SampleSummary, paired_tests, summarise
 from mtgcn.benchmark.sweep import Plan
+
+NETWORK_ALONE = "the network alone"  # the rival of each backbone that is taught
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Line:
     calibration_error: SampleSummary
     seconds_per_run: float
     averages: tuple[float, ...]  # of which the authors print the largest; in our protocol a single one, the mean
-    against_reference: PairedTest | None = None  # None: this is the reference, or there is none to compare with
+    against_rival: PairedTest | None = None  # None: there is nothing to compare it with
 
     @property
     def reported(self) -> float:
@@ -50,6 +52,7 @@ class MeasuredTable:
     title: str
     protocol: Protocol
     lines: tuple[Line, ...]
+    rival: str = REFERENCE  # in words, what its lines are compared with
 
 
 def measured_tables(plan: Plan, units: Mapping[str, Sequence[StoredRow]]) -> list[MeasuredTable]:
@@ -66,6 +69,7 @@ def measured_tables(plan: Plan, units: Mapping[str, Sequence[StoredRow]]) -> lis
                 for planned in stored
                 if planned.table is table
             ),
+            rival=NETWORK_ALONE if plan.selection.backbones else REFERENCE,
         )
         for table in tables.values()
     ]
@@ -92,16 +96,15 @@ def measured_line(title: str, cell: Cell, entry: Entry, rows: Sequence[StoredRow
 
 
 def compared(lines: Iterable[Line]) -> tuple[Line, ...]:
-    """Every line tested against the reference of its cell. A table is read as a whole, so p-values are corrected for
-    all comparisons in it."""
+    """Every line tested against its rival in the same cell, most often the reference. A table is read as a whole, so
+    p-values are corrected for all comparisons in it."""
     lines = tuple(lines)
-    references = {_cell(line): line for line in lines if line.title == REFERENCE}
-    others = [line for line in lines if line.title != REFERENCE and _cell(line) in references]
-    tests = paired_tests(
-        [line.accuracy.per_run for line in others], [references[_cell(line)].accuracy.per_run for line in others]
-    )
-    found = dict(zip(map(id, others), tests, strict=True))
-    return tuple(replace(line, against_reference=found.get(id(line))) for line in lines)
+    by_place: dict[tuple[object, ...], Line] = {(line.title, *_cell(line)): line for line in lines}
+    pairs = [(line, by_place.get((rival_of(line.title), *_cell(line)))) for line in lines]
+    tested = [(line, rival) for line, rival in pairs if rival]
+    tests = paired_tests([line.accuracy.per_run for line, _ in tested], [rival.accuracy.per_run for _, rival in tested])
+    found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
+    return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)
 
 
 def _cell(line: Line) -> tuple[str, int, str]:

@@ -250,6 +250,7 @@ class Variant:
     title: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     per_class_factor: float | None = None  # times the paper's t
+    rival: str | None = REFERENCE  # the title of what it is compared with
 
     def settings(self, dataset: str) -> dict[str, Any]:
         """What differs from the paper's settings on this dataset."""
@@ -267,3 +268,26 @@ ABLATION = (
     *(Variant(f"warm-up of {epochs} epochs", {"warmup_epochs": epochs}) for epochs in (0, 50, 100, 300)),
     *(Variant(f"{peers} peers", {"peers": peers}) for peers in (3, 4, 5)),
 )
+
+# "It can enhance most semi-supervised algorithms": the same peers, for as many epochs, without and with teaching.
+EPOCHS = 400  # N in the paper
+BACKBONE_NAMES = {"gcn": "GCN", "chebyshev": "Chebyshev", "appnp": "APPNP", "gat": "GAT"}
+ALONE, TAUGHT = "alone", "taught"
+
+
+def _with_backbone(name: str) -> tuple[Variant, Variant]:
+    alone = {"backbone": name, "warmup_epochs": EPOCHS, "teaching_epochs": 0}
+    taught = {} if name == "gcn" else {"backbone": name}  # with a GCN it is the paper's method itself
+    return (
+        Variant(f"{name} {ALONE}", alone, rival=None),
+        Variant(f"{name} {TAUGHT}", taught, rival=f"{name} {ALONE}"),
+    )
+
+
+BACKBONES = tuple(variant for name in BACKBONE_NAMES for variant in _with_backbone(name))
+_RIVALS = {variant.title: variant.rival for variant in (*ABLATION, *BACKBONES)}
+
+
+def rival_of(title: str) -> str | None:
+    """What a method or variant is compared with; None: with nothing."""
+    return None if title == REFERENCE else _RIVALS.get(title, REFERENCE)

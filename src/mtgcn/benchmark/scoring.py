@@ -11,7 +11,7 @@ import numpy as np
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.splits import Split
-from mtgcn.task import Prediction
+from mtgcn.task import NOBODY, Prediction
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -50,6 +50,29 @@ def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Spl
         )
         for peers, split in zip(prediction.peers, splits, strict=True)
     ]
+
+
+def accuracy_over_epochs(
+    predicted: Int[np.ndarray, "runs snapshots nodes"], graph: Graph, splits: Sequence[Split]
+) -> Float[np.ndarray, "runs snapshots"]:
+    """The accuracy on each run's test nodes of what was predicted at several moments of its training."""
+    return np.stack(
+        [
+            np.mean(snapshots[:, check_scorable(split, graph).test] == graph.labels[split.test], axis=1)
+            for snapshots, split in zip(predicted, splits, strict=True)
+        ]
+    )
+
+
+def pseudo_label_precision(
+    chosen: Int[np.ndarray, "runs snapshots peers classes slots"], graph: Graph
+) -> Float[np.ndarray, "runs snapshots classes"]:
+    """Of the nodes that were taught as a class, by whichever peer, the share that are of it; NaN where none was. Nodes
+    whose class nobody knows are not counted."""
+    truth = np.where(chosen == NOBODY, UNKNOWN, graph.labels[chosen])
+    right = truth == np.arange(graph.num_classes)[:, None]
+    known = (truth != UNKNOWN).sum(axis=(2, 4))
+    return np.divide(right.sum(axis=(2, 4)), known, out=np.full(known.shape, np.nan), where=known > 0)
 
 
 def check_scorable(split: Split, graph: Graph) -> Split:

@@ -8,16 +8,14 @@ from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.methods import METHODS, Method, create
+from mtgcn.methods import Method, create, method_class
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def method_from_text(name: str, assignments: Iterable[str] = ()) -> Method:
     """The method called `name` with some of its settings changed by `key=value` texts."""
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    return create(name, **parse_settings(METHODS[name], assignments))
+    return create(name, **parse_settings(method_class(name), assignments))
 
 
 def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str, Any]:

@@ -8,9 +8,11 @@ its rows alone.
 from __future__ import annotations
 
 import fcntl
+import gzip
 import json
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -22,16 +24,26 @@ from mtgcn.cache import write_atomically
 from mtgcn.errors import InputError
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
+PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read
 
 Rows = tuple[StoredRow, ...]
 
 
 def read_units(folder: Path) -> dict[str, Rows]:
-    """The rows of every complete unit in a folder, by unit. Changes nothing, also while a sweep is writing there."""
-    path = folder / ROWS_FILE
-    if not path.exists():
+    """The rows of every complete unit in a folder, by unit, packed or not. Changes nothing, also while a sweep is
+    writing there."""
+    path, packed = folder / ROWS_FILE, folder / PACKED_ROWS_FILE
+    if not path.exists() and not packed.exists():
         raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
-    return _scan(path).units
+    units = _scan(packed, _unpacked(packed)).units if packed.exists() else {}
+    return units | (_scan(path, path.read_bytes()).units if path.exists() else {})
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be unpacked: {error}; restore the file from a copy") from error
 
 
 class Store:
@@ -85,7 +97,7 @@ class Store:
         return write_text(self.folder, name, text)
 
     def _read_and_repair(self) -> dict[str, Rows]:
-        found = _scan(self.path)
+        found = _scan(self.path, self.path.read_bytes())
         damaged = found.bytes - found.complete_bytes
         if damaged:
             self._warn(
@@ -140,8 +152,7 @@ class _Scan:
     units: dict[str, Rows] = field(default_factory=dict)
 
 
-def _scan(path: Path) -> _Scan:
-    content = path.read_bytes()
+def _scan(path: Path, content: bytes) -> _Scan:
     found = _Scan(len(content))
     begun: list[StoredRow] = []
     position = 0

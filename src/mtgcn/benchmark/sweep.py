@@ -10,6 +10,7 @@ from mtgcn.benchmark.executors import Executor
 from mtgcn.benchmark.protocol import (
     ABLATION,
     AVERAGES,
+    BACKBONES,
     COUNTS_TABLE,
     PAPER_TABLES,
     PROTOCOL_TITLES,
@@ -42,6 +43,8 @@ class Selection:
     seed: int = 0
     protocol: Protocol = "ours"
     ablation: bool = False
+    backbones: bool = False
+    curves: bool = False  # also of the training, at the lowest and the highest label rate of each dataset
     device: str = "cpu"
     threads: int = 1
 
@@ -58,8 +61,11 @@ class Selection:
         for what, number in (("runs", self.runs), ("threads", self.threads)):
             if number is not None and number < 1:
                 raise InputError(f"{what} is {number}; give at least 1")
-        if self.ablation and (self.methods or self.protocol != "ours"):
-            raise InputError(f"an ablation is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
+        if self.ablation and self.backbones:
+            raise InputError("an ablation and a comparison of backbones are two sweeps; ask for one after the other")
+        for asked, what in ((self.ablation, "an ablation"), (self.backbones, "a comparison of backbones")):
+            if asked and (self.methods or self.protocol != "ours"):
+                raise InputError(f"{what} is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
 
 
 _DATASETS = tuple(dict.fromkeys(cell.dataset for table in TABLES.values() for cell in table.cells))
@@ -100,7 +106,7 @@ def plan(selection: Selection) -> Plan:
             f"no cell of table {_listed(selection.tables)} is on dataset {_listed(selection.datasets)}; "
             "leave --table or --datasets out"
         )
-    if selection.ablation:
+    if selection.ablation or selection.backbones:
         units = [unit for table, cell in places if cell.split == RANDOM for unit in _variants(table, cell, selection)]
         return Plan(selection, counted, tuple(units), ())
     methods = {cell: _methods_of(cell, places, selection) for _, cell in places}
@@ -150,11 +156,12 @@ def _reads_peers(method: str) -> bool:
 
 
 def _variants(table: Table, cell: Cell, selection: Selection) -> Iterator[PlannedUnit]:
-    if table not in PAPER_TABLES:
+    if selection.ablation and table not in PAPER_TABLES:
         raise InputError(f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out")
-    for variant in ABLATION:
-        entry = cell.entry(REFERENCE) if variant.title == REFERENCE else Entry(REFERENCE)
-        yield _planned(table, cell, entry, variant.title, variant.settings(cell.dataset), selection)
+    for variant in BACKBONES if selection.backbones else ABLATION:
+        changes = variant.settings(cell.dataset)
+        entry = Entry(REFERENCE) if changes else cell.entry(REFERENCE)
+        yield _planned(table, cell, entry, variant.title, changes, selection)
 
 
 def _planned(

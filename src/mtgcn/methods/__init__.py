@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mtgcn.errors import InputError, unknown_name
@@ -15,7 +16,9 @@ from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S
 from mtgcn.methods.mani_reg import ManifoldRegularization
 from mtgcn.methods.mt_gcn import MTGCN
+from mtgcn.methods.mt_plus import MTPlus
 from mtgcn.methods.multi_stage import MultiStage
+from mtgcn.methods.own import as_method_class, installed_method
 from mtgcn.methods.planetoid import Planetoid
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
@@ -33,6 +36,7 @@ METHODS: dict[str, type[Method]] = {
     "m3s": M3S,
     "mani-reg": ManifoldRegularization,
     "mt-gcn": MTGCN,
+    "mt-plus": MTPlus,
     "multi-stage": MultiStage,
     "planetoid": Planetoid,
     "semi-emb": SemiSupervisedEmbedding,
@@ -40,18 +44,43 @@ METHODS: dict[str, type[Method]] = {
     "union": Union,
 }
 
-__all__ = ["METHODS", "Method", "create", "fit_in_chunks"]
+__all__ = ["METHODS", "Method", "create", "fit_in_chunks", "method_class", "register"]
+
+
+def register(name: str, own: type) -> type[Method]:
+    """From here on `name` stands for this class wherever a method is named: in `create`, in the estimator, and in
+    `mtgcn compare`. The class is a frozen dataclass of settings with `fit(task) -> Prediction`; what else it may
+    have (`apply`, `bytes_per_run`) is told at `Method`, which it need not inherit from.
+    """
+    if not name or any(letter.isspace() or letter == "," for letter in name):
+        raise InputError(f"method name {name!r}; give one without spaces and commas, since lists are split there")
+    method = as_method_class(own)
+    if METHODS.setdefault(name, method) is not method:
+        raise InputError(f"method {name!r} is {METHODS[name].__name__} already; give yours another name")
+    return method
+
+
+def method_class(name: str) -> type[Method]:
+    """The method of that name: ours, a registered one, or one that an installed package offers."""
+    if name not in METHODS and (installed := installed_method(name)) is not None:
+        register(name, installed)
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[name]
 
 
 def create(name: str, **settings: Any) -> Method:
     """The method of that name with these settings; the paper's where none is given."""
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    fields = METHODS[name].__dataclass_fields__
+    return with_settings(method_class(name), name, settings)
+
+
+def with_settings(method: type[Method], name: str, settings: Mapping[str, Any]) -> Method:
+    """The method with these settings; `name` is what to call it where one of them does not fit."""
+    fields = method.__dataclass_fields__
     for key in settings:
         if key not in fields:
             raise unknown_name(f"setting of {name}", key, fields)
     try:
-        return METHODS[name](**settings)
+        return method(**settings)
     except TypeError as error:
-        raise InputError(f"settings {settings} do not fit {name}: {error}") from error
+        raise InputError(f"settings {dict(settings)} do not fit {name}: {error}") from error

@@ -29,6 +29,7 @@ class Method(ABC):
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers belong to nodes, by where they stand in the graph
+    uses_features: ClassVar[bool] = True  # off: links and labels are all it looks at
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:
@@ -45,6 +46,10 @@ class Method(ABC):
 
     def bytes_per_run(self, task: Task) -> int:
         """About how much memory one run takes while fitting; 0 if many runs take no more than one."""
+        return 0
+
+    def shared_bytes(self, task: Task) -> int:
+        """About how much memory fitting takes beside the graph however few runs there are."""
         return 0
 
 

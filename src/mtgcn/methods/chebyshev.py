@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mtgcn.errors import InputError
-from mtgcn.methods.base import Method
 from mtgcn.methods.gcn import supervised_step
+from mtgcn.methods.trained import NetworkMethod
 from mtgcn.networks import NetworkSettings, mean_of_peers
 from mtgcn.stacked_chebyshev import Chebyshev
 from mtgcn.task import Prediction, Task
@@ -18,7 +18,7 @@ from mtgcn.training import Phase, train
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChebyshevFilters(NetworkSettings, Method):
+class ChebyshevFilters(NetworkSettings, NetworkMethod):
     """As in Kipf and Welling's comparison: two layers, and all that is not the filter as in `gcn`. The Laplacian is
     scaled with its largest eigenvalue, computed, as both papers' programs do, not with the bound 2."""
 
@@ -31,10 +31,13 @@ class ChebyshevFilters(NetworkSettings, Method):
             if getattr(self, name) < least:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
 
+    def network(self, task: Task) -> Chebyshev:
+        return Chebyshev(task, peers=1, settings=self, degree=self.degree)
+
     def fit(self, task: Task) -> Prediction:
-        network = Chebyshev(task, peers=1, settings=self, degree=self.degree)
+        network = self.network(task)
         history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
-        return Prediction(mean_of_peers(network.probabilities()), history)
+        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
         return Chebyshev.bytes_per_model(task, self.hidden_channels, self.degree)

@@ -14,33 +14,39 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.losses import Reduction, supervised_loss
-from mtgcn.methods.base import Method
+from mtgcn.methods.trained import NetworkMethod
 from mtgcn.networks import CLASSES, GCN, NetworkSettings, StackedNetwork, mean_of_peers
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training import Phase, Step, train
 
 
 @dataclass(frozen=True, kw_only=True)
-class GCNWithoutValidation(NetworkSettings, Method):
+class GCNWithoutValidation(NetworkSettings, NetworkMethod):
     """The last of `epochs` epochs."""
 
     epochs: int = 200
 
+    def network(self, task: Task) -> GCN:
+        return GCN(task, peers=1, settings=self)
+
     def fit(self, task: Task) -> Prediction:
-        network = GCN(task, peers=1, settings=self)
+        network = self.network(task)
         history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
-        return Prediction(mean_of_peers(network.probabilities()), history)
+        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GCNWithValidation(NetworkSettings, Method):
+class GCNWithValidation(NetworkSettings, NetworkMethod):
     """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
 
     uses_validation: ClassVar[bool] = True
     epochs: int = 200
+
+    def network(self, task: Task) -> GCN:
+        return GCN(task, peers=1, settings=self)
 
     def fit(self, task: Task) -> Prediction:
         validation = task.validation
@@ -48,7 +54,7 @@ class GCNWithValidation(NetworkSettings, Method):
             raise InputError(
                 "gcn+v chooses its epoch on validation nodes and this task has none; give some, or use gcn"
             )
-        network = GCN(task, peers=1, settings=self)
+        network = self.network(task)
         best = network.clone_parameters()
         best_score = torch.full((task.runs,), -torch.inf, device=task.device)
 
@@ -59,7 +65,7 @@ class GCNWithValidation(NetworkSettings, Method):
 
         history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)])
         network.load_state_dict(best)
-        return Prediction(mean_of_peers(network.probabilities()), history)
+        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.label_growing import joined
-from mtgcn.methods.base import Method
 from mtgcn.methods.gcn import supervised_step
+from mtgcn.methods.trained import NetworkMethod
 from mtgcn.networks import GCN, NetworkSettings, mean_of_peers
 from mtgcn.pseudo_labels import default_per_class
 from mtgcn.task import Prediction, Task, run_seed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowingGCN(NetworkSettings, Method):
+class GrowingGCN(NetworkSettings, NetworkMethod):
     """A GCN trained on the labels, then, after each growth of its label set, on the larger set."""
 
     per_class: int | None = None  # t: how many labels of each class join in all; None: as for mt-gcn
@@ -49,11 +49,17 @@ class GrowingGCN(NetworkSettings, Method):
         """Whether a fresh network, drawn from a seed of its own, is trained after this growth, counted from 1."""
         return self.restart
 
+    def network(self, task: Task) -> GCN:
+        return GCN(task, peers=1, settings=self)
+
     def fit(self, task: Task) -> Prediction:
         stages = _Stages(self, task)
         history = stages.train()
         taught_at = stages.taught_at.T.contiguous().cpu().numpy()
-        return Prediction(mean_of_peers(stages.network.probabilities()), history, taught_at=taught_at)
+        network = stages.network
+        return Prediction(
+            mean_of_peers(network.probabilities()), history, taught_at=taught_at, parameters=network.trained()
+        )
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)
@@ -67,7 +73,7 @@ class _Stages:
         growths = method.growths(task)
         self.growths = range(1, growths + 1)
         self.per_class = math.ceil((method.per_class or default_per_class(task.graph)) / growths)
-        self.network = GCN(task, peers=1, settings=method)
+        self.network = method.network(task)
         self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
 
     def train(self) -> dict[str, np.ndarray]:
@@ -78,7 +84,7 @@ class _Stages:
                 histories.append(train(self.network, phases))
                 self.grow(growth)
                 seeds = tuple(run_seed(seed, growth) for seed in self.task.seeds)
-                self.network = GCN(replace(self.task, seeds=seeds), peers=1, settings=self.method)
+                self.network = self.method.network(replace(self.task, seeds=seeds))
                 phases = [Phase(self.method.epochs, self.step)]
             else:
                 phases.append(Phase(self.method.epochs, self.step, before=partial(self.grow, growth)))

@@ -6,27 +6,37 @@ class as further labels (hard) and as probabilities to match (soft).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.errors import InputError
 from mtgcn.losses import consistency_loss, pseudo_label_loss, supervised_loss
-from mtgcn.methods.base import Method
+from mtgcn.methods.base import CPU
 from mtgcn.methods.gcn import supervised_step
-from mtgcn.networks import CLASSES, GCN, NODES, PEERS, NetworkSettings, each_peer, mean_of_peers, rows_at
+from mtgcn.methods.trained import NetworkMethod
+from mtgcn.networks import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
+from mtgcn.recording import Recorder, recorder_for
 from mtgcn.task import Prediction, Task
 from mtgcn.training import Phase, Step, train
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from mtgcn.graph import Graph
+
 
 @dataclass(frozen=True, kw_only=True)
-class MTGCN(NetworkSettings, Method):
+class MTGCN(NetworkSettings, NetworkMethod):
     """Algorithm 2. What the paper leaves open is a setting; its default is what the authors' program does."""
 
+    backbone: Backbone = "gcn"  # the peers' network: gcn, chebyshev, appnp, gat, or a module of one's own
     per_class: int | None = None  # t in the paper; None: the paper's number for its datasets, its rule elsewhere
     one_more_per_class: bool = False  # Algorithm 1 as printed (cnt <= t) takes t + 1
     warmup_epochs: int = 200  # the few labels alone
@@ -47,6 +57,7 @@ class MTGCN(NetworkSettings, Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_backbone(self.backbone, self)
         for name, least in (("per_class", 1), ("peers", 2)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -61,32 +72,53 @@ class MTGCN(NetworkSettings, Method):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
 
+    def network(self, task: Task) -> StackedNetwork:
+        return stacked_network(self.backbone, task, self.peers, settings=self)
+
     def fit(self, task: Task) -> Prediction:
-        network = GCN(task, self.peers, settings=self)
-        teaching = Teaching(self, network, task)
+        network = self.network(task)
+        recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, self._heard)
+        teaching = Teaching(self, network, task, recorder)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
         ]
-        if self.reading == "best-training":
-            best = BestInTraining(network, task)
-            history = train(network, [best.watched(phase) for phase in phases])
+        best = BestInTraining(network, task) if self.reading == "best-training" else None
+        for watcher in (best, recorder):
+            phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
+        history = train(network, phases)
+        if best:
             network.load_state_dict(best.parameters)
-        else:
-            history = train(network, phases)
+        if recorder:
+            recorder.hand_over()
         belief = network.probabilities()
-        answer = belief if self.answer == "mean" else belief[..., :1]
-        return Prediction(mean_of_peers(answer), history, peers=each_peer(belief), taught_at=teaching.first_epochs())
+        return Prediction(
+            mean_of_peers(self._heard(belief)),
+            history,
+            peers=each_peer(belief),
+            taught_at=teaching.first_epochs(),
+            parameters=network.trained(),
+        )
+
+    def apply(
+        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        belief = super().apply(parameters, graph, device)
+        return belief if self.answer == "mean" else belief[:, :1]
+
+    def _heard(self, belief: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "nodes classes runs some"]:
+        """The peers whose mean is the answer."""
+        return belief if self.answer == "mean" else belief[..., :1]
 
     def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels) * self.peers
+        return bytes_per_model(self.backbone, task, self) * self.peers
 
 
 class Teaching:
     """One epoch of mutual teaching after another, and the record of who taught when."""
 
-    def __init__(self, settings: MTGCN, network: GCN, task: Task) -> None:
-        self.settings, self.network, self.task = settings, network, task
+    def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task, recorder: Recorder | None = None) -> None:
+        self.settings, self.network, self.task, self.recorder = settings, network, task, recorder
         per_class = settings.per_class or default_per_class(task.graph)
         self.per_class = min(per_class + settings.one_more_per_class, task.num_nodes)
         self.exclude = labelled_mask(task)
@@ -125,6 +157,8 @@ class Teaching:
         return chosen, predicted
 
     def _remember(self, chosen: Chosen) -> None:
+        if self.recorder:
+            self.recorder.keep_choice(chosen)
         self.epoch += 1
         rows = torch.where(chosen.filled, chosen.nodes, self.task.num_nodes)
         known = self.taught_at.gather(NODES, rows)
@@ -141,7 +175,7 @@ class Teaching:
 class BestInTraining:
     """Each peer's parameters after the last epoch in which none of its passes over the labels had been better."""
 
-    def __init__(self, network: GCN, task: Task) -> None:
+    def __init__(self, network: StackedNetwork, task: Task) -> None:
         self.network, self.task = network, task
         self.parameters = network.clone_parameters()
         self.most_right = torch.zeros(task.runs, network.peers, dtype=torch.int64, device=task.device)

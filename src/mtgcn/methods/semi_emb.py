@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.losses import supervised_loss
-from mtgcn.methods.base import Method
+from mtgcn.methods.trained import NetworkMethod
 from mtgcn.networks import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
 from mtgcn.propagation import SparseOperator
 from mtgcn.stacked_chebyshev import Chebyshev
@@ -32,7 +32,7 @@ SMALLEST_SQUARE = 1e-12  # below this a distance is 0 and has no gradient
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemiSupervisedEmbedding(NetworkSettings, Method):
+class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
     """What the paper offers as choices, or leaves to be tuned on validation nodes, which a run here does not have:
 
     - The embedding is the output layer, the first of the paper's three ways.
@@ -53,8 +53,11 @@ class SemiSupervisedEmbedding(NetworkSettings, Method):
             if getattr(self, name) < 0:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least 0")
 
+    def network(self, task: Task) -> Chebyshev:
+        return Chebyshev(task, peers=1, settings=self, degree=0)
+
     def fit(self, task: Task) -> Prediction:
-        network = Chebyshev(task, peers=1, settings=self, degree=0)
+        network = self.network(task)
         links = Links(task.graph, task.device)
         strangers = Strangers(task, self.epochs)
 
@@ -72,7 +75,7 @@ class SemiSupervisedEmbedding(NetworkSettings, Method):
             )
 
         history = train(network, [Phase(self.epochs, step)])
-        return Prediction(mean_of_peers(network.probabilities()), history)
+        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
         return Chebyshev.bytes_per_model(task, self.hidden_channels, degree=0)

@@ -99,13 +99,78 @@ def label_rate_chart(series: Sequence[Series], *, title: str) -> str:
     return _svg(width, height, title, parts, smallest=0.66)  # a phone shows all of it
 
 
+@dataclass(frozen=True)
+class EpochSeries:
+    """Something that changes with the epochs, and how well its mean is known; None where there is nothing."""
+
+    name: str
+    mean: Sequence[float | None]
+    low: Sequence[float | None]
+    high: Sequence[float | None]
+
+
+MOST_BANDS = 3  # more intervals in one picture hide each other
+
+
+def epoch_chart(epochs: Sequence[int], series: Sequence[EpochSeries], *, teaching_from: int, title: str) -> str:
+    """Lines over epochs and, if they are few, their intervals; and the moment when teaching begins. What there is only
+    since then is shown since then."""
+    width, height, left, top, bottom = 460, 300, 38, 22, 44
+    right = 30 + 7 * max(len(one.name) for one in series)
+    with_bands = len(series) <= MOST_BANDS
+    parts_of = [(one.low, one.high) if with_bands else (one.mean,) for one in series]
+    low, high = padded([value for drawn in parts_of for part in drawn for value in part if value is not None])
+    shown = [epoch for one in series for epoch, mean in zip(epochs, one.mean, strict=True) if mean is not None]
+    first, last = (teaching_from if min(shown) > teaching_from else 0), max(epochs)
+
+    def horizontal(epoch: float) -> float:
+        return left + (epoch - first) / (last - first) * (width - left - right)
+
+    def vertical(value: float) -> float:
+        return height - bottom - (value - low) / (high - low) * (height - bottom - top)
+
+    parts = [_horizontal_grid(round_numbers(low, high, wanted=5), vertical, left, width - right)]
+    parts += [
+        _text(horizontal(tick), height - bottom + 18, f"{tick:g}", "middle")
+        for tick in round_numbers(first, last, wanted=4)
+    ]
+    parts.append(_text((left + width - right) / 2, height - 8, "epoch", "middle"))
+    if first < teaching_from < last:
+        x = horizontal(teaching_from)
+        parts.append(f'<path class="moment" d="M{x:.1f},{top - 6}V{height - bottom}"/>')
+        parts.append(_text(x, top - 9, "teaching begins", "middle"))
+    places = [vertical(next(value for value in reversed(one.mean) if value is not None)) for one in series]
+    ends = spaced_out(places, gap=16, low=top + 6, high=height - bottom)
+    for order, (one, place, end) in enumerate(zip(series, places, ends, strict=True)):
+        points = [
+            (horizontal(epoch), vertical(mean), vertical(below), vertical(above))
+            for epoch, mean, below, above in zip(epochs, one.mean, one.low, one.high, strict=True)
+            if mean is not None and below is not None and above is not None
+        ]
+        line = "L".join(f"{x:.1f},{mean:.1f}" for x, mean, _, _ in points)
+        around = [f"{x:.1f},{below:.1f}" for x, _, below, _ in points]
+        around += [f"{x:.1f},{above:.1f}" for x, _, _, above in reversed(points)]
+        dash = DASHES[order % len(DASHES)]
+        body = f"<title>{escape(one.name)}</title>"
+        body += f'<path class="band" d="M{"L".join(around)}Z"/>' if with_bands else ""
+        body += f'<path class="line" d="M{line}"' + (f' stroke-dasharray="{dash}"/>' if dash else "/>")
+        body += f'<path class="leader" d="M{width - right + 1},{place:.1f}L{width - right + 18},{end:.1f}"/>'
+        body += _text(width - right + 22, end + 4, one.name, "start")
+        parts.append(f'<g class="series c{order % COLOURS}">{body}</g>')
+    return _svg(width, height, title, parts, smallest=0.7)
+
+
 def difference_chart(
-    rows: Sequence[tuple[str, Sequence[Estimate | None]]], columns: Sequence[str], *, title: str
+    rows: Sequence[tuple[str, Sequence[Estimate | None]]],
+    columns: Sequence[str],
+    *,
+    title: str,
+    caption: str = f"points above or below {PRINTED_NAMES[REFERENCE]}",
 ) -> str:
     """For each cell a panel, for each row a difference with its interval; all panels share one scale."""
     panel, gap, row_height, top = 150, 28, 24, 34
     name_width = 40 + 7 * max(len(shown_name(name)) for name, _ in rows)
-    width = name_width + len(columns) * (panel + gap)
+    width = max(name_width + len(columns) * (panel + gap), 7 * len(caption))
     height = top + len(rows) * row_height + 40
     estimates = [estimate for _, row in rows for estimate in row if estimate]
     low, high = padded([0.0, *(value for estimate in estimates for value in (estimate.low, estimate.high))])
@@ -123,7 +188,7 @@ def difference_chart(
             x = horizontal(column, tick)
             parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{x:.1f},{top - 8}V{base}"/>')
             parts.append(_text(x, base + 16, f"{tick:+g}" if tick else "0", "middle"))
-    parts.append(_text(width / 2, height - 4, f"points above or below {shown_name(REFERENCE)}", "middle"))
+    parts.append(_text(width / 2, height - 4, caption, "middle"))
     for index, (name, row) in enumerate(rows):
         y = top + (index + 0.5) * row_height
         parts.append(_text(name_width - 14, y + 4, shown_name(name), "end"))

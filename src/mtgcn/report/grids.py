@@ -48,9 +48,7 @@ class Grid:
     def compared_rows(self) -> list[GridRow]:
         """Those that were tested against the reference in some cell."""
         return [
-            row
-            for row in self.rows
-            if not row.optimistic and any(line and line.against_reference for line in row.lines)
+            row for row in self.rows if not row.optimistic and any(line and line.against_rival for line in row.lines)
         ]
 
     def is_best(self, line: Line) -> bool:
@@ -82,6 +80,10 @@ def result_grids(evidence: Evidence) -> list[Grid]:
 
 def ablation_grids(evidence: Evidence) -> list[Grid]:
     return [grid for table in evidence.ablation for grid in _grids([table])]
+
+
+def backbone_grids(evidence: Evidence) -> list[Grid]:
+    return [grid for table in evidence.backbones for grid in _grids([table])]
 
 
 def _grids(tables: Sequence[MeasuredTable]) -> list[Grid]:

@@ -8,7 +8,7 @@ from mtgcn.benchmark.evidence import Evidence
 from mtgcn.benchmark.measured import Line
 from mtgcn.benchmark.protocol import PROTOCOL_TITLES
 from mtgcn.benchmark.statistics import SampleSummary
-from mtgcn.report.grids import Grid, GridRow, ablation_grids, result_grids
+from mtgcn.report.grids import Grid, GridRow, ablation_grids, backbone_grids, result_grids
 
 _ESCAPES = str.maketrans(
     {
@@ -21,10 +21,11 @@ _ESCAPES = str.maketrans(
 
 
 def latex_tables(evidence: Evidence) -> str:
-    """The paper's tables and, if there is one, the ablation."""
+    """The paper's tables and, if there are any, the ablation and other networks."""
     results = [_result_table(grid) for grid in result_grids(evidence)]
     ablation = [_ablation_table(grid) for grid in ablation_grids(evidence)]
-    return "\n".join(["% Needs \\usepackage{booktabs}.", *results, *ablation])
+    backbones = [_backbone_table(grid) for grid in backbone_grids(evidence)]
+    return "\n".join(["% Needs \\usepackage{booktabs}.", *results, *ablation, *backbones])
 
 
 def escaped(text: str) -> str:
@@ -64,17 +65,28 @@ def _result_cells(grid: Grid, row: GridRow, line: Line | None) -> list[str]:
     return [printed, ours, difference]
 
 
+def _backbone_table(grid: Grid) -> str:
+    caption = (
+        f"Mutual teaching with other networks, {grid.title}. What teaching adds to the same peers alone, in points"
+    )
+    return _difference_table(f"{caption}, with 95 % intervals and corrected p.", grid)
+
+
 def _ablation_table(grid: Grid) -> str:
     caption = f"Ablation, {grid.title}. Points of accuracy gained or lost, with 95 % intervals and corrected p."
+    return _difference_table(caption, grid)
+
+
+def _difference_table(caption: str, grid: Grid) -> str:
     rows = [
-        [escaped(row.name), *(part for line in row.lines for part in _ablation_cells(line))]
+        [escaped(row.name), *(part for line in row.lines for part in _difference_cells(line))]
         for row in grid.compared_rows
     ]
     return _table(caption, grid.columns, ("difference", "p"), rows)
 
 
-def _ablation_cells(line: Line | None) -> list[str]:
-    test = line.against_reference if line else None
+def _difference_cells(line: Line | None) -> list[str]:
+    test = line.against_rival if line else None
     if test is None:
         return ["", ""]
     return [f"${100 * test.difference.mean:+.1f}$ {_interval(test.difference, '+.1f')}", f"{test.p_corrected:.2g}"]

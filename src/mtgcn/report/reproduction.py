@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from mtgcn.benchmark.curves import draw_curves, read_curves
 from mtgcn.benchmark.evidence import Evidence, stored_evidence
 from mtgcn.benchmark.executors import in_this_process, in_workers
 from mtgcn.benchmark.measured import measured_tables
@@ -15,7 +16,7 @@ from mtgcn.benchmark.units import Unit
 from mtgcn.datasets import describe, where
 from mtgcn.report.latex import latex_tables
 from mtgcn.report.page import html_page
-from mtgcn.report.progress import sweep_progress
+from mtgcn.report.progress import fitting_progress, sweep_progress
 from mtgcn.report.summary_files import comma_separated, markdown
 
 
@@ -31,8 +32,8 @@ class Reproduction:
 def fill_tables(plan: Plan, store: Store, workers: int) -> Reproduction:
     """Run what is missing, then write what all of it says.
 
-    The summaries are of this plan, not of everything in the folder; our protocol, the authors' and the ablation each
-    have files of their own. The page and the LaTeX tables are of everything in the folder that was made alike.
+    The summaries are of this plan, not of everything in the folder; our protocol, the authors', the ablation and the
+    backbones each have files of their own. The page and the LaTeX tables are of everything in the folder.
     """
     counts = [describe(name) for name in plan.counted]  # first: a dataset that is nowhere should be said soon
     failed = _run_with_progress(plan, store, workers)
@@ -40,6 +41,8 @@ def fill_tables(plan: Plan, store: Store, workers: int) -> Reproduction:
     text = markdown(tables, counts)
     name = f"summary{_kind(plan)}"
     files = [store.write_text(f"{name}.md", text)]
+    if plan.selection.curves and plan.units:
+        files.append(draw_curves(plan.selection, store.folder, fitting_progress))
     if tables:
         files.append(store.write_text(f"{name}.csv", comma_separated(tables)))
         like = tables[0].lines[0].rows[0]
@@ -52,7 +55,7 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     shown = dict.fromkeys(line.dataset for table in (*evidence.ours, *evidence.optimistic) for line in table.lines)
     counts = [describe(name) for name in shown if where(name)]
     return [
-        write_text(folder, "report.html", html_page(evidence, counts)),
+        write_text(folder, "report.html", html_page(evidence, counts, read_curves(folder))),
         write_text(folder, "tables.tex", latex_tables(evidence)),
     ]
 
@@ -79,4 +82,6 @@ def _run_with_progress(plan: Plan, store: Store, workers: int) -> tuple[str, ...
 def _kind(plan: Plan) -> str:
     if plan.selection.ablation:
         return "-ablation"
+    if plan.selection.backbones:
+        return "-backbones"
     return "-paper" if plan.selection.protocol == "paper" else ""

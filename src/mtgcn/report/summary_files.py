@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from mtgcn.benchmark.measured import Line, MeasuredTable
-from mtgcn.benchmark.protocol import PROTOCOL_TITLES, REFERENCE, TABLE_1
+from mtgcn.benchmark.protocol import PROTOCOL_TITLES, TABLE_1
 from mtgcn.benchmark.split_choice import PUBLIC
 from mtgcn.benchmark.statistics import SampleSummary
 from mtgcn.datasets import Description
@@ -63,18 +63,18 @@ def _section(table: MeasuredTable) -> list[str]:
         "",
         f"Per cent; {PROTOCOL_TITLES[table.protocol]}.",
         "",
-        *(_pipes(*(_authors_columns(table.lines) if authors else _our_columns(table.lines)))),
+        *(_pipes(*(_authors_columns(table.lines) if authors else _our_columns(table)))),
         "",
         *(f"{note}\n" for note in notes),
     ]
 
 
-def _our_columns(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+def _our_columns(table: MeasuredTable) -> tuple[list[str], list[list[str]]]:
     headings = ["cell", "method", "mean", "95 % interval", "printed", "difference"]
-    headings += [f"minus {REFERENCE}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
+    headings += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
     rows = []
-    for line in lines:
-        test = line.against_reference
+    for line in table.lines:
+        test = line.against_rival
         against = ["", "", ""]
         if test:
             p_value = f"{test.p_corrected:.2g}"
@@ -125,7 +125,7 @@ def _pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
-    first, test = line.rows[0], line.against_reference
+    first, test = line.rows[0], line.against_rival
     return {
         "table": table.name,
         "protocol": "paper (optimistic)" if table.protocol == "paper" else table.protocol,

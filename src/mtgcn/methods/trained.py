@@ -1,0 +1,42 @@
+"""What the methods share whose answer is a trained network: it can be taken to a graph it has not seen."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from mtgcn.methods.base import CPU, Method
+from mtgcn.networks import StackedNetwork, each_peer
+from mtgcn.task import Nodes, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from mtgcn.graph import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkMethod(Method):
+    """A method that trains `network(task)` and gives `network.trained()` back as its prediction's parameters."""
+
+    @abstractmethod
+    def network(self, task: Task) -> StackedNetwork:
+        """The stack as it is before training."""
+
+    def apply(
+        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        network = self.network(_without_labels(graph, runs=len(next(iter(parameters.values()))), device=device))
+        network.load_trained(parameters)
+        return each_peer(network.probabilities())
+
+
+def _without_labels(graph: Graph, runs: int, device: torch.device) -> Task:
+    """A task that gives its runs nothing to learn from."""
+    nobody = torch.zeros(runs, 0, dtype=torch.int64, device=device)
+    return Task(graph=graph.unlabelled, labelled=Nodes(nobody, nobody), seeds=(0,) * runs, device=device)
