@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import mtgcn
+from mtgcn.commands import own_graph
+from mtgcn.commands.shared import (
+    AsJson,
+    Columns,
+    Device,
+    Edges,
+    Features,
+    GraphFile,
+    Knn,
+    Labels,
+    Metric,
+    Nodes,
+    Seed,
+    Settings,
+    graph_files,
+    listed,
+    print_json,
+    remark,
+)
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
     from mtgcn.benchmark.protocol import Protocol
     from mtgcn.benchmark.summary import CellSummary
+    from mtgcn.graph import Graph
     from mtgcn.methods import Method
+    from mtgcn.own_graph.inputs import GraphFiles
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 INTERRUPTED = 130  # as shells count it
@@ -37,12 +57,9 @@ LabelsPerClass = Annotated[
 Runs = Annotated[
     int | None, typer.Option(help="How many splits, or seeds on a fixed split.", show_default="30", metavar="N")
 ]
-Seed = Annotated[int, typer.Option(help="Decides the splits and everything random in the methods.", metavar="N")]
 SplitSource = Annotated[
     str, typer.Option("--split", help="random, public (Planetoid's own) or a JSON file.", metavar="random|public|FILE")
 ]
-Device = Annotated[str, typer.Option(help="auto takes the GPU where there is one.", metavar="auto|cpu|cuda")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,10 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _complain(message: str) -> int:
     print("mtgcn: error:", " ".join(message.split()), file=sys.stderr)
     return BAD_INPUT
-
-
-def _remark(message: str) -> None:
-    print("mtgcn:", message, file=sys.stderr)
 
 
 @app.callback(invoke_without_command=True)
@@ -92,7 +105,7 @@ def datasets(as_json: AsJson = False) -> None:
         except SourceUnreachable as error:  # what is there is still worth showing
             missing.append(str(error))
     if as_json:
-        _print_json({"datasets": [asdict(description) for description in descriptions]})
+        print_json({"datasets": [asdict(description) for description in descriptions]})
     else:
         from mtgcn.report.tables import dataset_table, print_table
 
@@ -110,18 +123,16 @@ def run(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the method; may be repeated.", metavar="KEY=VALUE")
-    ] = None,
+    settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """One method on one dataset, over many splits."""
     from mtgcn.benchmark.settings import method_from_text
 
     chosen = {method: method_from_text(method, settings or ())}
-    [cell] = _run_cells(dataset, chosen, labels_per_class, runs, seed, split, device)
+    [cell] = _run_cells(lambda: _dataset(dataset), chosen, labels_per_class, runs, seed, split, device)
     if as_json:
-        _print_json(asdict(cell))
+        print_json(asdict(cell))
     else:
         from mtgcn.report.tables import cell_table, print_table
 
@@ -130,25 +141,49 @@ def run(
 
 @app.command()
 def compare(
-    dataset: Dataset,
+    dataset: Annotated[str | None, typer.Option(help="cora, citeseer, pubmed or digits; or give own files.")] = None,
     methods: Annotated[str, typer.Option(help="Names with commas between.", metavar="NAME,NAME…")] = "gcn,mt-gcn",
     labels_per_class: LabelsPerClass = None,
     runs: Runs = None,
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
+    edges: Edges = None,
+    nodes: Nodes = None,
+    labels: Labels = None,
+    graph: GraphFile = None,
+    knn: Knn = None,
+    metric: Metric = "euclidean",
+    columns: Columns = None,
+    features: Features = None,
     as_json: AsJson = False,
 ) -> None:
-    """Several methods on the same splits: means, intervals and paired differences."""
+    """Several methods on the same splits: means, intervals and paired differences. Of own files, the labels that a
+    split does not draw are what it is scored on."""
     from mtgcn.benchmark.settings import method_from_text
     from mtgcn.benchmark.summary import compare_cells
 
-    names = _listed(methods, "methods")
+    files = graph_files(
+        edges=edges, nodes=nodes, labels=labels, graph=graph, knn=knn, metric=metric, columns=columns, features=features
+    )
+    if (dataset is None) != files.given:
+        raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
+    if files.given and split == "public":
+        raise InputError("own files have no public split; use --split random, or a split file")
+    names = listed(methods, "methods")
     chosen = {name: method_from_text(name) for name in names}
-    cells = _run_cells(dataset, chosen, labels_per_class, runs, seed, split, device)
+    cells = _run_cells(
+        lambda: _own_graph(files, quiet=as_json) if dataset is None else _dataset(dataset),
+        chosen,
+        labels_per_class,
+        runs,
+        seed,
+        split,
+        device,
+    )
     comparison = compare_cells(cells, reference="mt-gcn" if "mt-gcn" in names else names[0])
     if as_json:
-        _print_json(asdict(comparison))
+        print_json(asdict(comparison))
     else:
         from mtgcn.report.tables import comparison_table, print_table
 
@@ -182,6 +217,12 @@ def reproduce(
         ),
     ] = "ours",
     ablation: Annotated[bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.")] = False,
+    backbones: Annotated[
+        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.")
+    ] = False,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.")
+    ] = False,
     final: Annotated[
         bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.")
     ] = False,
@@ -206,28 +247,30 @@ def reproduce(
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}; give at least 1")
     selection = Selection(
-        tables=None if table is None else _listed(table, "table"),
-        datasets=None if datasets is None else _listed(datasets, "datasets"),
-        methods=None if methods is None else _listed(methods, "methods"),
+        tables=None if table is None else listed(table, "table"),
+        datasets=None if datasets is None else listed(datasets, "datasets"),
+        methods=None if methods is None else listed(methods, "methods"),
         runs=runs,
         seed=checked_seed(seed, final=final),
         protocol=cast("Protocol", protocol),  # checked there
         ablation=ablation,
+        backbones=backbones,
+        curves=curves,
         device=device_title(chosen_device(device)),
         threads=threads,
     )
     planned = plan(selection)
     for name in planned.missing_methods:
-        _remark(f"leaving out {name}, which this version does not have")
-    with Store(out, warn=lambda message: _remark(f"warning: {message}")) as store:
+        remark(f"leaving out {name}, which this version does not have")
+    with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
         try:
             reproduction = fill_tables(planned, store, workers or default_workers(selection.device, threads))
         except KeyboardInterrupt:
             done = sum(place.unit.id in store.units for place in planned.units)
-            _remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
+            remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
             raise
     print(reproduction.text)
-    _remark(f"wrote {', '.join(map(str, reproduction.files))}")
+    remark(f"wrote {', '.join(map(str, reproduction.files))}")
     if reproduction.failures:
         raise InputError("; ".join(reproduction.failures))
 
@@ -265,8 +308,29 @@ def demo() -> None:
     compare(dataset=dataset, labels_per_class="2")
 
 
+for command in (own_graph.fit, own_graph.predict, own_graph.suggest):
+    app.command()(command)
+
+
+def _dataset(name: str) -> Graph:
+    from mtgcn.datasets import load
+
+    return load(name)
+
+
+def _own_graph(files: GraphFiles, quiet: bool) -> Graph:
+    from mtgcn.own_graph.inputs import read_graph
+    from mtgcn.own_graph.notes import collected_notes
+
+    with collected_notes() as notes:
+        graph = read_graph(files)
+    for note in () if quiet else notes:
+        remark(f"note: {note}")
+    return graph
+
+
 def _run_cells(
-    dataset: str,
+    read_graph: Callable[[], Graph],
     methods: dict[str, Method],
     labels_per_class: str | None,
     runs: int | None,
@@ -274,17 +338,16 @@ def _run_cells(
     split: str,
     device: str,
 ) -> list[CellSummary]:
-    """Every method on the same splits, each with a progress bar."""
+    """Every method on the same splits, each with a progress bar. The graph is read once the rest is in order."""
     from mtgcn.benchmark.environment import chosen_device
     from mtgcn.benchmark.run import run_cell
     from mtgcn.benchmark.split_choice import chosen_splits
     from mtgcn.benchmark.summary import summarise_cell
-    from mtgcn.datasets import load
     from mtgcn.report.progress import fitting_progress
 
     label_counts = None if labels_per_class is None else _whole_numbers(labels_per_class, "labels-per-class")
     torch_device = chosen_device(device)
-    graph = load(dataset)
+    graph = read_graph()
     splits = chosen_splits(
         split,
         graph,
@@ -296,20 +359,9 @@ def _run_cells(
     )
     cells = []
     for name, method in methods.items():
-        with fitting_progress(f"{name} on {dataset}"):
+        with fitting_progress(f"{name} on {graph.name}"):
             cells.append(summarise_cell(run_cell(graph, splits, method, name=name, seed=seed, device=torch_device)))
     return cells
-
-
-def _listed(text: str, option: str) -> list[str]:
-    """The parts of a comma-separated list, each once."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise InputError(f"{option} is {text!r}, where a name is empty; put one between any two commas")
-    for part in parts:
-        if parts.count(part) > 1:
-            raise InputError(f"{option} names {part!r} twice; name it once")
-    return parts
 
 
 def _whole_numbers(text: str, option: str) -> int | tuple[int, ...]:
@@ -318,7 +370,3 @@ def _whole_numbers(text: str, option: str) -> int | tuple[int, ...]:
     except ValueError:
         raise InputError(f"{option} is {text!r}; give a whole number, or one per class with commas") from None
     return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(content, allow_nan=False, default=str))  # a path has no JSON form of its own

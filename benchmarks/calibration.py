@@ -1,0 +1,159 @@
+"""How far probabilities lie from the truth, before and after the temperature that the given labels alone decide.
+
+    python benchmarks/calibration.py                                       # mt-plus and mt-gcn, few and many labels
+    python benchmarks/calibration.py --cells cora:2,cora:20 --runs 10 --methods mt-gcn
+    python benchmarks/calibration.py --coverage 0.9 --cells cora:20        # do prediction sets hold what they promise?
+
+All runs of a cell and the fits that each of them needs to find its temperature are one stack. Seeds are development
+seeds, so nothing that is reported elsewhere was looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+
+from mtgcn.benchmark.environment import chosen_device
+from mtgcn.benchmark.protocol import checked_seed
+from mtgcn.benchmark.scoring import calibration_error
+from mtgcn.benchmark.statistics import paired_difference, summarise
+from mtgcn.datasets import load
+from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.methods import Method, create, fit_in_chunks
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import observe
+from mtgcn.trust import folds, prediction_sets, temperature_from, tempered
+
+CELLS = "cora:2,cora:8,cora:20,citeseer:3,citeseer:20,pubmed:2,pubmed:20"
+
+
+@dataclass(frozen=True)
+class AsFitted:
+    """As much of a fitted model as prediction sets need."""
+
+    graph_: Graph
+    method_: Method
+    label_distributions_: Any = None
+    peer_distributions_: Any = None
+    history_: Any = None
+
+
+def main() -> None:
+    arguments = _arguments()
+    seed = checked_seed(arguments.seed, final=False)
+    device = chosen_device(arguments.device)
+    facts = measuring.machine(device)
+    measuring.show_machine(facts)
+    rows = []
+    for method in arguments.methods.split(","):
+        for cell in arguments.cells.split(","):
+            dataset, labels_per_class = cell.split(":")
+            graph = load(dataset)
+            splits = draw_splits(graph, int(labels_per_class), arguments.runs, seed)
+            measure = coverage_of if arguments.coverage else calibration_of
+            rows.append(
+                {"method": method, "dataset": dataset, "labels per class": int(labels_per_class)}
+                | measure(graph, splits, method, seed, device, arguments)
+            )
+            print(rows[-1], file=sys.stderr, flush=True)
+    measuring.show_table([{name: value for name, value in row.items() if name != "per run"} for row in rows])
+    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "rows": rows})
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default="mt-plus,mt-gcn", help="comma-separated")
+    parser.add_argument("--cells", default=CELLS, help="dataset:labels per class, comma-separated")
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--coverage", type=float, help="measure prediction sets of this coverage instead")
+    parser.add_argument("--seed", type=int, default=77)
+    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    return parser.parse_args()
+
+
+def calibration_of(
+    graph: Graph, splits: tuple[Split, ...], name: str, seed: int, device: Any, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Means over the runs, calibration errors and confidences in per cent."""
+    held_out = [folds(labelled_graph(graph, split), seed) for split in splits]
+    nobody = np.empty(0, dtype=np.int64)
+    fits = [
+        Split(np.setdiff1d(split.train, nodes), nobody, split.test)
+        for split, some in zip(splits, held_out, strict=True)
+        for nodes in (nobody, *some)
+    ]
+    task = observe(graph, fits, seed, device=device)
+    # A run and the fits without some of its labels differ by labels alone.
+    owner = np.repeat(np.arange(len(splits)), [1 + len(some) for some in held_out])
+    task = replace(task, seeds=tuple(task.seeds[run] for run in owner))
+    belief = fit_in_chunks(create(name), task).probabilities
+    found = []
+    for run, (split, some) in enumerate(zip(splits, held_out, strict=True)):
+        whole, *parts = belief[owner == run]
+        heat = temperature_from(whole, np.stack(parts), some, graph.labels)
+        truth, given = graph.labels[split.test], whole[split.test]
+        found.append(
+            {
+                "accuracy": float(np.mean(given.argmax(axis=1) == truth)),
+                "confidence": float(given.max(axis=1).mean()),
+                "temperature": heat,
+                "error before": calibration_error(given, truth),
+                "error after": calibration_error(tempered(given, heat), truth),
+            }
+        )
+    columns = {name: [run[name] for run in found] for name in found[0]}
+    change = paired_difference(columns["error after"], columns["error before"])
+    return {
+        "accuracy": 100 * summarise(columns["accuracy"]).mean,
+        "confidence": 100 * summarise(columns["confidence"]).mean,
+        "temperature": float(np.median(columns["temperature"])),
+        "error before": 100 * summarise(columns["error before"]).mean,
+        "error after": 100 * summarise(columns["error after"]).mean,
+        "change, 95 %": f"{100 * change.mean:+.1f} ({100 * change.ci95[0]:+.1f} to {100 * change.ci95[1]:+.1f})",
+        "per run": columns,
+    }
+
+
+def coverage_of(
+    graph: Graph, splits: tuple[Split, ...], name: str, seed: int, device: Any, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """How often sets hold the true class of a test node, and how large they are."""
+    covered, sizes = [], []
+    for split in splits:
+        # Labels as they come, not so many of each class: sets promise something for nodes drawn as the labels were.
+        random = np.random.default_rng(split.train)
+        drawn = random.choice(graph.known, len(split.train), replace=False)
+        if len(np.unique(graph.labels[drawn])) < graph.num_classes:
+            continue  # a class without a label cannot be learned
+        given = Split(drawn, np.empty(0, dtype=np.int64), np.setdiff1d(graph.known, drawn))
+        model = AsFitted(labelled_graph(graph, given), create(name))
+        sets = prediction_sets(model, arguments.coverage, seed=seed, device=device)
+        covered.append(float(sets.contains[given.test, graph.labels[given.test]].mean()))
+        sizes.append(float(sets.sizes[given.test].mean()))
+    low, high = summarise(covered).ci95
+    return {
+        "runs": len(covered),
+        "asked": 100 * arguments.coverage,
+        "covered": 100 * summarise(covered).mean,
+        "covered, 95 %": f"{100 * low:.1f} to {100 * high:.1f}",
+        "classes in a set": summarise(sizes).mean,
+        "per run": {"covered": covered, "sizes": sizes},
+    }
+
+
+def labelled_graph(graph: Graph, split: Split) -> Graph:
+    """The graph as a person has it who knows the training labels alone."""
+    labels = np.full(graph.num_nodes, UNKNOWN)
+    labels[split.train] = graph.labels[split.train]
+    return replace(graph, labels=labels)
+
+
+if __name__ == "__main__":
+    main()

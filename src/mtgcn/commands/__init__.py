@@ -1,0 +1,1 @@
+"""Commands that `mtgcn.cli` has, arguments only, and what all commands share."""

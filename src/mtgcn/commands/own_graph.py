@@ -1,0 +1,132 @@
+"""`mtgcn fit`, `predict` and `suggest`: files in, files out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtgcn.commands.shared import (
+    AsJson,
+    Columns,
+    Device,
+    Edges,
+    Features,
+    GraphFile,
+    Knn,
+    Labels,
+    Metric,
+    Nodes,
+    Seed,
+    Settings,
+    graph_files,
+    listed,
+    print_json,
+    remark,
+)
+
+ModelFolder = Annotated[Path, typer.Argument(help="Where mtgcn fit put the model.", metavar="MODEL")]
+
+
+def fit(
+    out: Annotated[Path, typer.Option(help="Folder for the model; an older model there is replaced.", metavar="DIR")],
+    edges: Edges = None,
+    nodes: Nodes = None,
+    labels: Labels = None,
+    graph: GraphFile = None,
+    knn: Knn = None,
+    metric: Metric = "euclidean",
+    columns: Columns = None,
+    features: Features = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="The classes there are; a label of another, or none of one, is an error.", metavar="A,B…"),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write one HTML page about the fit.", metavar="FILE")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="For instance mt-gcn, gcn or lp.", show_default="mt-plus", metavar="NAME")
+    ] = None,
+    settings: Settings = None,
+    folds: Annotated[
+        int, typer.Option(help="Parts of the labels held out in turn to measure accuracy; 0: do not.", metavar="N")
+    ] = 5,
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Learn the classes of all nodes of your own graph from the labels of a few."""
+    from mtgcn.own_graph.fitting import fit_files
+    from mtgcn.own_graph.summary import summary_lines
+
+    summary = fit_files(
+        graph_files(
+            edges=edges,
+            nodes=nodes,
+            labels=labels,
+            graph=graph,
+            knn=knn,
+            metric=metric,
+            columns=columns,
+            features=features,
+        ),
+        out=out,
+        report=report,
+        method=method,
+        settings=settings or (),
+        classes=None if classes is None else listed(classes, "classes"),
+        folds=folds,
+        seed=seed,
+        device=device,
+    )
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        print(*summary_lines(summary), sep="\n")
+
+
+def predict(
+    model: ModelFolder,
+    out: Annotated[Path, typer.Option(help="CSV file for the predictions.", metavar="FILE")],
+    edges: Edges = None,
+    nodes: Nodes = None,
+    graph: GraphFile = None,
+    columns: Columns = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """The class of every node: those the model was fitted on or, with files, those of a graph it has not seen.
+
+    With --nodes alone, each row is attached to the most similar nodes of the training graph.
+    """
+    from mtgcn.own_graph.predicting import predict_files
+
+    files = graph_files(edges=edges, nodes=nodes, graph=graph, columns=columns)
+    predictions, notes = predict_files(model, files, out=out, device=device)
+    counts = predictions.count_by_class()
+    if as_json:
+        print_json({"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes})
+    else:
+        for note in notes:
+            remark(f"note: {note}")
+        print(f"{len(predictions.ids)} nodes:", ", ".join(f"{name} {count}" for name, count in counts.items()))
+        print(out)
+
+
+def suggest(
+    model: ModelFolder,
+    count: Annotated[int, typer.Option(help="How many nodes.", metavar="N")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Which nodes to label next, and why."""
+    from mtgcn.model_folder import load_model
+
+    suggestions = load_model(model).suggest(count)
+    if as_json:
+        print_json({"suggestions": [asdict(suggestion) for suggestion in suggestions]})
+    else:
+        from mtgcn.own_graph.suggestion_table import suggestion_table
+        from mtgcn.report.tables import print_table
+
+        print_table(suggestion_table(suggestions))

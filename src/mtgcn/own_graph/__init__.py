@@ -1,0 +1,1 @@
+"""What the commands for a person's own files do beyond arguments: reading, checking, fitting, telling, writing."""

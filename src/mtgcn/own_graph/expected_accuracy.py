@@ -1,0 +1,91 @@
+"""How accurate a model will be, as far as the labels at hand can tell: each is predicted once without its own help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.splits import Split
+from mtgcn.structure import with_structural_features
+from mtgcn.task import observe
+
+if TYPE_CHECKING:
+    import torch
+    from jaxtyping import Int
+
+    from mtgcn.graph import Graph
+
+FOLDS = 5
+LEAST_PER_CLASS = 5  # enough to learn a class from while some are held out
+LEAST_LABELS = 20  # below, the interval is wider than what anybody guesses without measuring
+
+
+@dataclass(frozen=True)
+class ExpectedAccuracy:
+    """The share of the given labels that were predicted rightly while held out."""
+
+    accuracy: float
+    ci95: tuple[float, float]
+    labels: int
+    folds: int
+
+
+def why_not_measurable(graph: Graph, method: Method, folds: int = FOLDS) -> str | None:
+    """Why the labels of this graph cannot tell how accurate the method will be; None if they can."""
+    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
+    rarest = int(counts.argmin())
+    if method.uses_validation:
+        return "the method needs validation labels of its own"
+    least = max(LEAST_LABELS, folds)
+    if len(graph.known) < least:
+        return f"{len(graph.known)} labels are too few to tell; {least} are needed"
+    if counts[rarest] < LEAST_PER_CLASS:
+        return (
+            f"class {graph.class_names[rarest]!r} has {counts[rarest]} labels, too few to tell; "
+            f"{LEAST_PER_CLASS} of each class are needed"
+        )
+    return None
+
+
+def expected_accuracy(
+    graph: Graph, method: Method, *, seed: int, device: torch.device | str = "cpu", folds: int = FOLDS
+) -> ExpectedAccuracy:
+    """Cross-validation over the given labels, all folds as runs of one stack.
+
+    Each fold learns from fewer labels than the model that is kept, so this errs on the low side.
+    """
+    held_out = _dealt_out(graph, folds, seed)
+    splits = [Split(np.setdiff1d(graph.known, nodes), nodes[:0], nodes) for nodes in held_out]
+    seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
+    task = observe(seen, splits, seed, device=device)
+    # Only the labels differ from fold to fold, so that whatever is learned without labels is learned once.
+    task = replace(task, seeds=task.seeds[:1] * folds)
+    belief = fit_in_chunks(method, task).probabilities
+    predicted = np.concatenate([belief[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
+    right = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
+    return ExpectedAccuracy(right / len(predicted), wilson_interval(right, len(predicted)), len(predicted), folds)
+
+
+def _dealt_out(graph: Graph, hands: int, seed: int) -> list[Int[np.ndarray, "held_out"]]:
+    """The labelled nodes dealt out class by class like cards, so that each hand has its share of every class."""
+    random = np.random.default_rng(seed)
+    shuffled = random.permutation(graph.known)
+    by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
+    return [np.sort(by_class[hand::hands]) for hand in range(hands)]
+
+
+def wilson_interval(right: int, tried: int) -> tuple[float, float]:
+    """The 95 % interval of a share, by Wilson's formula, which also holds near 0 and 1.
+
+    >>> [round(end, 3) for end in wilson_interval(16, 20)]
+    [0.584, 0.919]
+    """
+    z, share = 1.959964, right / tried
+    middle = share + z**2 / (2 * tried)
+    reach = z * sqrt(share * (1 - share) / tried + (z / (2 * tried)) ** 2)
+    scale = 1 + z**2 / tried
+    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)

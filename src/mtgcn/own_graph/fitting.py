@@ -1,0 +1,111 @@
+"""`mtgcn fit`: read, check, fit, measure, write. Nothing is written before everything else went well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from mtgcn.benchmark.environment import chosen_device, device_title
+from mtgcn.benchmark.settings import method_from_text, parse_settings
+from mtgcn.errors import InputError
+from mtgcn.estimator import DEFAULT_METHOD, MutualTeachingClassifier
+from mtgcn.methods import method_class
+from mtgcn.model_folder import check_destination, save_model
+from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
+from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
+from mtgcn.own_graph.memory_check import within_memory
+from mtgcn.own_graph.notes import collected_notes
+from mtgcn.own_graph.outputs import check_file_destination
+from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, mean_confidence
+from mtgcn.report.progress import fitting_progress
+from mtgcn.trust import model_warnings
+
+if TYPE_CHECKING:
+    import torch
+
+
+def fit_files(
+    files: GraphFiles,
+    *,
+    out: Path,
+    report: Path | None = None,
+    method: str | None = None,
+    settings: Sequence[str] = (),
+    classes: Sequence[str] | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    device: str = "auto",
+) -> FitSummary:
+    """Fit a model on these files and write it to the folder `out`, and a page about it to `report`."""
+    if folds < 0 or folds == 1:
+        raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
+    if seed < 0:
+        raise InputError(f"seed is {seed}; give at least 0")
+    name = method or DEFAULT_METHOD
+    torch_device = chosen_device(device)
+    model = MutualTeachingClassifier(
+        method=name,
+        neighbors=files.knn or 10,
+        metric=files.metric,
+        settings=parse_settings(method_class(name), settings) or None,
+        device=device,
+        random_state=seed,
+    )
+    check_destination(out)
+    if report is not None:
+        check_file_destination(report)
+    with collected_notes() as notes:
+        graph = read_graph(files)
+        check_learnable(graph, classes)
+        with within_memory(graph, method_from_text(name, settings), torch_device):
+            started = perf_counter()
+            with fitting_progress(f"fitting {name}"):
+                model.fit_graph(graph)
+            seconds = perf_counter() - started
+            expected, why_not = _expectation(model, seed, torch_device, folds)
+    summary = FitSummary(
+        nodes=graph.num_nodes,
+        links=graph.num_links,
+        features=graph.num_features,
+        coverage=label_coverage(graph),
+        labels=label_counts(graph),
+        method=name,
+        epochs=int(model.n_iter_),
+        seconds=seconds,
+        device=device_title(torch_device),
+        mean_confidence=mean_confidence(model),
+        expected_accuracy=expected,
+        why_no_expected_accuracy=why_not,
+        notes=notes,
+        warnings=model_warnings(model),
+        model=str(out),
+        report=None if report is None else str(report),
+    )
+    save_model(model, out, training=_for_the_card(summary))
+    if report is not None:
+        from mtgcn.report.fit_page import fit_page
+
+        fit_page(model, report)
+    return summary
+
+
+def _expectation(
+    model: MutualTeachingClassifier, seed: int, device: torch.device, folds: int
+) -> tuple[ExpectedAccuracy | None, str | None]:
+    if folds == 0:
+        return None, "not measured, as asked (--folds 0)"
+    why_not = why_not_measurable(model.graph_, model.method_, folds)
+    if why_not:
+        return None, why_not
+    with fitting_progress("measuring accuracy on held-out labels"):
+        return expected_accuracy(model.graph_, model.method_, seed=seed, device=device, folds=folds), None
+
+
+def _for_the_card(summary: FitSummary) -> dict[str, object]:
+    told = asdict(summary)
+    return {
+        key: told[key] for key in ("seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "warnings")
+    }

@@ -1,0 +1,165 @@
+"""From the files a person names to a graph, and whether anything can be learned from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from mtgcn.errors import InputError, unknown_name
+from mtgcn.graph import Graph
+
+ROLES = ("source", "target", "weight", "id", "label")  # of columns
+ROLES_IN_GRAPH_FILES = ("weight", "label")  # there they are attributes
+
+
+@dataclass(frozen=True)
+class GraphFiles:
+    """What was named on the command line: `graph`, or `edges` and perhaps `nodes`, or `nodes` and `knn`."""
+
+    edges: Path | None = None
+    nodes: Path | None = None
+    labels: Path | None = None
+    graph: Path | None = None
+    knn: int | None = None
+    metric: str = "euclidean"
+    columns: Mapping[str, str] = field(default_factory=dict)  # the column of a role, where its name does not tell
+    features: Sequence[str] | None = None  # the columns that are features; None: all that are nothing else
+    ignore_labels: bool = False  # for nodes that are only to be predicted
+
+    def __post_init__(self) -> None:
+        if self.graph and (self.edges or self.nodes or self.knn):
+            raise InputError("--graph already holds links and features; leave out --edges, --nodes and --knn")
+        if self.edges and self.knn:
+            raise InputError("--edges gives the links and --knn would make others; leave one of them out")
+        if self.knn is not None and self.knn < 1:
+            raise InputError(f"--knn is {self.knn}; give at least 1")
+        if self.knn and not self.nodes:
+            raise InputError("--knn joins nodes with similar features and there are none; add --nodes")
+        known = ROLES_IN_GRAPH_FILES if self.graph else ROLES
+        for role in self.columns:
+            if role not in known:
+                raise unknown_name("column role", role, known)
+
+    @property
+    def given(self) -> bool:
+        """Whether any file was named."""
+        return any((self.edges, self.nodes, self.labels, self.graph, self.knn))
+
+    @property
+    def title(self) -> str:
+        """The main file with its suffix: a graph called `cora` would be taken for the paper's."""
+        main = self.graph or self.edges or self.nodes
+        return main.name if main else ""
+
+
+def parsed_columns(assignments: Sequence[str]) -> dict[str, str]:
+    """`label=topic` texts as a mapping."""
+    columns: dict[str, str] = {}
+    for assignment in assignments:
+        role, equals, column = (part.strip() for part in assignment.partition("="))
+        if not equals or not column:
+            raise InputError(f"column {assignment!r}; write role=column, for instance label=topic")
+        if role in columns:
+            raise InputError(f"column of {role!r} is given twice; give it once")
+        columns[role] = column
+    return columns
+
+
+def read_graph(files: GraphFiles) -> Graph:
+    """The graph with its links: read, or made by joining nodes with similar features."""
+    if files.graph:
+        weight, label = (files.columns.get(role) for role in ROLES_IN_GRAPH_FILES)
+        return Graph.from_file(
+            files.graph,
+            files.labels,
+            weight=weight,
+            # What an .npz file calls its parts is fixed, so there is nothing to choose.
+            label=False if files.ignore_labels and files.graph.suffix.lower() != ".npz" else label,
+            features=files.features,
+            name=files.title,
+        )
+    if not files.edges and not files.knn:
+        raise InputError("no links; give --edges or --graph, or --nodes with --knn to link similar nodes")
+    graph = read_tables(files)
+    if not files.knn:
+        return graph
+    if graph.features is None:
+        raise InputError(f"{files.nodes} has no feature columns, so no node is near another; add features, or --edges")
+    from mtgcn.neighbours import neighbour_graph
+
+    return replace(graph, adjacency=neighbour_graph(graph.features, files.knn, files.metric))
+
+
+def read_tables(files: GraphFiles) -> Graph:
+    """What the tables hold; without an edge list, nodes without links."""
+    return Graph.from_csv(
+        files.edges,
+        files.nodes,
+        files.labels,
+        source_column=_column(files.columns.get("source")),
+        target_column=_column(files.columns.get("target")),
+        weight_column=_column(files.columns.get("weight")),
+        id_column=_column(files.columns.get("id")),
+        label_column=False if files.ignore_labels else _column(files.columns.get("label")),
+        feature_columns=None if files.features is None else [_required(column) for column in files.features],
+        name=files.title,
+    )
+
+
+def _column(name: str | None) -> str | int | None:
+    return None if name is None else _required(name)
+
+
+def _required(name: str) -> str | int:
+    """A column by its name; `column 3` is what the third is called in a table without a header."""
+    position = re.fullmatch(r"column ([1-9][0-9]*)", name)
+    return int(position[1]) - 1 if position else name
+
+
+def for_prediction(files: GraphFiles, trained: Graph) -> GraphFiles:
+    """The same files, of which only the features that the model knows are wanted."""
+    if not trained.feature_names:
+        return files  # which columns are features must then be found as it was for the training data
+    return replace(files, features=None if files.graph else trained.feature_names, ignore_labels=True)
+
+
+def with_features_of(graph: Graph, trained: Graph) -> Graph:
+    """The same nodes with those features, in that order, that the trained graph has."""
+    names = list(graph.feature_names)
+    if not trained.feature_names or not names or names == list(trained.feature_names):
+        return graph
+    missing = next((name for name in trained.feature_names if name not in names), None)
+    if missing is not None or graph.features is None:
+        raise InputError(f"the model was fitted with a feature {missing!r}, which these nodes lack; add the column")
+    order = [names.index(name) for name in trained.feature_names]
+    return replace(graph, features=graph.features[:, order], feature_names=trained.feature_names)
+
+
+def check_learnable(graph: Graph, classes: Sequence[str] | None = None) -> None:
+    """Refuse labels that leave nothing to learn or nothing to tell. `classes` are those that there should be."""
+    counts = dict(
+        zip(graph.class_names, np.bincount(graph.labels[graph.known], minlength=graph.num_classes), strict=True)
+    )
+    if not len(graph.known):
+        raise InputError("no node is labelled; give --labels, or a column 'label' in --nodes")
+    if classes is not None:
+        for name in graph.class_names:
+            if name not in classes:
+                raise InputError(
+                    f"a node is labelled {name!r}, which --classes does not list; add it, or mend the label"
+                )
+        counts = {name: counts.get(name, 0) for name in classes}
+    for name, count in counts.items():
+        if count == 0:
+            raise InputError(f"class {name!r} has no labelled node; label at least one, or leave the class out")
+    if len(counts) == 1:
+        raise InputError(f"all labels are of one class, {next(iter(counts))!r}; label nodes of at least two classes")
+    if len(graph.known) == graph.num_nodes:
+        raise InputError(
+            f"all {graph.num_nodes} nodes are labelled, so there is nothing to predict; leave some labels out, "
+            "or add nodes without"
+        )

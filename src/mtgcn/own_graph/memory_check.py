@@ -1,0 +1,133 @@
+"""Whether a fit will find the memory it needs; if not, what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.splits import Split
+from mtgcn.structure import DIMENSIONS
+from mtgcn.task import Task, observe
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
+    from mtgcn.methods import Method
+
+# What torch says where an allocation on the CPU fails: it has no class of its own for that.
+_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
+WIDTH_SETTINGS = ("hidden_channels", "dimensions")  # those that memory grows with; a method has one or none
+
+
+@contextmanager
+def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterator[None]:
+    """Refuse what will not fit before time is spent on it, and say of what did not fit after all what would."""
+    task = _one_run(graph, device)
+    needed, free = needed_bytes(method, task), available_bytes(device)
+    if needed > free:
+        raise InputError(
+            f"out of memory: fitting {task.num_nodes} nodes takes about {_readable(needed)} and {_readable(free)} are "
+            f"free on {device.type}; {_what_would_fit(method, task, free)}"
+        )
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
+        if not _is_about_memory(error):
+            raise
+        raise InputError(
+            f"out of memory while fitting {task.num_nodes} nodes, with {_readable(free)} free on {device.type} at the "
+            f"start; {_what_would_fit(method, task, min(needed, free) // 2)}"
+        ) from error
+
+
+def _is_about_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return any(message in str(error) for message in _CPU_MESSAGES)
+
+
+def needed_bytes(method: Method, task: Task) -> int:
+    """About what fitting one run takes beside the graph that is there already."""
+    # Training keeps scaled copies of links and features, and the features once smoothed over the links.
+    links, features = _bytes_of(task.graph.adjacency), _bytes_of(task.graph.features)
+    if task.graph.features is None and method.uses_features:
+        features = task.num_nodes * DIMENSIONS * np.float32().nbytes  # made from the links
+    return method.bytes_per_run(task) + method.shared_bytes(task) + links + 2 * features
+
+
+def _bytes_of(matrix: sp.csr_array | np.ndarray | None) -> int:
+    if matrix is None:
+        return 0
+    if isinstance(matrix, np.ndarray):
+        return matrix.nbytes
+    return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that may still be taken on this device: of the machine and, in a container, of what it was given."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free
+    limits = [_machine_free(), _container_free(), _process_free()]
+    return min((limit for limit in limits if limit is not None), default=2**63)
+
+
+def _machine_free() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:  # not Linux: the system itself will say when there is no more
+        return None
+    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    return int(fields["MemAvailable"][0]) * 1024 if "MemAvailable" in fields else None
+
+
+def _container_free() -> int | None:
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
+    except OSError:
+        return None
+    return None if limit == "max" else int(limit) - int(used)
+
+
+def _process_free() -> int | None:
+    try:
+        import resource  # not on Windows
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (ImportError, OSError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize()
+
+
+def _one_run(graph: Graph, device: torch.device) -> Task:
+    return observe(graph, [Split(graph.known, graph.known[:0], graph.known[:0])], seed=0, device=device)
+
+
+def _what_would_fit(method: Method, task: Task, budget: int) -> str:
+    choices = [f"a graph of about {int(task.num_nodes * budget / needed_bytes(method, task))} nodes"]
+    for setting in WIDTH_SETTINGS:
+        narrower = _widest_that_fits(method, setting, task, budget)
+        if narrower:
+            choices.insert(0, f"--set {setting}={narrower}")
+    return f"what would fit: {' or '.join(choices)}"
+
+
+def _widest_that_fits(method: Method, setting: str, task: Task, budget: int) -> int | None:
+    width = getattr(method, setting, 0)
+    while (width := width // 2) >= 2:
+        if needed_bytes(replace(method, **{setting: width}), task) <= budget:
+            return width
+    return None
+
+
+def _readable(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{max(1, round(size / 2**20))} MiB"

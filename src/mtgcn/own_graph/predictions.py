@@ -1,0 +1,112 @@
+"""What a model believes of each node, as a table: one row per node, written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtgcn.cache import write_atomically
+from mtgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from mtgcn.estimator import MutualTeachingClassifier
+
+GIVEN, PSEUDO_LABEL, NEITHER = "given", "pseudo-label", "neither"
+ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Beliefs about the nodes of a graph, and what part each node had in training."""
+
+    ids: np.ndarray
+    class_names: tuple[str, ...]
+    probabilities: Float[np.ndarray, "nodes classes"]
+    peers: Float[np.ndarray, "peers nodes classes"] | None
+    # 0 given, the epoch a node first served as pseudo label, -1 never; None: a graph that was not trained on
+    labeled_iter: Int[np.ndarray, "nodes"] | None
+
+    @property
+    def predicted(self) -> Int[np.ndarray, "nodes"]:
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def peers_agree(self) -> np.ndarray | None:
+        """Whether all peers predict the same class, for each node; None for methods without peers."""
+        if self.peers is None:
+            return None
+        votes = self.peers.argmax(axis=2)
+        return (votes == votes[0]).all(axis=0)
+
+    def count_by_class(self) -> dict[str, int]:
+        counts = np.bincount(self.predicted, minlength=len(self.class_names))
+        return dict(zip(self.class_names, counts.tolist(), strict=True))
+
+
+def training_predictions(model: MutualTeachingClassifier) -> Predictions:
+    """What the model said of the nodes it was fitted on."""
+    return Predictions(
+        ids=model.graph_.node_ids,
+        class_names=tuple(map(str, model.classes_)),
+        probabilities=model.label_distributions_,
+        peers=model.peer_distributions_,
+        labeled_iter=model.labeled_iter_,
+    )
+
+
+def write_predictions(path: Path, predictions: Predictions) -> None:
+    """A CSV file, UTF-8, with a header; ids stand there as they were read."""
+    buffer = io.BytesIO()
+    text = io.TextIOWrapper(buffer, encoding="utf-8", errors="surrogateescape", newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(
+        [
+            "id",
+            "predicted",
+            "probability",
+            *(f"probability_{name}" for name in predictions.class_names),
+            "peers_agree",
+            "role",
+            "pseudo_label_epoch",
+        ]
+    )
+    table.writerows(_rows(predictions))
+    text.flush()
+    try:
+        write_atomically(path, buffer.getvalue())
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; make room or give another file, nothing was changed"
+        ) from error
+
+
+def _rows(predictions: Predictions) -> Iterator[list[str]]:
+    agree = predictions.peers_agree
+    for start in range(0, len(predictions.ids), ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        beliefs = predictions.probabilities[some]
+        ids = predictions.ids[some].tolist()
+        agreed = [""] * len(ids) if agree is None else np.where(agree[some], "yes", "no").tolist()
+        roles = _roles(predictions.labeled_iter, some, len(ids))
+        for name, belief, agreement, role in zip(ids, beliefs.tolist(), agreed, roles, strict=True):
+            best = max(belief)
+            predicted = predictions.class_names[belief.index(best)]
+            yield [str(name), predicted, f"{best:.6f}", *(f"{share:.6f}" for share in belief), agreement, *role]
+
+
+def _roles(labeled_iter: np.ndarray | None, some: slice, nodes: int) -> list[tuple[str, str]]:
+    """For each node what it was in training, and the epoch it first taught in."""
+    if labeled_iter is None:
+        return [(NEITHER, "")] * nodes
+    return [
+        (GIVEN, "") if epoch == 0 else (NEITHER, "") if epoch < 0 else (PSEUDO_LABEL, str(epoch))
+        for epoch in labeled_iter[some].tolist()
+    ]

@@ -1,0 +1,120 @@
+"""What `mtgcn fit` tells about a fit: the graph, how the labels cover it, and how far to trust the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy
+
+if TYPE_CHECKING:
+    from mtgcn.estimator import MutualTeachingClassifier
+    from mtgcn.graph import Graph
+
+MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How far the labels reach along the links."""
+
+    components: int
+    components_with_labels: int
+    nodes_without_labels: int  # nodes whose whole component has no label
+    isolated_nodes: int
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """A fit in numbers; what `mtgcn fit --json` prints."""
+
+    nodes: int
+    links: int
+    features: int
+    coverage: Coverage
+    labels: Mapping[str, int]  # given, by class
+    method: str
+    epochs: int
+    seconds: float
+    device: str
+    mean_confidence: float
+    expected_accuracy: ExpectedAccuracy | None
+    why_no_expected_accuracy: str | None
+    notes: Sequence[str]  # what reading did to the graph: links made undirected, for instance
+    warnings: Sequence[str]  # why the answer may be worth less than it looks
+    model: str
+    report: str | None
+
+
+def label_coverage(graph: Graph) -> Coverage:
+    """Which components have a label. Where there is none, only features speak."""
+    count, component = connected_components(graph.adjacency, directed=False)
+    covered = np.zeros(count, dtype=bool)
+    covered[component[graph.known]] = True
+    sizes = np.bincount(component, minlength=count)
+    return Coverage(
+        components=count,
+        components_with_labels=int(covered.sum()),
+        nodes_without_labels=int(sizes[~covered].sum()),
+        isolated_nodes=int((sizes == 1).sum()),
+    )
+
+
+def label_counts(graph: Graph) -> dict[str, int]:
+    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
+    return dict(zip(graph.class_names, counts.tolist(), strict=True))
+
+
+def mean_confidence(model: MutualTeachingClassifier) -> float:
+    """Of the class predicted, over the nodes that were not given."""
+    return float(model.label_distributions_[model.labeled_iter_ != 0].max(axis=1).mean())
+
+
+def summary_lines(summary: FitSummary) -> Iterator[str]:
+    """The summary for a person to read."""
+    reach = summary.coverage
+    yield f"graph       {_count(summary.nodes, 'node')}, {_count(summary.links, 'link')}, {_features(summary.features)}"
+    yield (
+        f"components  {reach.components}, of which {reach.components_with_labels} with labels; "
+        f"{_count(reach.nodes_without_labels, 'node')} in those without, {reach.isolated_nodes} without any link"
+    )
+    yield f"labels      {sum(summary.labels.values())}: {_by_class(summary.labels)}"
+    yield f"fitted      {summary.method}, {summary.epochs} epochs, {summary.seconds:.1f} s on {summary.device}"
+    yield f"confidence  {100 * summary.mean_confidence:.1f} % on average, of the nodes that were not given"
+    yield f"accuracy    {_expectation(summary)}"
+    for note in summary.notes:
+        yield f"note        {note}"
+    for warning in summary.warnings:
+        yield f"warning     {warning}"
+    yield f"model       {summary.model}"
+    if summary.report:
+        yield f"report      {summary.report}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _features(number: int) -> str:
+    return _count(number, "feature") if number else "no features"
+
+
+def _by_class(counts: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:MOST_CLASSES_LISTED])
+    more = len(counts) - MOST_CLASSES_LISTED
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _expectation(summary: FitSummary) -> str:
+    expected = summary.expected_accuracy
+    if expected is None:
+        return f"not known: {summary.why_no_expected_accuracy}"
+    low, high = (round(100 * end) for end in expected.ci95)
+    return (
+        f"{100 * expected.accuracy:.0f} % expected (95 % interval {low} to {high}), from predicting each of the "
+        f"{expected.labels} labels without it, {expected.folds} folds"
+    )

@@ -1,0 +1,144 @@
+"""What there is to see of a fit, in numbers: the same for the page and for the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtgcn.suggestions import Suggestion, appearance, suggest
+from mtgcn.trust import FittedModel, model_warnings
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+MOST_ON_MAP = 2_000  # nodes; more would take minutes to place and could not be told apart
+SUGGESTIONS = 10
+HISTOGRAM_BINS = 20
+SURE, UNSURE = 0.8, 0.5  # probabilities of the class predicted: from here on sure, below this in doubt
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Nodes placed so that those that look alike, and of which the same is believed, lie together."""
+
+    nodes: Int[np.ndarray, "shown"]
+    places: Float[np.ndarray, "shown 2"]  # each coordinate between 0 and 1
+    predicted: Int[np.ndarray, "shown"]
+    confidence: Float[np.ndarray, "shown"]
+    given: Int[np.ndarray, "shown"]  # the class given; -1 where none was
+    suggested: Int[np.ndarray, "suggestions"]  # rows of the nodes most worth a look, the best first
+
+
+@dataclass(frozen=True, eq=False)
+class Contradiction:
+    """A given label that the model does not believe."""
+
+    node: str | int
+    given: str
+    predicted: str
+    probability: float  # of the class predicted
+
+
+@dataclass(frozen=True, eq=False)
+class FitView:
+    class_names: tuple[str, ...]
+    given_counts: Int[np.ndarray, "classes"]
+    predicted_counts: Int[np.ndarray, "classes"]  # of the nodes without a label
+    confidence: Float[np.ndarray, "unlabelled"]
+    map: Map
+    history: Mapping[str, Float[np.ndarray, "epochs peers"]]
+    suggestions: list[Suggestion]
+    contradictions: list[Contradiction]
+    warnings: list[str]
+
+
+def fit_view(model: FittedModel, seed: int = 0) -> FitView:
+    """Everything the pictures of this fit are made of."""
+    graph, belief = model.graph_, model.label_distributions_
+    classes = graph.num_classes
+    rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
+    suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
+    shown = _shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
+    return FitView(
+        class_names=graph.class_names,
+        given_counts=np.bincount(graph.labels[graph.known], minlength=classes),
+        predicted_counts=np.bincount(belief[rest].argmax(axis=1), minlength=classes),
+        confidence=belief[rest].max(axis=1),
+        map=Map(
+            nodes=shown,
+            places=_places(model, shown, seed),
+            predicted=belief[shown].argmax(axis=1),
+            confidence=belief[shown].max(axis=1),
+            given=graph.labels[shown],
+            suggested=np.searchsorted(shown, [one.index for one in suggestions]),
+        ),
+        history=model.history_,
+        suggestions=suggestions,
+        contradictions=_contradictions(model),
+        warnings=model_warnings(model),
+    )
+
+
+def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many nodes lie between which confidences; nothing lies below 1 / classes."""
+    edges = np.linspace(1 / max(2, classes), 1, HISTOGRAM_BINS + 1)
+    counts, _ = np.histogram(np.clip(confidence, edges[0], 1), edges)
+    return counts, edges
+
+
+def _shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "shown"]:
+    if nodes <= MOST_ON_MAP:
+        return np.arange(nodes)
+    kept = np.unique(np.array(always[:MOST_ON_MAP], dtype=np.int64))
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(nodes), kept))
+    return np.sort(np.concatenate([kept, others[: MOST_ON_MAP - len(kept)]]))
+
+
+def _places(model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int) -> Float[np.ndarray, "shown 2"]:
+    """By t-SNE, of what nodes look like and of what the peers believe of them, in equal parts."""
+    from sklearn.manifold import TSNE
+
+    peers = model.label_distributions_[None] if model.peer_distributions_ is None else model.peer_distributions_
+    believed = np.concatenate(list(np.sqrt(peers[:, shown])), axis=1)  # Hellinger's distance between beliefs
+    rows = np.concatenate([_of_unit_spread(appearance(model.graph_)[shown]), _of_unit_spread(believed)], axis=1)
+    if len(shown) < 5:  # too few for neighbours of neighbours
+        return _between_0_and_1(rows[:, :2])
+    perplexity = min(30.0, (len(shown) - 1) / 3)
+    start = "pca" if min(rows.shape) >= 2 and rows.std() > 0 else "random"
+    found = TSNE(perplexity=perplexity, init=start, random_state=seed, max_iter=400).fit_transform(
+        rows.astype(np.float32)
+    )
+    return _between_0_and_1(found)
+
+
+def _of_unit_spread(rows: np.ndarray) -> np.ndarray:
+    centred = rows - rows.mean(axis=0)
+    spread = np.sqrt((centred**2).sum(axis=1).mean())
+    return centred / spread if spread > 0 else centred
+
+
+def _between_0_and_1(places: np.ndarray) -> np.ndarray:
+    low, high = places.min(axis=0), places.max(axis=0)
+    width = float((high - low).max())  # the same for both, so that distances stay as they are
+    middle = (low + high) / 2
+    return 0.5 + (places - middle) / (width if width > 0 else 1)
+
+
+def _contradictions(model: FittedModel) -> list[Contradiction]:
+    graph, belief = model.graph_, model.label_distributions_
+    known = graph.known
+    predicted = belief[known].argmax(axis=1)
+    wrong = np.flatnonzero(predicted != graph.labels[known])
+    surest = wrong[np.argsort(-belief[known[wrong], predicted[wrong]], kind="stable")][:SUGGESTIONS]
+    return [
+        Contradiction(
+            node=np.asarray(graph.node_ids[known[place]]).item(),
+            given=graph.class_names[graph.labels[known[place]]],
+            predicted=graph.class_names[predicted[place]],
+            probability=float(belief[known[place], predicted[place]]),
+        )
+        for place in surest
+    ]

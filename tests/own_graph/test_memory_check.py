@@ -1,0 +1,90 @@
+"""Out of memory: refused before time is spent or, where the guess was wrong, told in the same words."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.methods import create
+from mtgcn.own_graph import memory_check
+from mtgcn.own_graph.memory_check import available_bytes, needed_bytes, within_memory
+
+CPU = torch.device("cpu")
+MTGCN = create("mt-gcn", hidden_channels=64)
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Sets how much memory seems to be free."""
+
+    def seems(share, graph):
+        needed = needed_bytes(MTGCN, memory_check._one_run(graph, CPU))
+        monkeypatch.setattr(memory_check, "available_bytes", lambda _: int(share * needed))
+
+    return seems
+
+
+def test_what_fits_passes(make_graph, free):
+    graph = make_graph()
+    free(1.0, graph)
+    with within_memory(graph, MTGCN, CPU):
+        pass
+
+
+def test_what_does_not_fit_is_refused_before_it_is_tried(make_graph, free):
+    graph = make_graph(nodes=400)
+    free(0.5, graph)
+    tried = False
+    refused = pytest.raises(InputError, match="out of memory: fitting 400 nodes takes about")
+    with refused as error, within_memory(graph, MTGCN, CPU):
+        tried = True
+    assert not tried
+    width = int(re.search(r"--set hidden_channels=(\d+) or a graph of about (\d+) nodes", str(error.value))[1])
+    assert 2 <= width <= 32
+    assert "about 200 nodes" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        MemoryError("Unable to allocate 8 GiB"),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried …"),
+    ],
+)
+def test_what_did_not_fit_after_all_says_what_would(make_graph, failure):
+    told = r"out of memory while fitting 40 nodes, .*; what would fit: --set hidden_channels"
+    with pytest.raises(InputError, match=told), within_memory(make_graph(), MTGCN, CPU):
+        raise failure
+
+
+def test_another_failure_stays_what_it_is(make_graph):
+    with pytest.raises(RuntimeError, match="shapes do not match"), within_memory(make_graph(), MTGCN, CPU):
+        raise RuntimeError("shapes do not match")
+
+
+def test_torch_itself_says_what_is_recognised(make_graph):
+    with pytest.raises(InputError, match="out of memory while fitting"), within_memory(make_graph(), MTGCN, CPU):
+        torch.empty(2**62 - 1, dtype=torch.uint8)
+
+
+def test_numpy_itself_says_what_is_recognised(make_graph):
+    with pytest.raises(InputError, match="out of memory while fitting"), within_memory(make_graph(), MTGCN, CPU):
+        np.empty(2**62, dtype=np.uint8)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells")
+def test_the_limit_of_a_process_counts():
+    program = (
+        "import resource, torch; from mtgcn.own_graph.memory_check import available_bytes\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)\n"
+        "print(available_bytes(torch.device('cpu')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 0.9 * 2**30 < int(done.stdout) <= 2**30
+    assert available_bytes(CPU) > 0

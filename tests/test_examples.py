@@ -1,0 +1,114 @@
+"""The examples run, and the quickstart is true."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtgcn.cli import main
+from mtgcn.methods import METHODS
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    """What a method keeps between fits is not added to the user's own cache."""
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+
+
+def printed(name, *arguments):
+    """What an example prints; a warning ends it as it would end a test."""
+    # PyTorch Geometric itself calls what torch has deprecated.
+    quiet = ["-W", "error", "-W", "ignore:`torch.jit:DeprecationWarning"]
+    command = [sys.executable, *quiet, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_own_csv():
+    lines = printed("own_csv.py").splitlines()
+    assert lines[0] == "Graph(nodes=120, links=480, features=3, classes=3)"
+    assert re.fullmatch(r"person-009: (chess|rowing|theatre) \(\d+%\)", lines[1])
+    right = int(re.match(r"(\d+) of 120 are right", lines[-1])[1])
+    assert right > 110
+
+
+def test_table_without_graph():
+    last = printed("table_without_graph.py", "--splits", "1", "--method", "gcn").splitlines()[-1]
+    spreading, teaching = (float(share) for share in re.findall(r"([\d.]+)%", last))
+    assert 70 < spreading < 95  # 85.8 on average
+    assert 70 < teaching < 95
+
+
+@pytest.mark.slow
+def test_mutual_teaching_on_the_table_without_graph():
+    last = printed("table_without_graph.py", "--splits", "3").splitlines()[-1]
+    spreading, teaching = (float(share) for share in re.findall(r"([\d.]+)%", last))
+    assert teaching > spreading - 1
+
+
+def test_pyg_custom_backbone():
+    shares = [float(share) for share in re.findall(r"([\d.]+)% of the unlabelled", printed("pyg_custom_backbone.py"))]
+    assert len(shares) == 2
+    assert min(shares) > 90
+
+
+def test_pyg_is_optional(tmp_path):
+    (tmp_path / "torch_geometric.py").write_text("raise ImportError('not installed')", encoding="utf-8")
+    os.environ["PYTHONPATH"] = str(tmp_path)
+    try:
+        assert "your module" in printed("pyg_custom_backbone.py")
+    finally:
+        del os.environ["PYTHONPATH"]
+
+
+def blocks(document, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", document, flags=re.MULTILINE | re.DOTALL)
+
+
+def after_running(document):
+    """The names that a page's blocks of Python leave behind."""
+    names = {"__name__": "page"}
+    for number, block in enumerate(blocks(document, "python")):
+        exec(compile(block, f"block {number}", "exec"), names)  # noqa: S102 (it is what is tested)
+    return names
+
+
+def test_the_page_on_the_classifier_is_true():
+    names = after_running((ROOT / "docs" / "estimator.md").read_text(encoding="utf-8"))
+    assert min(names["scores"]) > 0.9
+    assert len(set(names["model"].transduction_)) == 1
+    del METHODS["shares"]
+
+
+def test_the_quickstart_is_true(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    document = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    names = after_running(document)
+    assert names["accuracy"] > 0.9
+    assert names["accuracy_of_new"] > 0.9
+    assert names["right"] == 33
+    assert (names["same"].transduction_ == names["model"].transduction_).all()
+
+    commands = [line for block in blocks(document, "sh") for line in block.splitlines() if line.startswith("mtgcn ")]
+    assert len(commands) == 4
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0, f"{command}: {capsys.readouterr().err}"
+    rows = (tmp_path / "predictions.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 35
+    assert rows[0].startswith("id,predicted,probability,")
+    assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["quickstart.md", "estimator.md"])
+def test_what_the_pages_link_to_is_there(page):
+    folder = ROOT / "docs"
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (folder / page).read_text(encoding="utf-8")):
+        assert target.startswith("http") or (folder / target).exists(), f"{page} links to {target}"
