@@ -22,10 +22,11 @@ import numpy as np
 from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.protocol import checked_seed
 from mtgcn.benchmark.scoring import calibration_error
+from mtgcn.benchmark.settings import method_from_text
 from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.methods import Method, create, fit_in_chunks
+from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 from mtgcn.trust import folds, prediction_sets, temperature_from, tempered
@@ -61,7 +62,7 @@ def main() -> None:
                 {"method": method, "dataset": dataset, "labels per class": int(labels_per_class)}
                 | measure(graph, splits, method, seed, device, arguments)
             )
-            print(rows[-1], file=sys.stderr, flush=True)
+            print(f"{method}: {cell} done", file=sys.stderr, flush=True)
     measuring.show_table([{name: value for name, value in row.items() if name != "per run"} for row in rows])
     measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "rows": rows})
 
@@ -73,6 +74,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--coverage", type=float, help="measure prediction sets of this coverage instead")
     parser.add_argument("--seed", type=int, default=77)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the method")
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     return parser.parse_args()
@@ -93,7 +95,7 @@ def calibration_of(
     # A run and the fits without some of its labels differ by labels alone.
     owner = np.repeat(np.arange(len(splits)), [1 + len(some) for some in held_out])
     task = replace(task, seeds=tuple(task.seeds[run] for run in owner))
-    belief = fit_in_chunks(create(name), task).probabilities
+    belief = fit_in_chunks(method_from_text(name, arguments.set), task).probabilities
     found = []
     for run, (split, some) in enumerate(zip(splits, held_out, strict=True)):
         whole, *parts = belief[owner == run]
@@ -133,7 +135,7 @@ def coverage_of(
         if len(np.unique(graph.labels[drawn])) < graph.num_classes:
             continue  # a class without a label cannot be learned
         given = Split(drawn, np.empty(0, dtype=np.int64), np.setdiff1d(graph.known, drawn))
-        model = AsFitted(labelled_graph(graph, given), create(name))
+        model = AsFitted(labelled_graph(graph, given), method_from_text(name, arguments.set))
         sets = prediction_sets(model, arguments.coverage, seed=seed, device=device)
         covered.append(float(sets.contains[given.test, graph.labels[given.test]].mean()))
         sizes.append(float(sets.sizes[given.test].mean()))

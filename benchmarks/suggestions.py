@@ -26,10 +26,11 @@ from scipy.stats import rankdata
 
 from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.protocol import checked_seed
+from mtgcn.benchmark.settings import method_from_text
 from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
 from mtgcn.graph import Graph
-from mtgcn.methods import create, fit_in_chunks
+from mtgcn.methods import fit_in_chunks
 from mtgcn.report.charts import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
 from mtgcn.suggestions import appearance, choose, doubt_of
@@ -129,6 +130,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=700)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the method")
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the curves here")
@@ -145,7 +147,7 @@ def simulate(
         test = shuffled[: len(shuffled) // 2]
         simulations += [Simulation(rule, run, split.train, test) for rule in rules]
     looks, centrality = appearance(graph), page_rank(graph)
-    method = create(arguments.method)
+    method = method_from_text(arguments.method, arguments.set)
     for round_number in range(arguments.rounds + 1):
         task = Task(
             graph=graph.unlabelled,

@@ -339,6 +339,16 @@ def test_bad_graphs_are_one_clear_error(ring, graph, complaint):
         quick().fit(rows, y, graph=graph)
 
 
+def test_numbers_too_large_to_reckon_with_are_refused(ring):
+    rows, y, _, links = ring
+    with pytest.raises(InputError, match=r"a feature of size 1e\+20, the limit is 1e\+15; scale all of them down"):
+        quick().fit(np.where(rows == rows.max(), -1e20, rows), y)
+    with pytest.raises(InputError, match=r"a link weight of size 1e\+20, the limit is 1e\+15"):
+        quick().fit(rows, y, graph=1e20 * adjacency_of(links))
+    with pytest.raises(ValueError, match="infinity"):
+        quick().fit(1e300 * rows, y)
+
+
 # ---- methods
 
 

@@ -60,13 +60,10 @@ def test_pyg_custom_backbone():
     assert min(shares) > 90
 
 
-def test_pyg_is_optional(tmp_path):
+def test_pyg_is_optional(tmp_path, monkeypatch):
     (tmp_path / "torch_geometric.py").write_text("raise ImportError('not installed')", encoding="utf-8")
-    os.environ["PYTHONPATH"] = str(tmp_path)
-    try:
-        assert "your module" in printed("pyg_custom_backbone.py")
-    finally:
-        del os.environ["PYTHONPATH"]
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert "your module" in printed("pyg_custom_backbone.py")
 
 
 def blocks(document, language):

@@ -17,7 +17,6 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
-from mtgcn.memory import keeping_freed_blocks
 from mtgcn.propagation import SparseOperator, normalized_adjacency
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ def structural_features(
     part as a random sum of `OF_COMPONENTS` columns.
 
     They are searched for by subspace iteration (Halko, Martinsson and Tropp, 2011), from random numbers that the seed
-    decides. A million nodes take a minute and little more memory than the result. docs/estimator.md compares other ways
-    to get features.
+    decides. A million nodes take about a minute and little more memory than the result. docs/estimator.md compares
+    other ways to get features.
     """
     if graph.num_links == 0:
         raise InputError("a graph with neither features nor links between its nodes; give features, or links")
@@ -61,17 +60,20 @@ def structural_features(
     components = _component_vectors(graph)
     of_components = min(OF_COMPONENTS, dimensions)
     code = components @ random.standard_normal((components.shape[1], of_components), dtype=np.float32)
-    width = min(dimensions - of_components + SPARE, graph.num_nodes)
-    basis = random.standard_normal((graph.num_nodes, width), dtype=np.float32)
-    with keeping_freed_blocks():
-        for _ in range(ROUNDS):
-            for columns in _column_slices(basis):
-                basis[:, columns] = _spread_out(basis[:, columns], spread, STEPS)
+    most = dimensions - of_components
+    # All that follows is written over the same numbers, since there may be hundreds of millions of them.
+    features = random.standard_normal((graph.num_nodes, dimensions + SPARE), dtype=np.float32)
+    basis = features[:, : min(most + SPARE, graph.num_nodes)]
+    for _ in range(ROUNDS):
+        for columns in _column_slices(basis):
+            moved = _spread_out(basis[:, columns], spread, STEPS)
             for _ in range(2):  # once leaves rounding errors, which may be as long as what is searched for
-                basis -= components @ (components.T @ basis)
-            basis = _orthonormal(basis)
-        within = _turned_to_eigenvectors(basis, spread, most=dimensions - of_components)
-    return np.concatenate([within, code / np.sqrt(np.float32(of_components))], axis=1)
+                moved -= components @ (components.T @ moved)
+            basis[:, columns] = moved
+        basis = _orthonormal(basis)
+    found = _turned_to_eigenvectors(basis, spread, most).shape[1]
+    features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
+    return features[:, : found + of_components]
 
 
 def _component_vectors(graph: Graph) -> sp.csr_array:

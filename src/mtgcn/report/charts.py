@@ -7,13 +7,14 @@ nothing is told by colour alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
 from mtgcn.benchmark.protocol import PRINTED_NAMES, REFERENCE
 from mtgcn.benchmark.statistics import RankComparison, SampleSummary
+from mtgcn.report.svg import horizontal_grid, picture, text
 
 COLOURS = 7  # .c0 to .c6 in the style sheet; the reference has one of its own
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
@@ -76,9 +77,9 @@ def label_rate_chart(series: Sequence[Series], *, title: str) -> str:
     def vertical(value: float) -> float:
         return height - bottom - (value - low) / (high - low) * (height - bottom - top)
 
-    parts = [_horizontal_grid(ticks, vertical, left, width - right)]
-    parts += [_text(places[rate], height - bottom + 20, str(rate), "middle") for rate in rates]
-    parts.append(_text((left + width - right) / 2, height - 10, "labels per class", "middle"))
+    parts = [horizontal_grid(ticks, vertical, left, width - right)]
+    parts += [text(places[rate], height - bottom + 20, str(rate), "middle") for rate in rates]
+    parts.append(text((left + width - right) / 2, height - 10, "labels per class", "middle"))
     ends = spaced_out([vertical(one.points[-1].mean) for one in series], gap=16, low=top + 6, high=height - bottom)
     drawn = []
     for order, (one, end) in enumerate(zip(series, ends, strict=True)):
@@ -93,10 +94,10 @@ def label_rate_chart(series: Sequence[Series], *, title: str) -> str:
         last_x, last_y = dots[-1][0], vertical(dots[-1][1].mean)
         body += f'<path class="leader" d="M{last_x + 6:.1f},{last_y:.1f}L{width - right + 14},{end:.1f}"/>'
         body += _marker(one.method, width - right + 20, end)
-        body += _text(width - right + 30, end + 4, shown_name(one.method), "start")
+        body += text(width - right + 30, end + 4, shown_name(one.method), "start")
         drawn.append((one.method == REFERENCE, f'<g class="series {_colour(one.method)}">{body}</g>'))
-    parts += [text for _, text in sorted(drawn, key=lambda entry: entry[0])]  # the reference lies on top
-    return _svg(width, height, title, parts, smallest=0.66)  # a phone shows all of it
+    parts += [group for _, group in sorted(drawn, key=lambda entry: entry[0])]  # the reference lies on top
+    return picture(width, height, title, parts, smallest=0.66)  # a phone shows all of it
 
 
 @dataclass(frozen=True)
@@ -129,16 +130,16 @@ def epoch_chart(epochs: Sequence[int], series: Sequence[EpochSeries], *, teachin
     def vertical(value: float) -> float:
         return height - bottom - (value - low) / (high - low) * (height - bottom - top)
 
-    parts = [_horizontal_grid(round_numbers(low, high, wanted=5), vertical, left, width - right)]
+    parts = [horizontal_grid(round_numbers(low, high, wanted=5), vertical, left, width - right)]
     parts += [
-        _text(horizontal(tick), height - bottom + 18, f"{tick:g}", "middle")
+        text(horizontal(tick), height - bottom + 18, f"{tick:g}", "middle")
         for tick in round_numbers(first, last, wanted=4)
     ]
-    parts.append(_text((left + width - right) / 2, height - 8, "epoch", "middle"))
+    parts.append(text((left + width - right) / 2, height - 8, "epoch", "middle"))
     if first < teaching_from < last:
         x = horizontal(teaching_from)
         parts.append(f'<path class="moment" d="M{x:.1f},{top - 6}V{height - bottom}"/>')
-        parts.append(_text(x, top - 9, "teaching begins", "middle"))
+        parts.append(text(x, top - 9, "teaching begins", "middle"))
     places = [vertical(next(value for value in reversed(one.mean) if value is not None)) for one in series]
     ends = spaced_out(places, gap=16, low=top + 6, high=height - bottom)
     for order, (one, place, end) in enumerate(zip(series, places, ends, strict=True)):
@@ -155,9 +156,9 @@ def epoch_chart(epochs: Sequence[int], series: Sequence[EpochSeries], *, teachin
         body += f'<path class="band" d="M{"L".join(around)}Z"/>' if with_bands else ""
         body += f'<path class="line" d="M{line}"' + (f' stroke-dasharray="{dash}"/>' if dash else "/>")
         body += f'<path class="leader" d="M{width - right + 1},{place:.1f}L{width - right + 18},{end:.1f}"/>'
-        body += _text(width - right + 22, end + 4, one.name, "start")
+        body += text(width - right + 22, end + 4, one.name, "start")
         parts.append(f'<g class="series c{order % COLOURS}">{body}</g>')
-    return _svg(width, height, title, parts, smallest=0.7)
+    return picture(width, height, title, parts, smallest=0.7)
 
 
 def difference_chart(
@@ -183,15 +184,15 @@ def difference_chart(
 
     parts = []
     for column, heading in enumerate(columns):
-        parts.append(_text(horizontal(column, low) + panel / 2, 16, heading, "middle", "strong"))
+        parts.append(text(horizontal(column, low) + panel / 2, 16, heading, "middle", "strong"))
         for tick in ticks:
             x = horizontal(column, tick)
             parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{x:.1f},{top - 8}V{base}"/>')
-            parts.append(_text(x, base + 16, f"{tick:+g}" if tick else "0", "middle"))
-    parts.append(_text(width / 2, height - 4, caption, "middle"))
+            parts.append(text(x, base + 16, f"{tick:+g}" if tick else "0", "middle"))
+    parts.append(text(width / 2, height - 4, caption, "middle"))
     for index, (name, row) in enumerate(rows):
         y = top + (index + 0.5) * row_height
-        parts.append(_text(name_width - 14, y + 4, shown_name(name), "end"))
+        parts.append(text(name_width - 14, y + 4, shown_name(name), "end"))
         for column, estimate in enumerate(row):
             if estimate:
                 first, x, last = (
@@ -204,7 +205,7 @@ def difference_chart(
                     f'<path class="whisker" d="M{first:.1f},{y}H{last:.1f}"/>'
                     f'<circle class="mark{look}" cx="{x:.1f}" cy="{y}" r="3.5"/></g>'
                 )
-    return _svg(width, height, title, parts)
+    return picture(width, height, title, parts)
 
 
 def rank_chart(ranks: RankComparison, *, title: str) -> str:
@@ -222,10 +223,10 @@ def rank_chart(ranks: RankComparison, *, title: str) -> str:
     parts = [f'<path class="axis" d="M{horizontal(1):.1f},{axis}H{horizontal(count):.1f}"/>']
     for tick in range(1, count + 1):
         parts.append(f'<path class="axis" d="M{horizontal(tick):.1f},{axis}V{axis - 6}"/>')
-        parts.append(_text(horizontal(tick), axis - 11, str(tick), "middle"))
+        parts.append(text(horizontal(tick), axis - 11, str(tick), "middle"))
     end = min(horizontal(1 + ranks.critical_difference), float(width))
     parts.append(f'<path class="bar" d="M{horizontal(1):.1f},18H{end:.1f}"/>')
-    parts.append(_text(horizontal(1), 12, f"critical difference {ranks.critical_difference:.2f}", "start"))
+    parts.append(text(horizontal(1), 12, f"critical difference {ranks.critical_difference:.2f}", "start"))
     for place, (method, rank) in enumerate(zip(ranks.methods, ranks.average_ranks, strict=True)):
         on_left = place < half
         y = names_from + 8 + line_height * (place if on_left else count - 1 - place)
@@ -233,12 +234,12 @@ def rank_chart(ranks: RankComparison, *, title: str) -> str:
         parts.append(f'<path class="elbow" d="M{x:.1f},{axis}V{y:.1f}H{edge}"/>')
         label = f"{shown_name(method)} {rank:.1f}" if on_left else f"{rank:.1f} {shown_name(method)}"
         style = "strong" if method == REFERENCE else ""
-        parts.append(_text(edge + (-5 if on_left else 5), y + 4, label, "end" if on_left else "start", style))
+        parts.append(text(edge + (-5 if on_left else 5), y + 4, label, "end" if on_left else "start", style))
     rank_of = dict(zip(ranks.methods, ranks.average_ranks, strict=True))
     for level, group in enumerate(ranks.groups):
         first, last = horizontal(rank_of[group[0]]), horizontal(rank_of[group[-1]])
         parts.append(f'<path class="bar" d="M{first - 4:.1f},{axis + 12 + 9 * level}H{last + 4:.1f}"/>')
-    return _svg(width, height, title, parts)
+    return picture(width, height, title, parts)
 
 
 def padded(values: Sequence[float]) -> tuple[float, float]:
@@ -322,25 +323,3 @@ def _marker(method: str, x: float, y: float, hint: str = "") -> str:
 
 def _ranged(point: Point) -> str:
     return f"{point.mean:.1f} ({point.low:.1f} to {point.high:.1f})"
-
-
-def _horizontal_grid(ticks: Iterable[float], vertical: Callable[[float], float], start: float, end: float) -> str:
-    lines = [
-        f'<path class="grid" d="M{start},{vertical(tick):.1f}H{end}"/>'
-        + _text(start - 8, vertical(tick) + 4, f"{tick:g}", "end")
-        for tick in ticks
-    ]
-    return "".join(lines)
-
-
-def _text(x: float, y: float, content: str, anchor: str, style: str = "") -> str:
-    look = f' class="{style}"' if style else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(content)}</text>'
-
-
-def _svg(width: float, height: float, title: str, parts: Iterable[str], smallest: float = 0.8) -> str:
-    """A picture that grows and shrinks with the page; below `smallest` of its size it is scrolled instead."""
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}" '
-        f'style="max-width:{1.3 * width:.0f}px;min-width:{smallest * width:.0f}px">{"".join(parts)}</svg>'
-    )

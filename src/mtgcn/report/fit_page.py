@@ -136,7 +136,7 @@ def _plot_classes(panel: Axes, view: FitView) -> None:
     order = np.argsort(view.predicted_counts, kind="stable")[-fit_charts.MOST_CLASSES :]
     bars = panel.barh([_readable(view.class_names[number]) for number in order], view.predicted_counts[order])
     panel.bar_label(bars, [f" {view.predicted_counts[n]} (+ {view.given_counts[n]} given)" for n in order])
-    panel.margins(x=0.25)
+    panel.margins(x=0.4)  # room for the numbers beside the longest bar
     panel.set(xlabel="nodes predicted", title="Class sizes")
 
 
@@ -156,7 +156,7 @@ def _plot_map(panel: Axes, view: FitView) -> None:
     panel.scatter(x[~free], y[~free], s=40, c=colours[shown.given[~free]], edgecolors="black")
     for number, name in enumerate(view.class_names[: fit_charts.MOST_LABELS_ON_MAP]):
         panel.scatter([], [], color=colours[number], label=_readable(name))
-    panel.legend(fontsize="small", loc="best")
+    panel.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))  # beside it, where no node lies
     panel.invert_yaxis()  # as on the page, where y grows downwards
     panel.set(xticks=[], yticks=[], title="Map: large is sure, ringed is given", aspect="equal")
 
