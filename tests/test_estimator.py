@@ -61,6 +61,7 @@ def expected_failures(_estimator):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([quick()], expected_failed_checks=expected_failures)
 def test_scikit_learn_accepts_it(estimator, check):

@@ -15,6 +15,8 @@ from mtgcn.methods import METHODS
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 
+pytestmark = pytest.mark.slow  # each is a program of its own, started anew
+
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
@@ -47,7 +49,6 @@ def test_table_without_graph():
     assert 70 < teaching < 95
 
 
-@pytest.mark.slow
 def test_mutual_teaching_on_the_table_without_graph():
     last = printed("table_without_graph.py", "--splits", "3").splitlines()[-1]
     spreading, teaching = (float(share) for share in re.findall(r"([\d.]+)%", last))

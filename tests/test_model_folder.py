@@ -403,6 +403,7 @@ def test_when_the_new_model_cannot_be_moved_in_the_old_one_returns(folder, model
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_reading_imports_no_more_than_it_needs(folder):
     unwanted = ["matplotlib", "pandas", "networkx", "pyarrow", "pynndescent", "numba", "torch_geometric"]
     program = (

@@ -209,6 +209,7 @@ def test_bytes_are_those_of_its_numbers_and_of_what_a_pass_keeps(task):
     assert wide - narrow == pytest.approx(grown, rel=0.05)
 
 
+@pytest.mark.slow
 def test_modules_of_pytorch_geometric(stack, task):
     pyg = pytest.importorskip("torch_geometric.nn")
     lazy = pyg.GCN(-1, hidden_channels=8, num_layers=2, out_channels=3, dropout=0.5)

@@ -73,6 +73,7 @@ def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
         np.testing.assert_allclose(found[run], probabilities(classifier.scores(vectors))[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_vectors_whatever_the_hash_seed(make_graph):
     program = (
         "import numpy as np, sys; from mtgcn.methods import create; import scipy.sparse as sp;"

@@ -77,6 +77,7 @@ def test_numpy_itself_says_what_is_recognised(make_graph):
         np.empty(2**62, dtype=np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells")
 def test_the_limit_of_a_process_counts():
     program = (

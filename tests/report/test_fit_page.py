@@ -241,6 +241,7 @@ def test_the_figure_has_four_panels(model, tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_figure_needs_no_screen():
     code = "import mtgcn.report.fit_page, sys; print('matplotlib' in sys.modules, 'sklearn' in sys.modules)"
     done = subprocess.run(
