@@ -121,6 +121,8 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell's background jobs ignore the signal and hand that on, and the tests may be one of them.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     rows = tmp_path / "rows.jsonl"
     wait_until(lambda: rows.exists() and rows.stat().st_size)
