@@ -21,7 +21,6 @@ from typing import Any
 
 import measuring
 import numpy as np
-import scipy.sparse as sp
 from scipy.stats import rankdata
 
 from mtgcn.benchmark.environment import chosen_device
@@ -33,7 +32,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks
 from mtgcn.report.charts import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
-from mtgcn.suggestions import appearance, choose, doubt_of
+from mtgcn.suggestions import appearance, centrality, choose, doubt_of
 from mtgcn.task import Nodes, Task, run_seed
 
 TITLES = {
@@ -50,7 +49,7 @@ class Situation:
 
     graph: Graph
     looks: np.ndarray
-    centrality: np.ndarray
+    central: np.ndarray
     doubt: np.ndarray
     labelled: np.ndarray
     free: np.ndarray  # whether a node may be picked
@@ -59,7 +58,7 @@ class Situation:
 
 
 def suggested(now: Situation) -> np.ndarray:
-    chosen = choose(now.graph, now.looks, now.doubt, now.labelled, now.free, now.count)
+    chosen = choose(now.graph, now.looks, now.central, now.doubt, now.labelled, now.free, now.count)
     return np.array([choice.node for choice in chosen])
 
 
@@ -73,7 +72,7 @@ def most_in_doubt(now: Situation) -> np.ndarray:
 
 def in_doubt_and_central(now: Situation) -> np.ndarray:
     """The sum of the ranks by doubt and by PageRank, after Cai et al. (2017)."""
-    return _best(now, rankdata(now.doubt) + rankdata(now.centrality))
+    return _best(now, rankdata(now.doubt) + rankdata(now.central))
 
 
 def _best(now: Situation, score: np.ndarray) -> np.ndarray:
@@ -146,7 +145,7 @@ def simulate(
         shuffled = np.random.default_rng([seed, run]).permutation(split.test)
         test = shuffled[: len(shuffled) // 2]
         simulations += [Simulation(rule, run, split.train, test) for rule in rules]
-    looks, centrality = appearance(graph), page_rank(graph)
+    looks, central = appearance(graph), centrality(graph)
     method = method_from_text(arguments.method, arguments.set)
     for round_number in range(arguments.rounds + 1):
         task = Task(
@@ -168,7 +167,7 @@ def simulate(
             now = Situation(
                 graph=graph,
                 looks=looks,
-                centrality=centrality,
+                central=central,
                 doubt=doubt_of(belief, peers),
                 labelled=one.labelled,
                 free=free,
@@ -178,15 +177,6 @@ def simulate(
             one.labelled = np.concatenate([one.labelled, RULES[one.rule](now)])
         print(f"{graph.name}: round {round_number} of {arguments.rounds}", file=sys.stderr, flush=True)
     return simulations
-
-
-def page_rank(graph: Graph, restart: float = 0.15, steps: int = 50) -> np.ndarray:
-    degree = np.maximum(graph.adjacency.sum(axis=1), 1e-12)
-    walk = (sp.diags_array(1 / degree) @ graph.adjacency).T.tocsr()
-    rank = np.full(graph.num_nodes, 1 / graph.num_nodes)
-    for _ in range(steps):
-        rank = (1 - restart) * (walk @ rank) + restart / graph.num_nodes
-    return rank
 
 
 def compared(dataset: str, accuracy: dict[str, list[list[float]]]) -> list[dict[str, Any]]:

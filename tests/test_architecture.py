@@ -26,7 +26,7 @@ FLOORS = [
     {"recording", "training"},
     {"infomax"},
     {"methods"},
-    {"datasets", "neighbours"},
+    {"datasets", "held_out", "neighbours"},
     {"suggestions", "trust"},
     {"benchmark"},
     {"report"},

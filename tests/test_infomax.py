@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +66,21 @@ def test_the_loss_by_hand(make_graph):
         compared = form @ real.mean(0).sigmoid()
         right = -functional.logsigmoid(real @ compared).mean() - functional.logsigmoid(-dealt @ compared).mean()
         torch.testing.assert_close(loss[0, repeat], right, rtol=1e-4, atol=1e-5)
+
+
+def test_few_dense_features_are_spread_before_they_are_multiplied(make_graph):
+    graph = make_graph()
+    dense = replace(graph, features=np.random.default_rng(0).random((graph.num_nodes, 5), dtype=np.float32))
+    quick, plain = (Infomax(dense, VIEW, SMALL, seed=3, device=CPU) for _ in range(2))
+    assert quick._narrow is not None
+    plain._narrow = None
+    for network in (quick, plain):
+        network.new_epoch()
+        network.step().losses["infomax"].sum().backward()
+    torch.testing.assert_close(quick.encoded(), plain.encoded())
+    torch.testing.assert_close(quick.weight.grad, plain.weight.grad)
+    many = replace(graph, features=np.ones((graph.num_nodes, 16), dtype=np.float32))
+    assert Infomax(many, VIEW, SMALL, seed=3, device=CPU)._narrow is None  # as many as the encoders make of them
 
 
 def test_every_epoch_deals_features_out_anew(make_graph):

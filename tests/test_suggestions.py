@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mtgcn import suggestions
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.suggestions import appearance, choose, doubt_of, suggest
+from mtgcn.suggestions import appearance, centrality, choose, doubt_of, suggest
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,26 @@ def test_ids_come_back_as_they_were_given_and_fit_into_json(make_graph):
         assert json.loads(json.dumps([asdict(one) for one in told]))[0]["node"] == told[0].node
 
 
+def test_centrality_is_page_rank():
+    star = np.zeros((5, 5))
+    star[0, 1:4] = star[1:4, 0] = 1  # and one node without links
+    leave = star / np.maximum(star.sum(axis=0), 1)
+    expected = np.linalg.solve(np.eye(5) - 0.85 * leave, np.full(5, 0.15 / 5))
+    graph = Graph(adjacency=star, features=None, class_names=("a", "b"))
+    np.testing.assert_allclose(suggestions.centrality(graph), expected, rtol=1e-3)
+
+
+def test_of_the_middle_of_a_region_the_best_connected_is_chosen():
+    links = np.zeros((40, 40))
+    links[np.arange(39), np.arange(1, 40)] = 1
+    links[20, ::3] = links[3, ::4] = 1
+    looks = np.arange(40.0)[:, None]  # 18 to 22 are the middle eighth
+    graph = labelled(Graph(adjacency=links + links.T, features=np.ones((40, 2)), class_names=("a", "b")), {0: 0, 39: 1})
+    central = suggestions.centrality(graph)
+    (region,) = choose(graph, looks, central, np.ones(40), np.array([], dtype=int), np.ones(40, dtype=bool), 1)
+    assert region.node == 20
+
+
 @pytest.mark.parametrize("count", [0, -1, 38])
 def test_a_count_that_cannot_be_met_is_refused(make_graph, count):
     graph = labelled(make_graph(), {0: 0, 1: 1, 2: 2})
@@ -151,7 +171,7 @@ def test_nodes_that_may_not_be_chosen_are_not(make_graph):
     graph = make_graph(nodes=60)
     free = np.zeros(60, dtype=bool)
     free[40:] = True
-    chosen = choose(graph, appearance(graph), np.ones(60), np.arange(6), free, 5)
+    chosen = choose(graph, appearance(graph), centrality(graph), np.ones(60), np.arange(6), free, 5)
     assert min(choice.node for choice in chosen) >= 40
     assert free.sum() == 20  # what was passed in is left as it was
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,7 @@ from torch.nn import functional
 
 from mtgcn.kept_arrays import fingerprint, read_arrays, write_arrays
 from mtgcn.networks import NetworkSettings, StackedNetwork
-from mtgcn.propagation import Operator, SparseOperator, graph_operators, operator
+from mtgcn.propagation import DenseOperator, Operator, SparseOperator, graph_operators, operator
 from mtgcn.random_streams import uniform
 from mtgcn.task import Nodes, Task
 from mtgcn.training import Phase, Step, train
@@ -140,6 +141,7 @@ class Infomax(StackedNetwork):
         operators = graph_operators(graph, view.scaling, device)
         self.view, self.adjacency = view, operators.adjacency
         self.features: Operator = operator(operators.features, device)
+        self._narrow = self._narrower_than(settings.dimensions * settings.repeats)
         inputs, dimensions, repeats = graph.num_features, settings.dimensions, settings.repeats
         glorot = math.sqrt(6 / (inputs + dimensions))
         weight = uniform(task.seeds, (repeats, inputs, dimensions), glorot, label=0)
@@ -158,17 +160,40 @@ class Infomax(StackedNetwork):
         self.epoch += 1
 
     def encoded(self) -> Float[Tensor, "nodes repeats*dimensions"]:
-        return self._activated(self._spread(self._projected()))
+        return self._activated(self._real())
 
     def step(self) -> Step:
-        projected = self._projected()
-        real = self._activated(self._spread(projected))
-        dealt = self._activated(self._spread(projected.index_select(0, self._order())))
+        values, dealt_values = self._real_and_dealt()
+        real, dealt = self._activated(values), self._activated(dealt_values)
         average = real.mean(0).sigmoid().view(self.peers, -1, 1)  # repeats, dimensions, 1
         # Block-diagonal, so that one product compares the vectors of every repeat with that repeat's average.
         compared = torch.block_diag(*(self.form[0] @ average))
         loss = functional.softplus(-(real @ compared)).mean(0) + functional.softplus(dealt @ compared).mean(0)
         return Step({"infomax": loss[None]})
+
+    def _narrower_than(self, width: int) -> Tensor | None:
+        """The features, where they are fewer than what the encoders make of them: then it costs less to spread the
+        features, which need no gradient, and to multiply afterwards. The result is the same."""
+        if isinstance(self.features, DenseOperator) and self.features.matrix.shape[1] < width:
+            return self.features.matrix
+        return None
+
+    @cached_property
+    def _spread_features(self) -> Tensor:
+        assert self._narrow is not None
+        return spread(self._narrow, self.adjacency, self.view)
+
+    def _real(self) -> Tensor:
+        if self._narrow is not None:
+            return self._spread_features @ self.weight.flatten(1)
+        return self._spread(self._projected())
+
+    def _real_and_dealt(self) -> tuple[Tensor, Tensor]:
+        if self._narrow is not None:
+            dealt = spread(self._narrow.index_select(0, self._order()), self.adjacency, self.view)
+            return self._real(), dealt @ self.weight.flatten(1)
+        projected = self._projected()
+        return self._spread(projected), self._spread(projected.index_select(0, self._order()))
 
     def _projected(self) -> Tensor:
         return self.features(self.weight.flatten(1))

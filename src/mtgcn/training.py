@@ -16,7 +16,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from mtgcn.memory import keeping_freed_blocks
 from mtgcn.memory import keeping_freed_blocks
 from mtgcn.networks import StackedNetwork
 

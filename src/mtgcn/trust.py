@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,10 +18,9 @@ from scipy.stats import binom
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.methods import Method, fit_in_chunks
-from mtgcn.splits import Split
-from mtgcn.structure import with_structural_features
-from mtgcn.task import Prediction, observe
+from mtgcn.held_out import dealt_out, fits_without
+from mtgcn.methods import Method
+from mtgcn.task import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +68,7 @@ def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str
     them. `tempered(model.label_distributions_, temperature)` are the probabilities then. The classes predicted stay.
     """
     graph, held_out = model.graph_, folds(model.graph_, seed)
-    fits = _fits_without(graph, model.method_, held_out, seed, device).probabilities
+    fits = _fitted_without(graph, model.method_, held_out, seed, device).probabilities
     return temperature_from(model.label_distributions_, fits, held_out, graph.labels)
 
 
@@ -86,15 +85,12 @@ def tempered(belief: Float[np.ndarray, "*rest classes"], temperature: float) -> 
 def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
     """The given labels dealt out class by class, to at most ten hands. The only label of a class is in none."""
     counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
-    shuffled = np.random.default_rng(seed).permutation(graph.known)
-    dealt = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
-    dealt = dealt[counts[graph.labels[dealt]] > 1]
-    if not len(dealt):
+    spare = graph.known[counts[graph.labels[graph.known]] > 1]
+    if not len(spare):
         raise InputError(
             "no class has a second label, so that none can be held out to measure by; label a second node of a class"
         )
-    hands = min(MOST_FOLDS, len(dealt))
-    return [np.sort(dealt[hand::hands]) for hand in range(hands)]
+    return dealt_out(graph, spare, min(MOST_FOLDS, len(spare)), seed)
 
 
 def temperature_from(
@@ -172,7 +168,7 @@ def prediction_sets(
     """
     graph = model.graph_
     held_out = _drawn_for_calibration(graph, coverage, seed)
-    belief = _fits_without(graph, model.method_, [held_out], seed, device).probabilities[0]
+    belief = _fitted_without(graph, model.method_, [held_out], seed, device).probabilities[0]
     doubt = 1 - belief
     threshold = conformal_threshold(doubt[held_out, graph.labels[held_out]], coverage)
     contains = doubt <= threshold
@@ -225,20 +221,14 @@ def _drawn_for_calibration(graph: Graph, coverage: float, seed: int) -> Int[np.n
     return np.sort(spare[: max(needed, min(len(spare), len(graph.known) // 2))])
 
 
-def _fits_without(
+def _fitted_without(
     graph: Graph, method: Method, held_out: Sequence[np.ndarray], seed: int, device: torch.device | str
 ) -> Prediction:
-    """The method fitted once for each of these sets of labels, which it is not shown; all fits are one stack."""
     if method.uses_validation:
         raise InputError(
             f"{type(method).__name__} chooses by validation labels and here none are set aside; take another method"
         )
-    seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
-    nobody = np.empty(0, dtype=np.int64)
-    splits = [Split(np.setdiff1d(graph.known, nodes), nobody, nodes) for nodes in held_out]
-    task = observe(seen, splits, seed, device=device)
-    # Only the labels differ from fit to fit, so that whatever is learned without labels is learned once.
-    return fit_in_chunks(method, replace(task, seeds=task.seeds[:1] * len(splits)))
+    return fits_without(graph, method, held_out, seed, device)
 
 
 # ----------------------------------------------------------------------------------------------------------- warnings

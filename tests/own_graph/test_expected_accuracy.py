@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from mtgcn import held_out
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import Method, create
-from mtgcn.own_graph import expected_accuracy as module
 from mtgcn.own_graph.expected_accuracy import expected_accuracy, why_not_measurable, wilson_interval
 from mtgcn.task import Prediction
 
@@ -52,7 +52,7 @@ def test_without_features_folds_see_what_the_model_sees(some_labels):
 
 def test_all_folds_are_one_stack(some_labels, monkeypatch):
     tasks = []
-    monkeypatch.setattr(module, "fit_in_chunks", lambda method, task: tasks.append(task) or method.fit(task))
+    monkeypatch.setattr(held_out, "fit_in_chunks", lambda method, task: tasks.append(task) or method.fit(task))
     expected_accuracy(some_labels, KnowsWhatItIsGiven(), seed=0, folds=4)
     [task] = tasks
     assert task.runs == 4
@@ -62,7 +62,7 @@ def test_all_folds_are_one_stack(some_labels, monkeypatch):
 
 
 def test_the_seed_decides_the_folds(some_labels):
-    first, again, other = (module._dealt_out(some_labels, 5, seed) for seed in (0, 0, 1))
+    first, again, other = (held_out.dealt_out(some_labels, some_labels.known, 5, seed) for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, again))
     assert not all(map(np.array_equal, first, other))
     assert np.array_equal(np.sort(np.concatenate(first)), some_labels.known)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.methods import Method, fit_in_chunks
-from mtgcn.splits import Split
-from mtgcn.structure import with_structural_features
-from mtgcn.task import observe
+from mtgcn.held_out import dealt_out, fits_without
 
 if TYPE_CHECKING:
     import torch
-    from jaxtyping import Int
 
     from mtgcn.graph import Graph
+    from mtgcn.methods import Method
 
 FOLDS = 5
 LEAST_PER_CLASS = 5  # enough to learn a class from while some are held out
@@ -58,24 +55,11 @@ def expected_accuracy(
 
     Each fold learns from fewer labels than the model that is kept, so this errs on the low side.
     """
-    held_out = _dealt_out(graph, folds, seed)
-    splits = [Split(np.setdiff1d(graph.known, nodes), nodes[:0], nodes) for nodes in held_out]
-    seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
-    task = observe(seen, splits, seed, device=device)
-    # Only the labels differ from fold to fold, so that whatever is learned without labels is learned once.
-    task = replace(task, seeds=task.seeds[:1] * folds)
-    belief = fit_in_chunks(method, task).probabilities
+    held_out = dealt_out(graph, graph.known, folds, seed)
+    belief = fits_without(graph, method, held_out, seed, device).probabilities
     predicted = np.concatenate([belief[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
     right = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
     return ExpectedAccuracy(right / len(predicted), wilson_interval(right, len(predicted)), len(predicted), folds)
-
-
-def _dealt_out(graph: Graph, hands: int, seed: int) -> list[Int[np.ndarray, "held_out"]]:
-    """The labelled nodes dealt out class by class like cards, so that each hand has its share of every class."""
-    random = np.random.default_rng(seed)
-    shuffled = random.permutation(graph.known)
-    by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
-    return [np.sort(by_class[hand::hands]) for hand in range(hands)]
 
 
 def wilson_interval(right: int, tried: int) -> tuple[float, float]:

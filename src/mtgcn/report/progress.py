@@ -1,7 +1,8 @@
-"""A progress bar on standard error, and only where a person is watching."""
+"""Progress on standard error: a bar where a person is watching, now and then a line where it goes to a file."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,19 +14,28 @@ from rich.text import Text
 
 from mtgcn.training import reporting_progress
 
+SECONDS_BETWEEN_LINES = 30.0
+
 
 @contextmanager
 def fitting_progress(title: str) -> Iterator[None]:
-    """Show the epochs of whatever is fitted inside; runs fitted in several chunks start the bar anew."""
+    """Show the epochs of whatever is fitted inside; runs fitted in several chunks, and encoders before the peers that
+    need them, start the bar anew."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"))
     with Progress(
         *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as bar:
         shown = bar.add_task(title, total=None)
+        started = last_line = monotonic()
 
         def show(epochs_done: int, epochs_total: int) -> None:
+            nonlocal last_line
             bar.update(shown, completed=epochs_done, total=epochs_total)
+            if not console.is_terminal and monotonic() - last_line > SECONDS_BETWEEN_LINES:
+                last_line = monotonic()
+                seconds = f"{last_line - started:.0f} s"
+                print(f"{title}: epoch {epochs_done} of {epochs_total}, {seconds}", file=sys.stderr, flush=True)
 
         with reporting_progress(show):
             yield
