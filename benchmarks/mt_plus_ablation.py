@@ -33,8 +33,9 @@ VARIANTS = {
     "all nodes teach": {"chosen": "all"},
     "certainty not weighed": {"weighted": False},
     "each taught by the other": {"taught_by": "other"},
-    "surroundings alone": {"sees": "surroundings"},
-    "neighbours alone": {"sees": "neighbours"},
+    "features by length alone": {"sees": "length"},
+    "features by sum alone": {"sees": "sum"},
+    "encoders trained half as long": {"infomax_epochs": 100},
     "one encoder per view": {"repeats": 1},
 }
 

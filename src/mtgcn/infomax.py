@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LARGEST_LAYER = 2**24  # numbers that all encoders of a view together give to all nodes
 FEWEST_DIMENSIONS = 32
-NODE_EPOCHS = 100 * 2**16  # nodes times epochs
+NODE_EPOCHS = 200 * 2**15  # nodes times epochs
 FEWEST_EPOCHS = 20
 SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts
 CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
@@ -56,7 +56,7 @@ class InfomaxSettings:
 
     dimensions: int = 256
     repeats: int = 2  # encoders of each view that differ in their random numbers only, side by side
-    epochs: int = 100
+    epochs: int = 200
     learning_rate: float = 0.002
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:

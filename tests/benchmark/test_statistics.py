@@ -39,6 +39,7 @@ def test_interval_approaches_the_normal_one():
     assert high == pytest.approx(sample.mean() + 1.96 * standard_error, abs=0.1 * standard_error)
 
 
+@pytest.mark.slow
 def test_interval_covers_the_truth_about_as_often_as_it_says():
     random = np.random.default_rng(2)
     intervals = [summarise(random.uniform(size=30)).ci95 for _ in range(200)]

@@ -15,7 +15,7 @@ from mtgcn.task import observe
 
 RUNS = 2
 USE_LINKS_ALONE = {"deepwalk", "lp", "planetoid"}  # planetoid uses features where there are some
-pytestmark = pytest.mark.parametrize("name", METHODS)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", METHODS)]  # every method on every such graph
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -91,6 +91,7 @@ def test_awkward_graphs_are_answered(backbone, awkward):
         fit(backbone, Graph(awkward.adjacency, labels=awkward.labels))
 
 
+@pytest.mark.slow
 def test_classes_that_are_easy_to_tell_apart_are_learned(backbone, make_graph):
     graph = make_graph(nodes=60, features=12, easy=True)
     splits = draw_splits(graph, 2, RUNS, seed=0)

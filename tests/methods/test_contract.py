@@ -98,6 +98,7 @@ def test_every_row_of_probabilities_sums_to_one(name, graph):
     assert_is_distribution(fit(quick(name), graph), graph)
 
 
+@pytest.mark.slow
 def test_it_learns_classes_that_are_easy_to_tell_apart(name, make_graph):
     # A method that mixes up nodes, classes or runs guesses, and a guess is right once in three.
     graph = make_graph(nodes=60, features=12, easy=True)

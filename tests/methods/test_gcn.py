@@ -52,6 +52,7 @@ def test_gcn_does_not_look_at_validation(task, make_graph):
     assert np.array_equal(method.fit(task).probabilities, method.fit(without).probabilities)
 
 
+@pytest.mark.slow
 def test_validation_chooses_the_epoch(task):
     # What `gcn` answers after so many epochs is what `gcn+v` had before it when that epoch ended.
     epochs = 40

@@ -73,7 +73,7 @@ def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_grap
 
 @pytest.mark.parametrize(
     "setting",
-    [{"balanced": False}, {"weighted": False}, {"chosen": "all"}, {"taught_by": "other"}, {"sees": "neighbours"}],
+    [{"balanced": False}, {"weighted": False}, {"chosen": "all"}, {"taught_by": "other"}, {"sees": "sum"}],
     ids=str,
 )
 def test_every_choice_of_the_ablation_changes_something(make_graph, setting):

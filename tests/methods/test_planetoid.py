@@ -138,6 +138,7 @@ def test_the_classifier_is_gradient_descent_on_its_three_losses(task):
         np.testing.assert_allclose(found[run], said()[-1].softmax(1).detach(), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_links_alone_tell_blocks_apart(make_graph):
     graph = make_graph(nodes=90, classes=2)
     bare = Graph(graph.adjacency, labels=graph.labels)

@@ -228,6 +228,7 @@ def test_long_names_are_shortened():
     assert "…" in class_chart(["x" * 80, "y"], np.array([1, 1]), np.array([5, 4]))
 
 
+@pytest.mark.slow
 def test_the_figure_has_four_panels(model, tmp_path):
     figure = plot(model)
     titles = [panel.get_title() for panel in figure.axes]

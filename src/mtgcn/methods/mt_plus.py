@@ -1,9 +1,10 @@
 """Mutual teaching taken further: peers that see the graph differently, on vectors learned from all nodes.
 
-Two encoders look at the graph without labels (Deep Graph Infomax), one at each node's neighbours, one at its wider
-surroundings. On each encoder's vectors stands a linear classifier. Both learn from the labels first. Then, in every
-epoch, the average of the two labels all nodes of which it is surer than of the average node, and both learn those
-labels as well, every class with the same weight in all, every node by how certain the average is of it.
+Two encoders look at every node's surroundings without labels (Deep Graph Infomax), one at features scaled by their
+sum, one at features scaled to length 1. On each encoder's vectors stands a linear classifier. Both learn from the
+labels first. Then, in every epoch, the average of the two labels all nodes of which it is surer than of the average
+node, and both learn those labels as well, every class with the same weight in all, every node by how certain the
+average is of it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
     from mtgcn.graph import Graph
 
-NEIGHBOURS = View(scaling="sum", steps=2, restart=0.2)
-SURROUNDINGS = View(scaling="length", steps=4, restart=0.2)
-VIEWS = {"both": (NEIGHBOURS, SURROUNDINGS), "neighbours": (NEIGHBOURS,), "surroundings": (SURROUNDINGS,)}
+BY_SUM = View(scaling="sum", steps=4, restart=0.2)
+BY_LENGTH = View(scaling="length", steps=4, restart=0.2)
+VIEWS = {"both": (BY_SUM, BY_LENGTH), "sum": (BY_SUM,), "length": (BY_LENGTH,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +46,15 @@ class MTPlus(Method):
 
     warmup_epochs: int = 100  # the few labels alone
     teaching_epochs: int = 100  # and what the peers are sure of together
-    teaching_weight: float = 2.0  # of the pseudo labels' loss beside that of the labels
+    teaching_weight: float = 3.0  # of the pseudo labels' loss beside that of the labels
     learning_rate: float = 0.01
     weight_decay: float = 1e-3
     dimensions: int = 256  # of one encoder's vectors
     repeats: int = 2  # encoders per view
-    infomax_epochs: int = 100
+    infomax_epochs: int = 200
     embeddings: int = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
     # One of these at a time is changed for the ablation.
-    sees: Literal["both", "neighbours", "surroundings"] = "both"  # one peer for each of the two, or only one of them
+    sees: Literal["both", "sum", "length"] = "both"  # features scaled either way, a peer for each, or only one of them
     taught_by: Literal["average", "other"] = "average"  # of the peers, or each by the other
     chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
     balanced: bool = True  # every class counts the same, however many nodes teach it
