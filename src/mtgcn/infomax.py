@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mtgcn.kept_arrays import fingerprint, read_arrays, write_arrays
+from mtgcn.kept_arrays import fingerprint, kept_or_made
 from mtgcn.networks import NetworkSettings, StackedNetwork
 from mtgcn.propagation import DenseOperator, Operator, SparseOperator, graph_operators, operator
 from mtgcn.random_streams import uniform
@@ -117,12 +117,13 @@ def trained_encoders(
     recipe = (RECIPE, view, settings, seed, device.type, threads, torch.__version__)
     name = fingerprint(recipe, graph.adjacency, graph.features)
     network = Infomax(graph, view, settings, seed, device)
-    trained = read_arrays("infomax", name, {key: value.shape for key, value in network.trained().items()})
-    if trained is None:
+
+    def train_anew() -> dict[str, np.ndarray]:
         train(network, [Phase(settings.epochs, network.step)])
-        trained = network.trained()
-        write_arrays("infomax", name, trained)
-    return trained
+        return network.trained()
+
+    shapes = {key: value.shape for key, value in network.trained().items()}
+    return kept_or_made("infomax", name, shapes, train_anew)
 
 
 class Infomax(StackedNetwork):

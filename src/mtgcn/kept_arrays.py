@@ -6,7 +6,8 @@ import hashlib
 import io
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,47 @@ def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> 
     return digest.hexdigest()
 
 
-def read_arrays(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
+def kept_or_made(
+    kind: str, name: str, shapes: Mapping[str, tuple[int, ...]], make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays kept under that name, else those that `make` gives, which are kept from now on. Of several processes
+    that need the same arrays at the same time one makes them and the others wait."""
+    arrays = _read(kind, name, shapes)
+    if arrays is None:
+        with _one_at_a_time(_path(kind, name)) as waited:
+            arrays = _read(kind, name, shapes) if waited else None
+            if arrays is None:
+                arrays = make()
+                _write(kind, name, arrays)
+    return arrays
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[bool]:
+    """Hold a lock that belongs to this path; yields whether another process had it. Where there are no locks, or none
+    can be written, work is at worst done twice."""
+    try:
+        import fcntl  # not on Windows
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_suffix(".lock").open("w")
+    except (ImportError, OSError):
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            waited = False
+        except OSError:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            waited = True
+        try:
+            yield waited
+        finally:
+            path.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
     """The arrays kept under that name; None where there are none, or where they are damaged and must be made again."""
     path = _path(kind, name)
     try:
@@ -46,7 +87,7 @@ def read_arrays(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> 
     return arrays
 
 
-def write_arrays(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Keep these arrays. Where that fails there is a warning and the next process has to make them again."""
     path = _path(kind, name)
     content = io.BytesIO()

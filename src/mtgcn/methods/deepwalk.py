@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.kept_arrays import fingerprint, read_arrays, write_arrays
+from mtgcn.kept_arrays import fingerprint, kept_or_made
 from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
 from mtgcn.methods.base import Method
 from mtgcn.random_walks import random_walks
@@ -91,11 +91,8 @@ class DeepWalk(Method):
         for other in ("embeddings", "strength"):  # what an embedding does not depend on
             del settings[other]
         name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), links)
-        kept = read_arrays("deepwalk", name, {"vectors": (links.shape[0], self.dimensions)})
-        if kept is None:
-            kept = {"vectors": self.embedding(links, seed)}
-            write_arrays("deepwalk", name, kept)
-        return kept["vectors"]
+        shapes = {"vectors": (links.shape[0], self.dimensions)}
+        return kept_or_made("deepwalk", name, shapes, lambda: {"vectors": self.embedding(links, seed)})["vectors"]
 
     def embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
         """A vector for every node; 0 for a node without links, which is on no walk but its own."""
