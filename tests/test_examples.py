@@ -50,9 +50,10 @@ def test_table_without_graph():
 
 
 def test_mutual_teaching_on_the_table_without_graph():
-    last = printed("table_without_graph.py", "--splits", "3").splitlines()[-1]
-    spreading, teaching = (float(share) for share in re.findall(r"([\d.]+)%", last))
+    *_, means, gain = printed("table_without_graph.py", "--splits", "3").splitlines()
+    spreading, teaching = (float(share) for share in re.findall(r"([\d.]+)%", means))
     assert teaching > spreading - 1
+    assert float(re.search(r"gains ([+-][\d.]+) points", gain)[1]) == pytest.approx(teaching - spreading, abs=0.11)
 
 
 def test_pyg_custom_backbone():
