@@ -18,8 +18,8 @@ def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
 
 
-def teaching_of(graph, **settings):
-    task = observe(graph, draw_splits(graph, 2, 3, 0), 0)
+def teaching_of(graph, labels=2, **settings):
+    task = observe(graph, draw_splits(graph, labels, 3, 0), 0)
     vectors = [[torch.zeros(graph.num_nodes, 4)] * 2]
     return Teaching(create("mt-plus", **QUICK | settings), LinearPeers(task, vectors, [0] * 3, NetworkSettings()), task)
 
@@ -50,16 +50,31 @@ def test_every_class_weighs_the_same_and_all_together_one(make_graph):
         np.testing.assert_allclose(of_class[of_class > 0], 1 / (of_class > 0).sum(), rtol=1e-5)
 
 
-def test_within_a_class_a_node_counts_by_certainty(make_graph):
-    graph = make_graph()
+@pytest.mark.parametrize(
+    ("labels", "settings", "power"),
+    [
+        (3, {}, 1.0),
+        (6, {}, 0.5**0.5),
+        (6, {"balanced": "always"}, 1.0),
+        (6, {"balanced": "never"}, 0.0),
+    ],
+)
+def test_the_more_labels_the_more_the_size_of_a_class_counts(make_graph, labels, settings, power):
+    graph = make_graph(nodes=60)
     teacher = beliefs(graph)
-    weight, classes = teaching_of(graph)._lesson(teacher)
-    belief = teacher[:, :, 0, 0].double().numpy()
-    certain = 1 + (belief * np.log(belief)).sum(1) / np.log(graph.num_classes)
-    teaches = (weight[:, 0, 0].numpy() > 0) & (classes[:, 0, 0].numpy() == 0)
-    assert teaches.sum() > 1
-    ratio = weight[:, 0, 0].numpy()[teaches] / certain[teaches]
-    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
+    weight, classes = teaching_of(graph, labels, **settings)._lesson(teacher)
+    plain, _ = teaching_of(graph, labels, balanced="never")._lesson(teacher)
+    for run in range(3):
+        sizes, found = (np.bincount(classes[:, run, 0], weights=one[:, run, 0], minlength=3) for one in (plain, weight))
+        np.testing.assert_allclose(found, sizes ** (1 - power) / (sizes ** (1 - power)).sum(), rtol=1e-4)
+
+
+def test_within_a_class_all_nodes_count_the_same(make_graph):
+    graph = make_graph()
+    weight, classes = teaching_of(graph)._lesson(beliefs(graph))
+    of_first = weight[:, 0, 0][classes[:, 0, 0] == 0]
+    assert (of_first > 0).sum() > 1
+    assert of_first[of_first > 0].unique().numel() == 1
 
 
 def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_graph):
@@ -73,12 +88,18 @@ def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_grap
 
 @pytest.mark.parametrize(
     "setting",
-    [{"balanced": False}, {"weighted": False}, {"chosen": "all"}, {"taught_by": "other"}, {"sees": "sum"}],
+    [
+        {"balanced": "never"},
+        {"balanced": "always"},
+        {"chosen": "all"},
+        {"taught_by": "other"},
+        {"sees": "sum"},
+    ],
     ids=str,
 )
 def test_every_choice_of_the_ablation_changes_something(make_graph, setting):
     graph = make_graph()
-    task = observe(graph, draw_splits(graph, 2, 2, 0), 0)
+    task = observe(graph, draw_splits(graph, 5, 2, 0), 0)
     plain = create("mt-plus", **QUICK).fit(task).probabilities
     assert np.abs(create("mt-plus", **QUICK | setting).fit(task).probabilities - plain).max() > 1e-6
 

@@ -3,8 +3,8 @@
 Two encoders look at every node's surroundings without labels (Deep Graph Infomax), one at features scaled by their
 sum, one at features scaled to length 1. On each encoder's vectors stands a linear classifier. Both learn from the
 labels first. Then, in every epoch, the average of the two labels all nodes of which it is surer than of the average
-node, and both learn those labels as well, every class with the same weight in all, every node by how certain the
-average is of it.
+node, and both learn those labels as well. With few labels per class all classes weigh the same, since the peers cannot
+know yet how large they are; with more, larger classes weigh more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mtgcn.losses import supervised_loss
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.networks import CLASSES, NODES, PEERS, NetworkSettings, each_peer, mean_of_peers, rows_at
-from mtgcn.pseudo_labels import certainty, labelled_mask
+from mtgcn.pseudo_labels import labelled_mask
 from mtgcn.stacked_linear import LinearPeers
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training import Phase, Step, train
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 BY_SUM = View(scaling="sum", steps=4, restart=0.2)
 BY_LENGTH = View(scaling="length", steps=4, restart=0.2)
+FEW_LABELS = 3  # per class; up to so many all classes weigh the same
 VIEWS = {"both": (BY_SUM, BY_LENGTH), "sum": (BY_SUM,), "length": (BY_LENGTH,)}
 
 
@@ -57,8 +58,7 @@ class MTPlus(Method):
     sees: Literal["both", "sum", "length"] = "both"  # features scaled either way, a peer for each, or only one of them
     taught_by: Literal["average", "other"] = "average"  # of the peers, or each by the other
     chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
-    balanced: bool = True  # every class counts the same, however many nodes teach it
-    weighted: bool = True  # a node counts by its teacher's certainty
+    balanced: Literal["by-labels", "always", "never"] = "by-labels"  # whether all classes weigh the same
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -78,6 +78,7 @@ class MTPlus(Method):
             ("sees", tuple(VIEWS)),
             ("taught_by", ("average", "other")),
             ("chosen", ("above-mean", "all")),
+            ("balanced", ("by-labels", "always", "never")),
         ):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
@@ -144,6 +145,7 @@ class Teaching:
     def __init__(self, settings: MTPlus, network: LinearPeers, task: Task) -> None:
         self.settings, self.network, self.task = settings, network, task
         self.may_teach = ~labelled_mask(task)[..., None]  # nodes, runs, 1
+        self.balancing = _balancing(settings, task)
         self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
         self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
 
@@ -169,13 +171,11 @@ class Teaching:
         """How much each node counts, in all 1, and as which class."""
         sure, classes = teacher.max(CLASSES)
         chosen = self.may_teach if self.settings.chosen == "all" else self.may_teach & (sure > sure.mean(NODES))
-        log_teacher = teacher.clamp(min=torch.finfo(teacher.dtype).tiny).log()
-        weight = torch.where(chosen, certainty(log_teacher) if self.settings.weighted else 1.0, 0.0)
-        if not self.settings.balanced:
-            return weight / chosen.sum(NODES).clamp(min=1), classes
+        weight = chosen.to(teacher.dtype)
         of_class = weight.new_zeros(teacher.shape[CLASSES:]).scatter_add_(0, classes, weight)  # classes, runs, teachers
-        taught_classes = (of_class > 0).sum(0).clamp(min=1)
-        return weight / (of_class.gather(0, classes).clamp(min=1e-12) * taught_classes), classes
+        divisor = of_class.clamp(min=1e-12) ** self.balancing
+        in_all = torch.where(of_class > 0, of_class / divisor, 0.0).sum(0).clamp(min=1e-12)
+        return weight / divisor.gather(0, classes) / in_all, classes
 
     def _remember(self, teaches: Bool[Tensor, "nodes runs"]) -> None:
         self.epoch += 1
@@ -184,6 +184,14 @@ class Teaching:
     def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
         """For each run and node, the first epoch in which it taught; 0 if it never did."""
         return self.taught_at.T.contiguous().cpu().numpy()
+
+
+def _balancing(settings: MTPlus, task: Task) -> Float[Tensor, "runs 1"]:
+    """The power of its size that a class's weight is divided by: 1 makes classes equal, 0 leaves them as they are."""
+    if settings.balanced != "by-labels":
+        return torch.full((task.runs, 1), float(settings.balanced == "always"), device=task.device)
+    labels_per_class = task.labelled.present.sum(1, keepdim=True) / task.num_classes
+    return (FEW_LABELS / labels_per_class.clamp(min=FEW_LABELS)).sqrt()
 
 
 def _with_encoders(network: LinearPeers, found: Sequence[Embedding]) -> dict[str, np.ndarray]:
