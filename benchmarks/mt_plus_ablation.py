@@ -25,8 +25,9 @@ from mtgcn.task import observe
 
 CELLS = {"cora": (2, 4, 8, 12, 20), "citeseer": (3, 6, 12, 18, 20), "pubmed": (2, 3, 7, 20)}
 RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}
+WHOLE = "mt-plus"
 VARIANTS = {
-    "mt-plus": {},
+    WHOLE: {},
     "encoders untrained": {"infomax_epochs": 0},
     "without teaching": {"warmup_epochs": 200, "teaching_epochs": 0},
     "classes never balanced": {"balanced": "never"},
@@ -44,45 +45,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(CELLS))
     parser.add_argument("--runs", type=int, help="of every cell")
+    parser.add_argument("--variants", default=";".join(VARIANTS), help="titles, with semicolons between")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     arguments = parser.parse_args()
+    titles = arguments.variants.split(";")
+    if titles[0] != WHOLE or not set(titles) <= set(VARIANTS):
+        parser.error(f"the variants are {'; '.join(VARIANTS)}; begin with {WHOLE}")
     if arguments.seed not in DEVELOPMENT_SEEDS:
         parser.error(f"seed {arguments.seed} is no development seed; give one below {DEVELOPMENT_SEEDS.stop}")
     device = chosen_device(arguments.device)
     facts = measuring.machine(device)
     measuring.show_machine(facts)
     found = {
-        (dataset, labels): accuracies(dataset, labels, arguments.runs or RUNS[dataset], arguments.seed, device)
+        (dataset, labels): accuracies(titles, dataset, labels, arguments.runs or RUNS[dataset], arguments.seed, device)
         for dataset in arguments.datasets.split(",")
         for labels in CELLS[dataset]
     }
-    measuring.show_table([row(title, found) for title in VARIANTS])
+    measuring.show_table([row(title, found) for title in titles])
     measuring.write_json(
         arguments.json,
         {"machine": facts, "seed": arguments.seed, "accuracies": {f"{a} {b}": one for (a, b), one in found.items()}},
     )
 
 
-def accuracies(dataset, labels, runs, seed, device):
+def accuracies(titles, dataset, labels, runs, seed, device):
     graph = load(dataset)
     splits = draw_splits(graph, labels, runs, seed)
     task = observe(graph, splits, seed, device=device)
     return {
-        title: [100 * one.accuracy for one in score(fit_in_chunks(create("mt-plus", **changes), task), graph, splits)]
-        for title, changes in VARIANTS.items()
+        title: [
+            100 * one.accuracy
+            for one in score(fit_in_chunks(create("mt-plus", **VARIANTS[title]), task), graph, splits)
+        ]
+        for title in titles
     }
 
 
 def row(title, found):
     cells = {}
     for (dataset, labels), by_variant in found.items():
-        whole, mine = np.array(by_variant["mt-plus"]), np.array(by_variant[title])
+        whole, mine = np.array(by_variant[WHOLE]), np.array(by_variant[title])
         difference = mine - whole
         half = 1.96 * difference.std(ddof=1) / len(difference) ** 0.5 if len(difference) > 1 else float("nan")
         cells[f"{dataset} {labels}"] = (
-            f"{mine.mean():.1f}" if title == "mt-plus" else f"{difference.mean():+.1f} ±{half:.1f}"
+            f"{mine.mean():.1f}" if title == WHOLE else f"{difference.mean():+.1f} ±{half:.1f}"
         )
     every = np.mean([np.mean(by_variant[title]) for by_variant in found.values()])
     return {"variant": title, **cells, "mean": f"{every:.2f}"}
