@@ -29,15 +29,18 @@ WHOLE = "mt-plus"
 VARIANTS = {
     WHOLE: {},
     "encoders untrained": {"infomax_epochs": 0},
+    "encoders without weight decay": {"infomax_decay": 0.0},
+    "encoders trained half as long": {"infomax_epochs": 100},
+    "one encoder per peer": {"repeats": 1},
+    "one peer": {"peers": 1},
+    "features scaled by their sum": {"scaling": "sum"},
     "without teaching": {"warmup_epochs": 200, "teaching_epochs": 0},
-    "classes never balanced": {"balanced": "never"},
-    "classes always balanced": {"balanced": "always"},
+    "beliefs not gathered": {"gathered": "not"},
+    "beliefs gathered and normalised": {"gathered": "normalised"},
     "all nodes teach": {"chosen": "all"},
     "each taught by the other": {"taught_by": "other"},
-    "features by length alone": {"sees": "length"},
-    "features by sum alone": {"sees": "sum"},
-    "encoders trained half as long": {"infomax_epochs": 100},
-    "one encoder per view": {"repeats": 1},
+    "classes never balanced": {"balanced": "never"},
+    "classes always balanced": {"balanced": "always"},
 }
 
 

@@ -149,3 +149,15 @@ def test_large_graphs_get_shorter_vectors_and_fewer_epochs():
 class _Size:
     def __init__(self, nodes):
         self.num_nodes = nodes
+
+
+def test_weight_decay_pulls_the_weights_of_features_that_nobody_has_to_zero(make_graph):
+    graph = make_graph()
+    features = np.asarray(graph.features.todense() if hasattr(graph.features, "todense") else graph.features).copy()
+    features[:, 0] = 0
+    graph = replace(graph, features=features)
+    left = [
+        np.abs(trained_encoders(graph, VIEW, replace(SMALL, epochs=100, weight_decay=decay), 0, CPU)["weight"])[:, 0]
+        for decay in (0.0, 1e-3)
+    ]
+    assert left[1].mean() < 0.7 * left[0].mean()

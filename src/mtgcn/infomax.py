@@ -58,6 +58,7 @@ class InfomaxSettings:
     repeats: int = 2  # encoders of each view that differ in their random numbers only, side by side
     epochs: int = 200
     learning_rate: float = 0.002
+    weight_decay: float = 0.0
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:
         """On large graphs shorter vectors and fewer epochs, so that neither memory nor time runs away."""
@@ -137,7 +138,7 @@ class Infomax(StackedNetwork):
     def __init__(self, graph: Graph, view: View, settings: InfomaxSettings, seed: int, device: torch.device) -> None:
         nobody = torch.zeros(1, 0, dtype=torch.int64, device=device)
         task = Task(graph=graph.unlabelled, labelled=Nodes(nobody, nobody), seeds=(seed,), device=device)
-        optimised = NetworkSettings(learning_rate=settings.learning_rate, weight_decay=0.0)
+        optimised = NetworkSettings(learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
         super().__init__(task, settings.repeats, optimised)
         operators = graph_operators(graph, view.scaling, device)
         self.view, self.adjacency = view, operators.adjacency

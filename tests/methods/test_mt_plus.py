@@ -6,6 +6,7 @@ from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus import Teaching
 from mtgcn.networks import NetworkSettings
+from mtgcn.propagation import normalized_adjacency
 from mtgcn.splits import draw_splits
 from mtgcn.stacked_linear import LinearPeers
 from mtgcn.task import observe
@@ -40,6 +41,24 @@ def test_nodes_surer_than_the_average_node_teach_and_given_ones_do_not(make_grap
         expected[teaching.task.labelled.index[run].numpy()] = False
         np.testing.assert_array_equal(weight[:, run, 0].numpy() > 0, expected)
         np.testing.assert_array_equal(classes[:, run, 0].numpy(), belief.argmax(1))
+
+
+def test_beliefs_are_gathered_along_a_walk_and_a_well_connected_node_gathers_more(make_graph):
+    graph = make_graph()
+    teacher = beliefs(graph)
+    smooth = normalized_adjacency(graph).toarray()
+    expected = given = teacher.numpy().reshape(graph.num_nodes, -1)
+    for _ in range(4):
+        expected = 0.8 * smooth @ expected + 0.2 * given
+    found = teaching_of(graph)._gathered(teacher)
+    np.testing.assert_allclose(found.numpy().reshape(expected.shape), expected, rtol=1e-4, atol=1e-6)
+    in_all = found.sum(1)[:, 0, 0].numpy()
+    degrees = np.asarray(graph.adjacency.sum(1)).ravel()
+    assert in_all[degrees == degrees.max()].mean() > in_all[degrees == degrees.min()].mean()
+    normalised = teaching_of(graph, gathered="normalised")._gathered(teacher)
+    torch.testing.assert_close(normalised.sum(1), torch.ones(graph.num_nodes, 3, 1))
+    torch.testing.assert_close(normalised.argmax(1), found.argmax(1))
+    assert teaching_of(graph, gathered="not")._gathered(teacher) is teacher
 
 
 def test_every_class_weighs_the_same_and_all_together_one(make_graph):
@@ -93,7 +112,11 @@ def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_grap
         {"balanced": "always"},
         {"chosen": "all"},
         {"taught_by": "other"},
-        {"sees": "sum"},
+        {"scaling": "sum"},
+        {"gathered": "not"},
+        {"gathered": "normalised"},
+        {"peers": 1},
+        {"infomax_decay": 0.0},
     ],
     ids=str,
 )
@@ -108,7 +131,7 @@ def test_runs_choose_among_a_few_embeddings_by_their_seed(make_graph, tmp_path):
     graph = make_graph()
     task = observe(graph, draw_splits(graph, 2, 12, 0), 0)
     create("mt-plus", **QUICK, embeddings=2).fit(task)
-    assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2  # embeddings times views
+    assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2  # embeddings times peers
 
 
 def test_a_single_fit_can_be_taken_to_its_own_graph_and_to_another(make_graph):

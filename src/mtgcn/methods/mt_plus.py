@@ -1,10 +1,11 @@
-"""Mutual teaching taken further: peers that see the graph differently, on vectors learned from all nodes.
+"""Mutual teaching taken further: peers on vectors that were learned from all nodes.
 
-Two encoders look at every node's surroundings without labels (Deep Graph Infomax), one at features scaled by their
-sum, one at features scaled to length 1. On each encoder's vectors stands a linear classifier. Both learn from the
-labels first. Then, in every epoch, the average of the two labels all nodes of which it is surer than of the average
-node, and both learn those labels as well. With few labels per class all classes weigh the same, since the peers cannot
-know yet how large they are; with more, larger classes weigh more.
+Encoders look at every node's surroundings without labels (Deep Graph Infomax). Each peer is a linear classifier on
+vectors of encoders of its own. Both learn from the labels first. Then, in every epoch, the average of the two is
+gathered along a random walk, and where more of it arrives than at the average node, both learn the class that it says.
+So a node teaches if the peers are sure of it and of what it is connected with, and the better connected, the sooner.
+With few labels per class all classes weigh the same, since the peers cannot know yet how large they are; with more,
+larger classes weigh more.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.infomax import Embedding, InfomaxSettings, View, embedding, encode
+from mtgcn.infomax import Embedding, InfomaxSettings, View, embedding, encode, spread
 from mtgcn.losses import supervised_loss
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.networks import CLASSES, NODES, PEERS, NetworkSettings, each_peer, mean_of_peers, rows_at
+from mtgcn.propagation import graph_operators
 from mtgcn.pseudo_labels import labelled_mask
 from mtgcn.stacked_linear import LinearPeers
 from mtgcn.task import Nodes, Prediction, Task
@@ -33,10 +35,8 @@ if TYPE_CHECKING:
 
     from mtgcn.graph import Graph
 
-BY_SUM = View(scaling="sum", steps=4, restart=0.2)
-BY_LENGTH = View(scaling="length", steps=4, restart=0.2)
+STEPS, RESTART = 4, 0.2  # of the random walk
 FEW_LABELS = 3  # per class; up to so many all classes weigh the same
-VIEWS = {"both": (BY_SUM, BY_LENGTH), "sum": (BY_SUM,), "length": (BY_LENGTH,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,23 +45,27 @@ class MTPlus(Method):
 
     draws_by_place: ClassVar[bool] = True  # the encoders' counterexamples deal features out by place
 
+    peers: int = 2
     warmup_epochs: int = 100  # the few labels alone
     teaching_epochs: int = 100  # and what the peers are sure of together
     teaching_weight: float = 3.0  # of the pseudo labels' loss beside that of the labels
     learning_rate: float = 0.01
     weight_decay: float = 1e-3
     dimensions: int = 256  # of one encoder's vectors
-    repeats: int = 2  # encoders per view
+    repeats: int = 2  # encoders per peer
     infomax_epochs: int = 200
+    infomax_decay: float = 2e-3  # weight decay of the encoders
     embeddings: int = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
     # One of these at a time is changed for the ablation.
-    sees: Literal["both", "sum", "length"] = "both"  # features scaled either way, a peer for each, or only one of them
+    scaling: Literal["length", "sum"] = "length"  # to which each node's features are brought
+    gathered: Literal["along-walk", "normalised", "not"] = "along-walk"  # what the teacher believes of a node
     taught_by: Literal["average", "other"] = "average"  # of the peers, or each by the other
     chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
     balanced: Literal["by-labels", "always", "never"] = "by-labels"  # whether all classes weigh the same
 
     def __post_init__(self) -> None:
         for name, least in (
+            ("peers", 1),
             ("warmup_epochs", 0),
             ("teaching_epochs", 0),
             ("teaching_weight", 0),
@@ -70,12 +74,14 @@ class MTPlus(Method):
             ("dimensions", 1),
             ("repeats", 1),
             ("infomax_epochs", 0),
+            ("infomax_decay", 0),
             ("embeddings", 1),
         ):
             if getattr(self, name) < least:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
         for name, choices in (
-            ("sees", tuple(VIEWS)),
+            ("scaling", ("length", "sum")),
+            ("gathered", ("along-walk", "normalised", "not")),
             ("taught_by", ("average", "other")),
             ("chosen", ("above-mean", "all")),
             ("balanced", ("by-labels", "always", "never")),
@@ -87,7 +93,7 @@ class MTPlus(Method):
         numbers = [seed % self.embeddings for seed in task.seeds]
         distinct = sorted(set(numbers))
         found = [self._embeddings(task, number) for number in distinct]
-        vectors = [[one.vectors for one in views] for views in found]
+        vectors = [[one.vectors for one in of_peers] for of_peers in found]
         network = LinearPeers(task, vectors, [distinct.index(number) for number in numbers], self._network_settings)
         teaching = Teaching(self, network, task)
         phases = [
@@ -108,7 +114,7 @@ class MTPlus(Method):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        vectors = [encode(graph, view, _of_view(parameters, number), device) for number, view in enumerate(self.views)]
+        vectors = [encode(graph, self.view, _of_peer(parameters, peer), device) for peer in range(self.peers)]
         nobody = torch.zeros(1, 0, dtype=torch.int64, device=device)
         task = Task(graph=graph.unlabelled, labelled=Nodes(nobody, nobody), seeds=(0,), device=device)
         network = LinearPeers(task, [vectors], [0], self._network_settings)
@@ -120,20 +126,24 @@ class MTPlus(Method):
         return NetworkSettings(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
 
     def _infomax(self, graph: Graph) -> InfomaxSettings:
-        return InfomaxSettings(self.dimensions, self.repeats, self.infomax_epochs).for_graph(graph)
+        settings = InfomaxSettings(self.dimensions, self.repeats, self.infomax_epochs, weight_decay=self.infomax_decay)
+        return settings.for_graph(graph)
 
     def _embeddings(self, task: Task, number: int) -> list[Embedding]:
+        """Of every peer; those of different peers and numbers differ in their random numbers only."""
         settings = self._infomax(task.graph)
-        return [embedding(task.graph, view, settings, number, task.device) for view in self.views]
+        seeds = range(number * self.peers, (number + 1) * self.peers)
+        return [embedding(task.graph, self.view, settings, seed, task.device) for seed in seeds]
 
     @property
-    def views(self) -> tuple[View, ...]:
-        """What each peer sees."""
-        return VIEWS[self.sees]
+    def view(self) -> View:
+        """What the encoders see."""
+        return View(self.scaling, STEPS, RESTART)
 
     def bytes_per_run(self, task: Task) -> int:
         settings = self._infomax(task.graph)
-        return LinearPeers.bytes_per_model(task, settings.dimensions * settings.repeats) * len(self.views)
+        gathered = 4 * 3 * task.num_nodes * task.num_classes  # where the walk is, where it was and where it began
+        return LinearPeers.bytes_per_model(task, settings.dimensions * settings.repeats) * self.peers + gathered
 
     def shared_bytes(self, task: Task) -> int:
         return self._infomax(task.graph).bytes_for(task.graph)
@@ -146,6 +156,7 @@ class Teaching:
         self.settings, self.network, self.task = settings, network, task
         self.may_teach = ~labelled_mask(task)[..., None]  # nodes, runs, 1
         self.balancing = _balancing(settings, task)
+        self.adjacency = graph_operators(task.graph, settings.scaling, task.device).adjacency
         self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
         self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
 
@@ -155,7 +166,7 @@ class Teaching:
         beliefs = log_beliefs.detach().exp()
         together = self.settings.taught_by == "average"
         teacher = beliefs.mean(PEERS, keepdim=True) if together else beliefs.roll(-1, PEERS)
-        weight, classes = self._lesson(teacher)
+        weight, classes = self._lesson(self._gathered(teacher))
         told = log_beliefs.gather(CLASSES, classes[:, None].expand(-1, -1, -1, self.network.peers)).squeeze(CLASSES)
         teaches = weight > 0
         self._remember(teaches.any(-1))
@@ -164,6 +175,14 @@ class Teaching:
             "pseudo-label": -self.settings.teaching_weight * (weight * told).sum(NODES),
         }
         return Step(losses, {"pseudo labels": teaches.sum(NODES).expand(-1, self.network.peers)})
+
+    def _gathered(self, beliefs: Float[Tensor, "nodes classes *rest"]) -> Float[Tensor, "nodes classes *rest"]:
+        """The beliefs along a walk from each node. They do not sum to 1: to a well connected node more arrives, and
+        that it counts as surer for it is what gathering is for."""
+        if self.settings.gathered == "not":
+            return beliefs
+        arrived = spread(beliefs.flatten(1), self.adjacency, self.settings.view).view(beliefs.shape)
+        return arrived if self.settings.gathered == "along-walk" else arrived / arrived.sum(CLASSES, keepdim=True)
 
     def _lesson(
         self, teacher: Float[Tensor, "nodes classes runs teachers"]
@@ -197,10 +216,10 @@ def _balancing(settings: MTPlus, task: Task) -> Float[Tensor, "runs 1"]:
 def _with_encoders(network: LinearPeers, found: Sequence[Embedding]) -> dict[str, np.ndarray]:
     parameters = network.trained()
     for number, one in enumerate(found):
-        parameters |= {f"view {number} {name}": values for name, values in one.encoders.items()}
+        parameters |= {f"peer {number} {name}": values for name, values in one.encoders.items()}
     return parameters
 
 
-def _of_view(parameters: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
-    prefix = f"view {number} "
+def _of_peer(parameters: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
+    prefix = f"peer {number} "
     return {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}
