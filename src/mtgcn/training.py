@@ -21,6 +21,7 @@ from mtgcn.networks import StackedNetwork
 
 ProgressCallback = Callable[[int, int], None]
 _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=None)
+_stage: ContextVar[str] = ContextVar("stage", default="")
 EPOCHS_BETWEEN_REPORTS = 10
 
 
@@ -32,6 +33,21 @@ def reporting_progress(callback: ProgressCallback) -> Iterator[None]:
         yield
     finally:
         _progress.reset(token)
+
+
+@contextmanager
+def stage(title: str) -> Iterator[None]:
+    """While this lasts, whoever shows progress can say what is trained."""
+    token = _stage.set(title)
+    try:
+        yield
+    finally:
+        _stage.reset(token)
+
+
+def current_stage() -> str:
+    """What is trained just now; empty if nobody said."""
+    return _stage.get()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from mtgcn.propagation import normalized_adjacency
 from mtgcn.splits import draw_splits
 from mtgcn.stacked_linear import LinearPeers
 from mtgcn.task import observe
+from mtgcn.training import current_stage, reporting_progress
 
 QUICK = {"dimensions": 8, "infomax_epochs": 10, "warmup_epochs": 20, "teaching_epochs": 20}
 
@@ -143,3 +144,12 @@ def test_a_single_fit_can_be_taken_to_its_own_graph_and_to_another(make_graph):
     np.testing.assert_allclose(applied, prediction.peers, atol=1e-5)
     with pytest.raises(InputError, match="features"):
         method.apply(prediction.parameters, make_graph(features=graph.num_features + 1))
+
+
+def test_whoever_watches_is_told_which_vectors_are_made(make_graph):
+    graph = make_graph()
+    task = observe(graph, draw_splits(graph, 2, 2, 0), 0)
+    stages = []
+    with reporting_progress(lambda done, total: stages.append(current_stage())):
+        create("mt-plus", **QUICK).fit(task)
+    assert list(dict.fromkeys(stages)) == [f"vectors {number} of 4" for number in range(1, 5)] + [""]

@@ -2,7 +2,7 @@
 
 from mtgcn.report import progress
 from mtgcn.report.progress import fitting_progress
-from mtgcn.training import _progress
+from mtgcn.training import _progress, stage
 
 
 def tell(epochs):
@@ -26,3 +26,16 @@ def test_a_quick_fit_says_nothing(capsys):
     with fitting_progress("fitting mt-gcn"):
         tell([50, 100])
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_stage_is_named_while_it_lasts(capsys, monkeypatch):
+    clock = iter(range(0, 1000, 40))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with fitting_progress("fitting mt-plus"):
+        with stage("vectors 2 of 2"):
+            tell([10])
+        tell([20])
+    assert [line.split(": ")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "fitting mt-plus, vectors 2 of 2",
+        "fitting mt-plus",
+    ]

@@ -28,7 +28,7 @@ from mtgcn.propagation import graph_operators
 from mtgcn.pseudo_labels import labelled_mask
 from mtgcn.stacked_linear import LinearPeers
 from mtgcn.task import Nodes, Prediction, Task
-from mtgcn.training import Phase, Step, train
+from mtgcn.training import Phase, Step, stage, train
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -92,7 +92,7 @@ class MTPlus(Method):
     def fit(self, task: Task) -> Prediction:
         numbers = [seed % self.embeddings for seed in task.seeds]
         distinct = sorted(set(numbers))
-        found = [self._embeddings(task, number) for number in distinct]
+        found = self._embeddings(task, distinct)
         vectors = [[one.vectors for one in of_peers] for of_peers in found]
         network = LinearPeers(task, vectors, [distinct.index(number) for number in numbers], self._network_settings)
         teaching = Teaching(self, network, task)
@@ -129,11 +129,15 @@ class MTPlus(Method):
         settings = InfomaxSettings(self.dimensions, self.repeats, self.infomax_epochs, weight_decay=self.infomax_decay)
         return settings.for_graph(graph)
 
-    def _embeddings(self, task: Task, number: int) -> list[Embedding]:
-        """Of every peer; those of different peers and numbers differ in their random numbers only."""
+    def _embeddings(self, task: Task, numbers: Sequence[int]) -> list[list[Embedding]]:
+        """For each number those of all peers; they differ in their random numbers only."""
         settings = self._infomax(task.graph)
-        seeds = range(number * self.peers, (number + 1) * self.peers)
-        return [embedding(task.graph, self.view, settings, seed, task.device) for seed in seeds]
+        made: list[Embedding] = []
+        for number in numbers:
+            for seed in range(number * self.peers, (number + 1) * self.peers):
+                with stage(f"vectors {len(made) + 1} of {len(numbers) * self.peers}"):
+                    made.append(embedding(task.graph, self.view, settings, seed, task.device))
+        return [made[first : first + self.peers] for first in range(0, len(made), self.peers)]
 
     @property
     def view(self) -> View:

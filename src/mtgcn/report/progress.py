@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mtgcn.training import reporting_progress
+from mtgcn.training import current_stage, reporting_progress
 
 SECONDS_BETWEEN_LINES = 30.0
 
 
 @contextmanager
 def fitting_progress(title: str) -> Iterator[None]:
-    """Show the epochs of whatever is fitted inside; runs fitted in several chunks, and encoders before the peers that
-    need them, start the bar anew."""
+    """Show the epochs of whatever is fitted inside, and in which stage it is; every stage, and every chunk of runs,
+    starts the bar anew."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"))
     with Progress(
@@ -31,11 +31,12 @@ def fitting_progress(title: str) -> Iterator[None]:
 
         def show(epochs_done: int, epochs_total: int) -> None:
             nonlocal last_line
-            bar.update(shown, completed=epochs_done, total=epochs_total)
+            what = ", ".join(filter(None, (title, current_stage())))
+            bar.update(shown, description=what, completed=epochs_done, total=epochs_total)
             if not console.is_terminal and monotonic() - last_line > SECONDS_BETWEEN_LINES:
                 last_line = monotonic()
                 seconds = f"{last_line - started:.0f} s"
-                print(f"{title}: epoch {epochs_done} of {epochs_total}, {seconds}", file=sys.stderr, flush=True)
+                print(f"{what}: epoch {epochs_done} of {epochs_total}, {seconds}", file=sys.stderr, flush=True)
 
         with reporting_progress(show):
             yield
