@@ -2,6 +2,7 @@
 
     python benchmarks/mt_plus_ablation.py                    # 30 runs a cell, 10 on PubMed
     python benchmarks/mt_plus_ablation.py --datasets cora --runs 10
+    python benchmarks/mt_plus_ablation.py --repeats 2        # around peers with two encoders each
 
 Every variant sees the same splits; what is printed is the mean accuracy and, below the first line, the paired
 difference from the whole method with the half-width of its 95 % interval.
@@ -32,6 +33,7 @@ VARIANTS = {
     "encoders without weight decay": {"infomax_decay": 0.0},
     "encoders trained half as long": {"infomax_epochs": 100},
     "one encoder per peer": {"repeats": 1},
+    "two encoders per peer": {"repeats": 2},
     "one peer": {"peers": 1},
     "features scaled by their sum": {"scaling": "sum"},
     "without teaching": {"warmup_epochs": 200, "teaching_epochs": 0},
@@ -48,12 +50,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(CELLS))
     parser.add_argument("--runs", type=int, help="of every cell")
-    parser.add_argument("--variants", default=";".join(VARIANTS), help="titles, with semicolons between")
+    parser.add_argument("--repeats", type=int, default=create("mt-plus").repeats, help="encoders per peer")
+    parser.add_argument("--variants", help="titles, with semicolons between")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     arguments = parser.parse_args()
-    titles = arguments.variants.split(";")
+    common = {"repeats": arguments.repeats}
+    # What says nothing new is left out: the same number of encoders as the whole method has.
+    titles = [title for title, changes in VARIANTS.items() if changes != common]
+    if arguments.variants:
+        titles = arguments.variants.split(";")
     if titles[0] != WHOLE or not set(titles) <= set(VARIANTS):
         parser.error(f"the variants are {'; '.join(VARIANTS)}; begin with {WHOLE}")
     if arguments.seed not in DEVELOPMENT_SEEDS:
@@ -61,8 +68,9 @@ def main() -> None:
     device = chosen_device(arguments.device)
     facts = measuring.machine(device)
     measuring.show_machine(facts)
+    methods = {title: create("mt-plus", **common | VARIANTS[title]) for title in titles}
     found = {
-        (dataset, labels): accuracies(titles, dataset, labels, arguments.runs or RUNS[dataset], arguments.seed, device)
+        (dataset, labels): accuracies(methods, dataset, labels, arguments.runs or RUNS[dataset], arguments.seed, device)
         for dataset in arguments.datasets.split(",")
         for labels in CELLS[dataset]
     }
@@ -73,16 +81,13 @@ def main() -> None:
     )
 
 
-def accuracies(titles, dataset, labels, runs, seed, device):
+def accuracies(methods, dataset, labels, runs, seed, device):
     graph = load(dataset)
     splits = draw_splits(graph, labels, runs, seed)
     task = observe(graph, splits, seed, device=device)
     return {
-        title: [
-            100 * one.accuracy
-            for one in score(fit_in_chunks(create("mt-plus", **VARIANTS[title]), task), graph, splits)
-        ]
-        for title in titles
+        title: [100 * one.accuracy for one in score(fit_in_chunks(method, task), graph, splits)]
+        for title, method in methods.items()
     }
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from mtgcn.graph import Graph
 
-LARGEST_LAYER = 2**24  # numbers that all encoders of a view together give to all nodes
-FEWEST_DIMENSIONS = 32
+LARGEST_LAYER = 2**24  # numbers that the encoders trained together give to all nodes
+FEWEST_DIMENSIONS = 64
 NODE_EPOCHS = 200 * 2**15  # nodes times epochs
 FEWEST_EPOCHS = 20
 SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts
@@ -55,7 +55,7 @@ class InfomaxSettings:
     """How encoders are trained."""
 
     dimensions: int = 256
-    repeats: int = 2  # encoders of each view that differ in their random numbers only, side by side
+    repeats: int = 1  # encoders that differ in their random numbers only, their vectors side by side
     epochs: int = 200
     learning_rate: float = 0.002
     weight_decay: float = 0.0
@@ -70,7 +70,7 @@ class InfomaxSettings:
         )
 
     def bytes_for(self, graph: Graph) -> int:
-        """About what training the encoders of a view takes: values at all nodes a dozen times over, weights with
+        """About what training the encoders takes: values at all nodes a dozen times over, weights with
         gradient and Adam's two moments, and for every epoch the order of the nodes."""
         width = self.dimensions * self.repeats
         return 4 * (12 * graph.num_nodes * width + 4 * graph.num_features * width + self.epochs * graph.num_nodes)
@@ -85,7 +85,7 @@ class Embedding:
 
 
 def embedding(graph: Graph, view: View, settings: InfomaxSettings, seed: int, device: torch.device) -> Embedding:
-    """The vectors of a graph's nodes, made once for every view and seed."""
+    """The vectors of a graph's nodes, made once for every view, setting and seed."""
     known = _EMBEDDINGS.setdefault(graph, {})
     key = (view, settings, seed, device)
     if key not in known:
@@ -112,7 +112,7 @@ def encode(
 def trained_encoders(
     graph: Graph, view: View, settings: InfomaxSettings, seed: int, device: torch.device
 ) -> dict[str, np.ndarray]:
-    """The trained encoders of a view, from the cache where they are kept."""
+    """The trained encoders, from the cache where they are kept."""
     # Sums are cut by devices and threads, so other ones give other last digits.
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     recipe = (RECIPE, view, settings, seed, device.type, threads, torch.__version__)

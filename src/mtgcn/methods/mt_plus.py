@@ -52,7 +52,7 @@ class MTPlus(Method):
     learning_rate: float = 0.01
     weight_decay: float = 1e-3
     dimensions: int = 256  # of one encoder's vectors
-    repeats: int = 2  # encoders per peer
+    repeats: int = 1  # encoders per peer
     infomax_epochs: int = 200
     infomax_decay: float = 2e-3  # weight decay of the encoders
     embeddings: int = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
