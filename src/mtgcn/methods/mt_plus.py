@@ -1,7 +1,7 @@
 """Mutual teaching taken further: peers on vectors that were learned from all nodes.
 
-Encoders look at every node's surroundings without labels (Deep Graph Infomax). Each peer is a linear classifier on
-vectors of encoders of its own. Both learn from the labels first. Then, in every epoch, the average of the two is
+Encoders look at every node's surroundings without labels (Deep Graph Infomax). Each peer is a linear classifier on the
+vectors of an encoder of its own. Both learn from the labels first. Then, in every epoch, the average of the two is
 gathered along a random walk, and where more of it arrives than at the average node, both learn the class that it says.
 So a node teaches if the peers are sure of it and of what it is connected with, and the better connected, the sooner.
 With few labels per class all classes weigh the same, since the peers cannot know yet how large they are; with more,
@@ -58,7 +58,7 @@ class MTPlus(Method):
     embeddings: int = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
     # One of these at a time is changed for the ablation.
     scaling: Literal["length", "sum"] = "length"  # to which each node's features are brought
-    gathered: Literal["along-walk", "normalised", "not"] = "along-walk"  # what the teacher believes of a node
+    gathered: Literal["along-walk", "normalised", "not"] = "along-walk"  # how the teacher's beliefs are
     taught_by: Literal["average", "other"] = "average"  # of the peers, or each by the other
     chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
     balanced: Literal["by-labels", "always", "never"] = "by-labels"  # whether all classes weigh the same
