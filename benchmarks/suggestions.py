@@ -210,8 +210,8 @@ DASHES = {"suggest": "", "random": "7 4", "doubt": "2 4", "central": "9 3 2 3"}
 
 def picture(curves: dict[str, Any], method: str) -> str:
     """A panel for each dataset: mean accuracy with 95 % intervals against the number of labels."""
-    panel, gap, top, bottom, left, height = 260, 56, 54, 48, 44, 330
-    width = left + len(curves) * (panel + gap) + 76
+    panel, gap, top, bottom, left, height = 250, 86, 54, 48, 44, 330  # the gap holds names and ticks
+    width = left + len(curves) * (panel + gap)
     parts = [f'<rect class="paper" width="{width}" height="{height}" rx="8"/>']
     for place, (dataset, curve) in enumerate(curves.items()):
         start = left + place * (panel + gap)
