@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,24 +25,23 @@ _stage: ContextVar[str] = ContextVar("stage", default="")
 EPOCHS_BETWEEN_REPORTS = 10
 
 
-@contextmanager
-def reporting_progress(callback: ProgressCallback) -> Iterator[None]:
+def reporting_progress(callback: ProgressCallback) -> AbstractContextManager[None]:
     """While this lasts, training calls `callback(epochs_done, epochs_total)` from time to time."""
-    token = _progress.set(callback)
-    try:
-        yield
-    finally:
-        _progress.reset(token)
+    return _while_it_lasts(_progress, callback)
+
+
+def stage(title: str) -> AbstractContextManager[None]:
+    """While this lasts, whoever shows progress can say what is trained."""
+    return _while_it_lasts(_stage, title)
 
 
 @contextmanager
-def stage(title: str) -> Iterator[None]:
-    """While this lasts, whoever shows progress can say what is trained."""
-    token = _stage.set(title)
+def _while_it_lasts(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _stage.reset(token)
+        variable.reset(token)
 
 
 def current_stage() -> str:
