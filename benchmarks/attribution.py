@@ -104,7 +104,7 @@ def traffic(result: Any, *args: Any) -> tuple[int, int]:
     return size(*results, *args), 0
 
 
-def adam_cost(_: Any, adam: training._Adam) -> tuple[int, int]:
+def adam_cost(_: Any, adam: training.Adam) -> tuple[int, int]:
     parameters = [one for group, _, _ in adam.groups for one in group]
     return 7 * size(*parameters), 0  # reads four arrays, writes three
 
@@ -122,7 +122,7 @@ def watching(ledger: Ledger) -> Iterator[None]:
         (random_streams.DropoutStream, "_kept", "dropout's bits", traffic),
         (mt_gcn, "confidence", "choosing pseudo labels", traffic),
         (mt_gcn, "most_confident", "choosing pseudo labels", traffic),
-        (training._Adam, "step", "Adam", adam_cost),
+        (training.Adam, "step", "Adam", adam_cost),
         (mt_gcn.Teaching, "step", "losses and bookkeeping, forward", lambda *_: (0, 0)),
     ]
     with ExitStack() as stack:
@@ -191,7 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="cora,pubmed", help="comma-separated")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--large", action="store_true", help="2.4 million nodes, 62 million links as well")
+    parser.add_argument("--large", action="store_true", help="2.4 million nodes, 62 million edges as well")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     arguments = parser.parse_args()
     facts = measuring.machine(torch.device("cpu"))
@@ -203,7 +203,7 @@ def main() -> None:
         ledger, total = attribute(load(name), LOWEST_RATE[name], RUNS[name], arguments.epochs)
         found[name] = report(name, ledger, total, arguments.epochs, bandwidth, rate)
     if arguments.large:
-        graph = random_graph(nodes=2_400_000, links=62_000_000, features=100, classes=47, seed=0)
+        graph = random_graph(nodes=2_400_000, edges=62_000_000, features=100, classes=47, seed=0)
         ledger, total = attribute(graph, 5, 1, 2)
         found["large"] = report("large", ledger, total, 2, bandwidth, rate)
     measuring.write_json(arguments.json, {"machine": facts, "bandwidth": bandwidth, "products": rate, "parts": found})

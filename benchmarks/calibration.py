@@ -19,17 +19,17 @@ from typing import Any
 import measuring
 import numpy as np
 
-from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.protocol import checked_seed
 from mtgcn.benchmark.scoring import calibration_error
-from mtgcn.benchmark.settings import method_from_text
 from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
+from mtgcn.environment import chosen_device
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.methods import Method, fit_in_chunks, method_from_text
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.trust import folds, prediction_sets, temperature_from, tempered
+from mtgcn.trust.calibration import folds, temperature_from, tempered
+from mtgcn.trust.conformal import prediction_sets
 
 CELLS = "cora:2,cora:8,cora:20,citeseer:3,citeseer:20,pubmed:2,pubmed:20"
 
@@ -95,10 +95,10 @@ def calibration_of(
     # A run and the fits without some of its labels differ by labels alone.
     owner = np.repeat(np.arange(len(splits)), [1 + len(some) for some in held_out])
     task = replace(task, seeds=tuple(task.seeds[run] for run in owner))
-    belief = fit_in_chunks(method_from_text(name, arguments.set), task).probabilities
+    probabilities = fit_in_chunks(method_from_text(name, arguments.set), task).probabilities
     found = []
     for run, (split, some) in enumerate(zip(splits, held_out, strict=True)):
-        whole, *parts = belief[owner == run]
+        whole, *parts = probabilities[owner == run]
         heat = temperature_from(whole, np.stack(parts), some, graph.labels)
         truth, given = graph.labels[split.test], whole[split.test]
         found.append(

@@ -2,7 +2,7 @@
 
     python benchmarks/growth.py                          # 3, 10 and 30 million directed edges
     python benchmarks/growth.py --edges 3e5,1e6          # smaller
-    python benchmarks/growth.py --large                  # 2.4 million nodes, 62 million links: an epoch, peak memory
+    python benchmarks/growth.py --large                  # 2.4 million nodes, 62 million edges: an epoch, peak memory
     python benchmarks/growth.py --large --device cuda    # the same to the end on a GPU
 
 Each graph has a process of its own, so that memory peaks do not mix. The floor of a teaching epoch is the time
@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from synthetic import random_graph
 
-from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.scoring import score
+from mtgcn.environment import chosen_device
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
@@ -40,7 +40,7 @@ class Plan:
     """A graph to make and the epochs to fit on it."""
 
     nodes: int
-    links: int
+    edges: int
     features: int = 100
     classes: int = 10
     labels_per_class: int = 5
@@ -69,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--degree", type=float, default=50, help="mean degree")
     parser.add_argument("--large", action="store_true", help="the one large graph instead")
     parser.add_argument("--nodes", type=float, default=2.4e6, help="of the large graph")
-    parser.add_argument("--links", type=float, default=62e6, help="of the large graph")
+    parser.add_argument("--edges", type=float, default=62e6, help="of the large graph")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
@@ -83,7 +83,7 @@ def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, A
     edges = [float(text) for text in arguments.edges.split(",")]
     measured = []
     for count in edges:
-        plan = Plan(nodes=round(count / arguments.degree), links=round(count / 2), **common)
+        plan = Plan(nodes=round(count / arguments.degree), edges=round(count / 2), **common)
         measured.append(measuring.in_fresh_process(measure, plan))
     rows = [_growth_row(one, bandwidth) for one in measured]
     measuring.show_table(rows)
@@ -91,7 +91,7 @@ def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, A
     print(f"time per edge and epoch, largest over smallest: {max(per_edge) / min(per_edge):.2f}")
 
     # Fewer edges on as many nodes tell the two apart.
-    thin = Plan(nodes=round(edges[0] / arguments.degree), links=round(edges[0] / 10), **common)
+    thin = Plan(nodes=round(edges[0] / arguments.degree), edges=round(edges[0] / 10), **common)
     measured.append(measuring.in_fresh_process(measure, thin))
     per_node, per_edge_bytes, constant = memory_shares(measured)
     print(f"peak memory: {per_node:,.0f} bytes per node + {per_edge_bytes:.1f} per directed edge", end=" ")
@@ -140,7 +140,7 @@ def large(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, An
     epochs = (200, 200) if common["device"] == "cuda" else (3, 2)
     plan = Plan(
         nodes=round(arguments.nodes),
-        links=round(arguments.links),
+        edges=round(arguments.edges),
         classes=47,
         warmup_epochs=epochs[0],
         teaching_epochs=epochs[1],
@@ -185,7 +185,7 @@ def measure(plan: Plan) -> dict[str, Any]:
     stage("start", lambda: None)
     graph: Graph = stage(
         "graph made and checked",
-        lambda: random_graph(plan.nodes, plan.links, plan.features, plan.classes, plan.seed),
+        lambda: random_graph(plan.nodes, plan.edges, plan.features, plan.classes, plan.seed),
     )
     splits = draw_splits(graph, plan.labels_per_class, 1, plan.seed)
     task = observe(graph, splits, plan.seed, device=plan.device)

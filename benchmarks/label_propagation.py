@@ -1,4 +1,4 @@
-"""`lp` beside other programs that spread labels along links: accuracy and time, on the same splits.
+"""`lp` beside other programs that spread labels along edges: accuracy and time, on the same splits.
 
     python benchmarks/label_propagation.py                          # cora, citeseer, pubmed at the lowest rate
     python benchmarks/label_propagation.py --dataset pubmed --labels-per-class 20 --json label_propagation.json
@@ -85,8 +85,8 @@ def compare(dataset: str, labels_per_class: int, runs: int, seed: int) -> list[d
     rows = []
     for name, fit in programs.items():
         fit(graph, splits[:1])
-        beliefs, seconds = measuring.timed(fit, graph, splits)
-        accuracies = [100 * one.accuracy for one in score(Prediction(beliefs), graph, splits)]
+        probabilities, seconds = measuring.timed(fit, graph, splits)
+        accuracies = [100 * one.accuracy for one in score(Prediction(probabilities), graph, splits)]
         rows.append(
             {
                 "dataset": dataset,
@@ -115,12 +115,12 @@ def one_by_one(make: Callable[[], Any]) -> Callable[[Graph, tuple[Split, ...]], 
 
     def fit(graph: Graph, splits: tuple[Split, ...]) -> np.ndarray:
         adjacency = sp.csr_matrix(graph.adjacency, copy=True)  # scikit-network knows no arrays, and writes into these
-        beliefs = []
+        probabilities = []
         for split in splits:
             labels = np.full(graph.num_nodes, UNKNOWN)
             labels[split.train] = graph.labels[split.train]
-            beliefs.append(make().fit(adjacency, labels).predict_proba())
-        return np.stack(beliefs)
+            probabilities.append(make().fit(adjacency, labels).predict_proba())
+        return np.stack(probabilities)
 
     return fit
 
@@ -133,11 +133,11 @@ class _Spreading:
 
     def fit(self, adjacency: Any, labels: np.ndarray) -> _Spreading:
         model = LabelSpreading(kernel=lambda *_: adjacency, **self.settings)
-        self.belief = model.fit(np.zeros((len(labels), 1)), labels).label_distributions_
+        self.probabilities = model.fit(np.zeros((len(labels), 1)), labels).label_distributions_
         return self
 
     def predict_proba(self) -> np.ndarray:
-        return self.belief
+        return self.probabilities
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mtgcn import training
-from mtgcn.benchmark import environment
+from mtgcn import environment, training
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.task import Prediction, Task
 

@@ -1,10 +1,10 @@
-"""What mt-plus costs beside mt-gcn: its vectors, made once per graph, and the fit itself.
+"""What mt-plus costs beside mt-gcn: its embeddings, made once per graph, and the fit itself.
 
     python benchmarks/mt_plus.py                              # the lowest label rate of each dataset
     python benchmarks/mt_plus.py --datasets cora --device cuda
 
-Vectors are made in an empty cache folder, one set, as a single fit needs it. Then cells of both methods are fitted
-in turn, with the vectors already made.
+Embeddings are made in an empty cache folder, one set, as a single fit needs it. Then cells of both methods are fitted
+in turn, with the embeddings already made.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import measuring
 
-from mtgcn.benchmark.environment import chosen_device
 from mtgcn.datasets import load
+from mtgcn.environment import chosen_device
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -45,7 +45,7 @@ def main() -> None:
 
 def measure(name, graph, device):
     labels, runs = CELLS[name]
-    # One set of vectors for all runs: what making five of them costs is five times the first column.
+    # One set of embeddings for all runs: what making five of them costs is five times the first column.
     plus, plain = create("mt-plus", embeddings=1), create("mt-gcn")
     single = observe(graph, draw_splits(graph, labels, 1, 0), 0, device=device)
     cell = observe(graph, draw_splits(graph, labels, runs, 0), 0, device=device)
@@ -59,8 +59,8 @@ def measure(name, graph, device):
     best = {key: min(values) for key, values in seconds.items()}
     return {
         "dataset": name,
-        "vectors, s": with_vectors - without,
-        "one fit of mt-plus, vectors made, s": without,
+        "embeddings, s": with_vectors - without,
+        "one fit of mt-plus, embeddings made, s": without,
         "one fit of mt-gcn, s": plain_single,
         "runs": runs,
         "cell of mt-plus, s": best["plus"],

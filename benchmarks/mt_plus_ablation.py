@@ -16,10 +16,10 @@ from pathlib import Path
 import measuring
 import numpy as np
 
-from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.protocol import DEVELOPMENT_SEEDS
 from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
+from mtgcn.environment import chosen_device
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -35,10 +35,10 @@ VARIANTS = {
     "one encoder per peer": {"repeats": 1},
     "two encoders per peer": {"repeats": 2},
     "one peer": {"peers": 1},
-    "features scaled by their sum": {"scaling": "sum"},
+    "features scaled by their sum": {"feature_scaling": "sum"},
     "without teaching": {"warmup_epochs": 200, "teaching_epochs": 0},
-    "beliefs not gathered": {"gathered": "not"},
-    "beliefs gathered and normalised": {"gathered": "normalised"},
+    "beliefs not propagated": {"propagated": "not"},
+    "beliefs propagated and normalised": {"propagated": "normalised"},
     "all nodes teach": {"chosen": "all"},
     "each taught by the other": {"taught_by": "other"},
     "classes never balanced": {"balanced": "never"},

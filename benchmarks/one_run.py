@@ -59,30 +59,30 @@ def fit_two(
 
 def teaching_loss(learner: Tensor, teacher: Tensor, per_class: int, labelled: Tensor) -> Tensor:
     """L_pl + L_cl of log-probabilities `learner`, at the nodes its teacher is surest of."""
-    belief = teacher.exp()
-    nodes, pseudo_labels = most_confident(belief, per_class, labelled)
-    entropy = -(belief[nodes] * teacher[nodes]).sum(1)
-    certainty = 1 - entropy / math.log(belief.shape[1])
+    probabilities = teacher.exp()
+    nodes, pseudo_labels = most_confident(probabilities, per_class, labelled)
+    entropy = -(probabilities[nodes] * teacher[nodes]).sum(1)
+    certainty = 1 - entropy / math.log(probabilities.shape[1])
     hard = (certainty * F.nll_loss(learner[nodes], pseudo_labels, reduction="none")).mean()
-    soft = F.kl_div(learner[nodes], belief[nodes], reduction="batchmean")
+    soft = F.kl_div(learner[nodes], probabilities[nodes], reduction="batchmean")
     return hard + soft
 
 
-def most_confident(belief: Tensor, per_class: int, labelled: Tensor) -> tuple[Tensor, Tensor]:
+def most_confident(probabilities: Tensor, per_class: int, labelled: Tensor) -> tuple[Tensor, Tensor]:
     """Algorithm 1: of the unlabelled nodes predicted as each class the `per_class` surest, and their classes."""
-    confidence, predicted = belief.max(1)
-    scores = belief.new_zeros(belief.shape[::-1])  # classes x nodes
+    confidence, predicted = probabilities.max(1)
+    scores = probabilities.new_zeros(probabilities.shape[::-1])  # classes x nodes
     scores.scatter_(0, predicted[None], confidence[None])
     scores[:, labelled] = 0
-    best, nodes = scores.topk(min(per_class, len(belief)), dim=1)
+    best, nodes = scores.topk(min(per_class, len(probabilities)), dim=1)
     nodes = nodes[best > 0]
     return nodes, predicted[nodes]
 
 
 @torch.no_grad()
 def mean_probabilities(networks: list[nn.Module], inputs: tuple[Tensor, ...]) -> np.ndarray:
-    beliefs = [network.eval()(*inputs).softmax(1) for network in networks]
-    return torch.stack(beliefs).mean(0).cpu().numpy()
+    probabilities = [network.eval()(*inputs).softmax(1) for network in networks]
+    return torch.stack(probabilities).mean(0).cpu().numpy()
 
 
 def dense_features(graph: Graph) -> Tensor:

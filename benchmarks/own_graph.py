@@ -1,7 +1,7 @@
 """What a person with a large graph waits for: `mtgcn fit` and `mtgcn predict` on Parquet files, time and memory.
 
-    python benchmarks/own_graph.py                                     # 1 million nodes, 5 million links
-    python benchmarks/own_graph.py --nodes 100000 --links 500000 --method mt-gcn
+    python benchmarks/own_graph.py                                     # 1 million nodes, 5 million edges
+    python benchmarks/own_graph.py --nodes 100000 --edges 500000 --method mt-gcn
 
 The files are written by another process than the one measured, and nothing is in the cache when the fit begins.
 """
@@ -32,7 +32,7 @@ CLASSES, FEATURES, LABELS_PER_CLASS = 5, 20, 20  # a feature of its own for ever
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--links", type=int, default=5_000_000)
+    parser.add_argument("--edges", type=int, default=5_000_000)
     parser.add_argument("--method", default="mt-plus")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     arguments = parser.parse_args()
@@ -40,7 +40,7 @@ def main() -> None:
     measuring.show_machine(facts)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        graph = synthetic.random_graph(arguments.nodes, arguments.links, FEATURES, CLASSES)
+        graph = synthetic.random_graph(arguments.nodes, arguments.edges, FEATURES, CLASSES)
         write_files(graph, folder)
         model, predictions = folder / "model", folder / "predictions.csv"
         tables = ("--edges", folder / "edges.parquet", "--nodes", folder / "nodes.parquet")
@@ -49,7 +49,7 @@ def main() -> None:
         predict = measured("predict", model, "--out", predictions, cache=name)
         row = {
             "nodes": graph.num_nodes,
-            "links": graph.num_links,
+            "edges": graph.num_edges,
             "method": arguments.method,
             "fit, s": fit,
             "predict, s": predict,

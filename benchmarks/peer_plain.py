@@ -12,7 +12,7 @@ from one_run import DROPOUT, HIDDEN_CHANNELS, dense_features, fit_two
 from torch import Tensor, nn
 
 from mtgcn.graph import Graph
-from mtgcn.propagation import normalized_adjacency
+from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.splits import Split
 
 

@@ -33,7 +33,7 @@ def fit(
 
 @cache
 def inputs(graph: Graph, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Features and links as PyG takes them; made once, since the graph does not change between runs."""
+    """Features and edges as PyG takes them; made once, since the graph does not change between runs."""
     return dense_features(graph).to(device), edge_index(graph).to(device)
 
 
@@ -52,6 +52,6 @@ class TwoConvolutions(nn.Module):
             bound = len(parameter) ** -0.5  # biases and PyG's weights have the outputs first
             nn.init.uniform_(parameter, -bound, bound)
 
-    def forward(self, features: Tensor, links: Tensor) -> Tensor:
-        hidden = self.first(features, links).relu()
-        return self.second(F.dropout(hidden, DROPOUT, self.training), links)
+    def forward(self, features: Tensor, edges: Tensor) -> Tensor:
+        hidden = self.first(features, edges).relu()
+        return self.second(F.dropout(hidden, DROPOUT, self.training), edges)

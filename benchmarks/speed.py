@@ -27,14 +27,14 @@ import peer_plain
 import peer_pyg
 import torch
 
-from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
+from mtgcn.environment import chosen_device
 from mtgcn.graph import Graph
 from mtgcn.methods import create, fit_in_chunks
-from mtgcn.pseudo_labels import default_per_class
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe, run_seed
+from mtgcn.training.pseudo_labels import default_per_class
 
 LOWEST_RATE = {"cora": 2, "citeseer": 3, "pubmed": 2}  # labels per class
 RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}  # of a cell in the paper
@@ -119,9 +119,9 @@ class Cell:
             **epochs,
         )
 
-    def accuracy(self, beliefs: Sequence[np.ndarray]) -> float:
+    def accuracy(self, probabilities: Sequence[np.ndarray]) -> float:
         """In percent, the mean over the first runs, one belief each."""
-        scores = score(Prediction(np.stack(beliefs)), self.graph(), self.splits()[: len(beliefs)])
+        scores = score(Prediction(np.stack(probabilities)), self.graph(), self.splits()[: len(probabilities)])
         return 100 * mean(one.accuracy for one in scores)
 
 
@@ -132,14 +132,14 @@ def compare(cell: Cell) -> list[dict[str, Any]]:
         cell.fit_peer(peer, 0, **A_FEW_EPOCHS)
 
     seconds: dict[str, list[float]] = {peer: [] for peer in cell.peers}
-    beliefs: dict[str, list[np.ndarray]] = {peer: [] for peer in cell.peers}
+    probabilities: dict[str, list[np.ndarray]] = {peer: [] for peer in cell.peers}
 
     def time_peers(runs: range) -> None:
         for run in runs:
             for peer in cell.peers:
-                belief, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
+                probabilities, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
                 seconds[peer].append(taken)
-                beliefs[peer].append(belief)
+                probabilities[peer].append(probabilities)
 
     before = (cell.peer_runs + 1) // 2
     time_peers(range(before))
@@ -163,7 +163,7 @@ def compare(cell: Cell) -> list[dict[str, Any]]:
             "peer, s per cell (extrapolated)": mean(seconds[peer]) * cell.runs,
             "ratio": mean(seconds[peer]) * cell.runs / our_seconds,
             "peer runs timed": cell.peer_runs,
-            "peer, % (timed runs)": cell.accuracy(beliefs[peer]),
+            "peer, % (timed runs)": cell.accuracy(probabilities[peer]),
             "ours, % (the same runs)": cell.accuracy(list(ours.probabilities[: cell.peer_runs])),
         }
         for peer in cell.peers

@@ -23,17 +23,16 @@ import measuring
 import numpy as np
 from scipy.stats import rankdata
 
-from mtgcn.benchmark.environment import chosen_device
 from mtgcn.benchmark.protocol import checked_seed
-from mtgcn.benchmark.settings import method_from_text
 from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
+from mtgcn.environment import chosen_device
 from mtgcn.graph import Graph
-from mtgcn.methods import fit_in_chunks
+from mtgcn.methods import fit_in_chunks, method_from_text
 from mtgcn.report.charts import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
-from mtgcn.suggestions import appearance, centrality, choose, doubt_of
 from mtgcn.task import Nodes, Task, run_seed
+from mtgcn.trust.suggestions import appearance, centrality, choose, uncertainty_of
 
 TITLES = {
     "suggest": "mtgcn suggest",
@@ -50,7 +49,7 @@ class Situation:
     graph: Graph
     looks: np.ndarray
     central: np.ndarray
-    doubt: np.ndarray
+    uncertainty: np.ndarray
     labelled: np.ndarray
     free: np.ndarray  # whether a node may be picked
     count: int
@@ -58,7 +57,7 @@ class Situation:
 
 
 def suggested(now: Situation) -> np.ndarray:
-    chosen = choose(now.graph, now.looks, now.central, now.doubt, now.labelled, now.free, now.count)
+    chosen = choose(now.graph, now.looks, now.central, now.uncertainty, now.labelled, now.free, now.count)
     return np.array([choice.node for choice in chosen])
 
 
@@ -67,12 +66,12 @@ def picked_at_random(now: Situation) -> np.ndarray:
 
 
 def most_in_doubt(now: Situation) -> np.ndarray:
-    return _best(now, now.doubt)
+    return _best(now, now.uncertainty)
 
 
 def in_doubt_and_central(now: Situation) -> np.ndarray:
     """The sum of the ranks by doubt and by PageRank, after Cai et al. (2017)."""
-    return _best(now, rankdata(now.doubt) + rankdata(now.central))
+    return _best(now, rankdata(now.uncertainty) + rankdata(now.central))
 
 
 def _best(now: Situation, score: np.ndarray) -> np.ndarray:
@@ -149,15 +148,15 @@ def simulate(
     method = method_from_text(arguments.method, arguments.set)
     for round_number in range(arguments.rounds + 1):
         task = Task(
-            graph=graph.unlabelled,
+            graph=graph.without_labels,
             labelled=Nodes.of([one.labelled for one in simulations], graph.labels).to(device),
             seeds=tuple(run_seed(seed, one.run) for one in simulations),
             device=device,
         )
         answer = fit_in_chunks(method, task)
         for place, one in enumerate(simulations):
-            belief = answer.probabilities[place]
-            right = belief.argmax(axis=1)[one.test] == graph.labels[one.test]
+            probabilities = answer.probabilities[place]
+            right = probabilities.argmax(axis=1)[one.test] == graph.labels[one.test]
             one.accuracy.append(float(right.mean()))
             if round_number == arguments.rounds:
                 continue
@@ -168,7 +167,7 @@ def simulate(
                 graph=graph,
                 looks=looks,
                 central=central,
-                doubt=doubt_of(belief, peers),
+                uncertainty=uncertainty_of(probabilities, peers),
                 labelled=one.labelled,
                 free=free,
                 count=graph.num_classes,

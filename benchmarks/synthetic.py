@@ -7,34 +7,34 @@ import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 
-WITHIN_CLASS = 0.7  # the share of links whose two ends are of one class
+WITHIN_CLASS = 0.7  # the share of edges whose two ends are of one class
 MARKING = 0.05  # the share of features that mark a class
 STRENGTH = 10  # how far they stand out; noise lies between 0 and 1
-BLOCK = 2**22  # links or nodes handled at a time
+BLOCK = 2**22  # edges or nodes handled at a time
 
 
-def random_graph(nodes: int, links: int, features: int, classes: int, seed: int = 0) -> Graph:
-    """About `links` undirected links (those drawn twice or from a node to itself count once or not at all), dense
+def random_graph(nodes: int, edges: int, features: int, classes: int, seed: int = 0) -> Graph:
+    """About `edges` undirected edges (those drawn twice or from a node to itself count once or not at all), dense
     features of which a few mark each class."""
     random = np.random.default_rng(seed)
     labels = random.integers(classes, size=nodes, dtype=np.int32)
     return Graph(
-        adjacency=_adjacency(labels, links, classes, random),
+        adjacency=_adjacency(labels, edges, classes, random),
         features=_features(labels, features, classes, random),
         labels=labels,
         class_names=tuple(str(number) for number in range(classes)),
     )
 
 
-def _adjacency(labels: np.ndarray, links: int, classes: int, random: np.random.Generator) -> sp.csr_array:
-    """A link is one 64-bit number, source x nodes + target, twice: sorting these in place gives the CSR order."""
+def _adjacency(labels: np.ndarray, edges: int, classes: int, random: np.random.Generator) -> sp.csr_array:
+    """An edge is one 64-bit number, source x nodes + target, twice: sorting these in place gives the CSR order."""
     nodes = len(labels)
     by_class = np.argsort(labels, kind="stable").astype(np.int32)
     sizes = np.bincount(labels, minlength=classes)
     starts = np.cumsum(sizes) - sizes
-    keys = np.empty(2 * links, dtype=np.int64)
-    for start in range(0, links, BLOCK):
-        count = min(BLOCK, links - start)
+    keys = np.empty(2 * edges, dtype=np.int64)
+    for start in range(0, edges, BLOCK):
+        count = min(BLOCK, edges - start)
         sources = random.integers(nodes, size=count)
         its_class = labels[sources]
         place = (random.random(count) * sizes[its_class]).astype(np.int64)

@@ -2,7 +2,7 @@
 
     python examples/pyg_custom_backbone.py
 
-Without PyTorch Geometric the same links are handed over as a plain edge index.
+Without PyTorch Geometric the same edges are handed over as a plain edge index.
 """
 
 import torch
@@ -40,7 +40,7 @@ def with_neighbours(x: Tensor, edge_index: Tensor) -> Tensor:
 
 
 def made_up_graph() -> tuple[Tensor, Tensor, Tensor]:
-    """Features, links in both directions and classes: links mostly stay within a class, features say little."""
+    """Features, edges in both directions and classes: edges mostly stay within a class, features say little."""
     generator = torch.Generator().manual_seed(0)
     truth = torch.arange(NODES) % CLASSES
     chance = torch.where(truth[:, None] == truth, 0.06, 0.005)

@@ -2,7 +2,7 @@
 
     python examples/table_without_graph.py --splits 10
 
-Both link each image to its ten nearest; both get the same twenty labels in each split.
+Both edge each image to its ten nearest; both get the same twenty labels in each split.
 """
 
 import argparse

@@ -21,26 +21,26 @@ def one_thread():
 
 @pytest.fixture(scope="session")
 def make_graph():
-    """A factory of graphs with as many blocks as classes: links and features tell the blocks apart, not too well
+    """A factory of graphs with as many blocks as classes: edges and features tell the blocks apart, not too well
     unless `easy`."""
 
     def make(nodes=40, classes=3, features=12, seed=0, *, sparse=True, weighted=False, unreached=False, easy=False):
         random = np.random.default_rng([nodes, classes, features, seed])
         labels = np.arange(nodes) % classes
         same = labels[:, None] == labels
-        links = np.triu(random.random((nodes, nodes)) < np.where(same, 0.2, 0.005 if easy else 0.04), 1).astype(float)
+        edges = np.triu(random.random((nodes, nodes)) < np.where(same, 0.2, 0.005 if easy else 0.04), 1).astype(float)
         if weighted:
-            links *= random.uniform(0.2, 3, (nodes, nodes))
+            edges *= random.uniform(0.2, 3, (nodes, nodes))
         # Numbers without pattern, so that no two nodes are ever equally sure of anything.
         values = random.random((nodes, features)) * (random.random((nodes, features)) < 0.6)
         values[:, 0] += 0.1
         values[np.arange(nodes), 1 + labels] += 4 if easy else 0.5
         if unreached:  # the last five nodes: one alone, one alone and empty, and an empty component of three
-            links[:, -5:] = 0
+            edges[:, -5:] = 0
             values[-4:] = 0
-            links[-3, -2] = links[-2, -1] = 1
+            edges[-3, -2] = edges[-2, -1] = 1
         return Graph(
-            adjacency=links + links.T,
+            adjacency=edges + edges.T,
             features=sp.csr_array(values) if sparse else values,
             labels=labels,
         )

@@ -97,7 +97,7 @@ def few_epochs(monkeypatch):
         known = METHODS[name].__dataclass_fields__
         return create(name, **settings, **{key: value for key, value in wanted.items() if key in known})
 
-    monkeypatch.setattr("mtgcn.benchmark.settings.create", quick)
+    monkeypatch.setattr("mtgcn.methods.create", quick)
 
 
 @pytest.mark.usefixtures("few_epochs")
@@ -213,7 +213,7 @@ def test_datasets_prints_the_papers_table_1(mtgcn_command):
     status, out, _ = mtgcn_command("datasets", "--json")
     assert status == 0
     rows = {
-        row["name"]: (row["nodes"], row["links_listed"], row["classes"], row["features"])
+        row["name"]: (row["nodes"], row["edges_listed"], row["classes"], row["features"])
         for row in json.loads(out)["datasets"]
     }
     assert rows["cora"] == (2708, 5429, 7, 1433)

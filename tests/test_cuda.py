@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from mtgcn.graph import Graph
+from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
 from mtgcn.methods import create
-from mtgcn.propagation import LONGEST_PIECE, SparseOperator
-from mtgcn.random_streams import DropoutStream
-from mtgcn.recording import recording
+from mtgcn.nn.dropout import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import NOBODY, observe
+from mtgcn.training.recording import recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -36,7 +36,7 @@ def printed(name, *arguments):
 
 def test_own_csv():
     lines = printed("own_csv.py").splitlines()
-    assert lines[0] == "Graph(nodes=120, links=480, features=3, classes=3)"
+    assert lines[0] == "Graph(nodes=120, edges=480, features=3, classes=3)"
     assert re.fullmatch(r"person-009: (chess|rowing|theatre) \(\d+%\)", lines[1])
     right = int(re.match(r"(\d+) of 120 are right", lines[-1])[1])
     assert right > 110
@@ -110,4 +110,4 @@ def test_the_quickstart_is_true(tmp_path, monkeypatch, capsys):
 def test_what_the_pages_link_to_is_there(page):
     folder = ROOT / "docs"
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (folder / page).read_text(encoding="utf-8")):
-        assert target.startswith("http") or (folder / target).exists(), f"{page} links to {target}"
+        assert target.startswith("http") or (folder / target).exists(), f"{page} edges to {target}"

@@ -14,17 +14,17 @@ def test_counts_of_a_graph_with_a_self_link():
     # 0 - 1 (weight 2), 1 - 2, and 2 linked to itself; 3 is alone.
     adjacency = np.array([[0, 2, 0, 0], [2, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
     graph = Graph(adjacency, features=np.ones((4, 5)), labels=[1, -1, 0, -1])
-    assert (graph.num_nodes, graph.num_links, graph.num_features, graph.num_classes) == (4, 2, 5, 2)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (4, 2, 5, 2)
     assert graph.mean_degree == 5 / 4  # neighbours: 1, 2, 2 (itself is one), 0
     assert graph.known.tolist() == [0, 2]
     assert graph.class_names == ("0", "1")
 
 
-def test_links_listed_twice_are_added_and_links_of_weight_zero_are_none():
+def test_edges_listed_twice_are_added_and_edges_of_weight_zero_are_none():
     rows, columns, weights = [0, 0, 1, 1, 1, 2], [1, 1, 0, 0, 2, 1], [1, 2, 1, 2, 0, 0]
     graph = Graph(sp.coo_array((weights, (rows, columns)), shape=(3, 3)))
     assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 0], [0, 0, 0]]
-    assert graph.num_links == 1
+    assert graph.num_edges == 1
 
 
 def test_defaults_are_unknown_labels_and_numbered_nodes():
@@ -62,7 +62,7 @@ def test_nothing_in_a_graph_can_be_written_over(sparse):
 
 def test_unlabelled_is_the_same_graph_without_labels():
     graph = Graph(TRIANGLE, np.ones((3, 2)), [0, 1, -1], ["x", "y", "z"], ("a", "b"), "three")
-    bare = graph.unlabelled
+    bare = graph.without_labels
     assert bare.labels.tolist() == [-1, -1, -1]
     assert len(bare.known) == 0
     assert (bare.class_names, bare.name, bare.num_classes) == (("a", "b"), "three", 2)

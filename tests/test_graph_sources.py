@@ -28,7 +28,7 @@ def test_a_matrix_in_any_form(form):
 
 def test_a_directed_matrix_is_made_undirected_and_it_is_said():
     with pytest.warns(
-        GraphNote, match="the adjacency is not symmetric; its links are taken without direction"
+        GraphNote, match="the adjacency is not symmetric; its edges are taken without direction"
     ) as notes:
         graph = Graph.from_scipy([[0, 3, 0], [1, 0, 0], [0, 4, 5]])
     assert notes[0].filename == __file__  # it points at the call, not into the package
@@ -44,7 +44,7 @@ def test_class_names_may_be_told():
     ("given", "message"),
     [
         ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
-        ({"adjacency": np.zeros((3, 3))}, "the adjacency holds no link"),
+        ({"adjacency": np.zeros((3, 3))}, "the adjacency holds no edge"),
         ({"adjacency": [["a", "b"], ["c", "d"]]}, "no matrix of numbers"),
         ({"adjacency": [[0, -1, 0], [-1, 0, 0], [0, 0, 0]]}, "edge weight -1; weights must be >= 0"),
         ({"X": np.ones((2, 4))}, r"features of shape \(2, 4\) for 3 nodes"),
@@ -106,8 +106,8 @@ def test_pytorch_geometric_data():
     with pytest.raises(InputError, match="Data without edge_index"):
         Graph.from_pyg(pyg.Data(x=torch.eye(3)))
     data.edge_index, data.edge_weight = torch.tensor([[0, 1], [1, 2]]), None
-    with pytest.warns(GraphNote, match="2 of 2 links go one way"):
-        assert Graph.from_pyg(data).num_links == 2
+    with pytest.warns(GraphNote, match="2 of 2 edges go one way"):
+        assert Graph.from_pyg(data).num_edges == 2
 
 
 def test_networkx_keeps_ids_attributes_and_weights():
@@ -133,8 +133,8 @@ def test_networkx_of_other_kinds():
     assert Graph.from_networkx(nx.karate_club_graph(), label="club").class_names == ("Mr. Hi", "Officer")
     assert Graph.from_networkx(nx.grid_2d_graph(2, 2)).node_ids.tolist() == ["(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)"]
     assert Graph.from_networkx(nx.MultiGraph([(0, 1), (0, 1), (1, 1)])).adjacency.toarray().tolist() == [[0, 1], [1, 1]]
-    with pytest.warns(GraphNote, match="the networkx graph: 2 of 2 links go one way"):
-        assert Graph.from_networkx(nx.DiGraph([(0, 1), (2, 1)])).num_links == 2
+    with pytest.warns(GraphNote, match="the networkx graph: 2 of 2 edges go one way"):
+        assert Graph.from_networkx(nx.DiGraph([(0, 1), (2, 1)])).num_edges == 2
 
 
 @pytest.mark.parametrize(
@@ -156,35 +156,35 @@ def test_tables_become_a_graph(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target,weight\na,b,2\nb,a,3\nb,c,1\nb,c,1\nc,c,4\n")
     (tmp_path / "nodes.csv").write_text("id,f1,f2\nc,1,2\nb,3,4\na,5,6\nalone,7,8\n")
     (tmp_path / "labels.csv").write_text("id,label\na,dog\nc,cat\nb,\n")
-    with pytest.warns(GraphNote, match=r"edges.csv: 2 of 2 links go one way, or weigh more one way") as notes:
+    with pytest.warns(GraphNote, match=r"edges.csv: 2 of 2 edges go one way, or weigh more one way") as notes:
         graph = Graph.from_csv(tmp_path / "edges.csv", tmp_path / "nodes.csv", tmp_path / "labels.csv", name="zoo")
     assert len(notes) == 1
     assert notes[0].filename == __file__
     assert graph.node_ids.tolist() == ["c", "b", "a", "alone"]
     assert graph.adjacency.toarray().tolist() == [[4, 1, 0, 0], [1, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
     assert (graph.labels.tolist(), graph.class_names) == ([0, -1, 1, -1], ("cat", "dog"))
-    assert (graph.feature_names, graph.unlabelled.feature_names) == (("f1", "f2"), ("f1", "f2"))
+    assert (graph.feature_names, graph.without_labels.feature_names) == (("f1", "f2"), ("f1", "f2"))
     assert graph.name == "zoo"
 
 
 @pytest.mark.parametrize("text", ["a,b\nb,c\n", "a,b\nb,a\nb,c\nc,b\n", "a,b\na,b\nb,c\n"])
-def test_a_list_that_gives_each_link_once_or_always_twice_says_nothing_of_direction(tmp_path, text):
+def test_a_list_that_gives_each_edge_once_or_always_twice_says_nothing_of_direction(tmp_path, text):
     (tmp_path / "edges.csv").write_text(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Graph.from_csv(tmp_path / "edges.csv").num_links == 2
+        assert Graph.from_csv(tmp_path / "edges.csv").num_edges == 2
 
 
-def test_a_list_with_some_links_both_ways_is_taken_for_directed(tmp_path):
+def test_a_list_with_some_edges_both_ways_is_taken_for_directed(tmp_path):
     (tmp_path / "edges.csv").write_text("a,b\nb,a\nb,c\n")
-    with pytest.warns(GraphNote, match="1 of 2 links go one way"):
+    with pytest.warns(GraphNote, match="1 of 2 edges go one way"):
         Graph.from_csv(tmp_path / "edges.csv")
 
 
-def test_a_node_table_alone_has_no_links(tmp_path):
+def test_a_node_table_alone_has_no_edges(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,f,label\na,1,x\nb,2,y\n")
     graph = Graph.from_csv(None, tmp_path / "nodes.csv")
-    assert (graph.num_nodes, graph.num_links, graph.num_features) == (2, 0, 1)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features) == (2, 0, 1)
 
 
 def test_files_become_graphs(tmp_path):

@@ -54,10 +54,10 @@ def holds(things, numbers):
 @pytest.fixture
 def graph():
     random = np.random.default_rng(0)
-    links = np.triu(random.random((50, 50)) < 0.1, 1).astype(float)
+    edges = np.triu(random.random((50, 50)) < 0.1, 1).astype(float)
     labels = random.integers(0, 3, 50)
     labels[[7, 20]] = -1
-    return Graph(links + links.T, features=random.random((50, 4)), labels=labels)
+    return Graph(edges + edges.T, features=random.random((50, 4)), labels=labels)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_predictions_of_some_runs_each_become_one_of_all_runs():
     assert whole.history["loss"].shape == (5, 3, 1)
     assert whole.history["loss"][0, :, 0].tolist() == [0.25, 0.25, 0.5]
     assert whole.peers[:, 0, 0, 0].tolist() == [0.25, 0.25, 0.5]
-    assert whole.taught_at is None
+    assert whole.pseudo_labelled_at is None
 
 
 def test_a_split_by_hand_becomes_a_task(graph):

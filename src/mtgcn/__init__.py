@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtgcn.datasets import load
-    from mtgcn.estimator import MutualTeachingClassifier
+    from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
     from mtgcn.methods import register
 

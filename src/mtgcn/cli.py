@@ -127,7 +127,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """One method on one dataset, over many splits."""
-    from mtgcn.benchmark.settings import method_from_text
+    from mtgcn.methods import method_from_text
 
     chosen = {method: method_from_text(method, settings or ())}
     [cell] = _run_cells(lambda: _dataset(dataset), chosen, labels_per_class, runs, seed, split, device)
@@ -160,8 +160,8 @@ def compare(
 ) -> None:
     """Several methods on the same splits: means, intervals and paired differences. Of own files, the labels that a
     split does not draw are what it is scored on."""
-    from mtgcn.benchmark.settings import method_from_text
     from mtgcn.benchmark.summary import compare_cells
+    from mtgcn.methods import method_from_text
 
     files = graph_files(
         edges=edges, nodes=nodes, labels=labels, graph=graph, knn=knn, metric=metric, columns=columns, features=features
@@ -237,11 +237,11 @@ def reproduce(
     device: Device = "auto",
 ) -> None:
     """The paper's tables, measured anew. Stopped at any moment, the same command goes on where it was."""
-    from mtgcn.benchmark.environment import chosen_device, device_title
     from mtgcn.benchmark.executors import default_workers
     from mtgcn.benchmark.protocol import checked_seed
     from mtgcn.benchmark.store import Store
     from mtgcn.benchmark.sweep import Selection, plan
+    from mtgcn.environment import chosen_device, device_title
     from mtgcn.report.reproduction import fill_tables
 
     if workers is not None and workers < 1:
@@ -339,10 +339,10 @@ def _run_cells(
     device: str,
 ) -> list[CellSummary]:
     """Every method on the same splits, each with a progress bar. The graph is read once the rest is in order."""
-    from mtgcn.benchmark.environment import chosen_device
     from mtgcn.benchmark.run import run_cell
     from mtgcn.benchmark.split_choice import chosen_splits
     from mtgcn.benchmark.summary import summarise_cell
+    from mtgcn.environment import chosen_device
     from mtgcn.report.progress import fitting_progress
 
     label_counts = None if labels_per_class is None else _whole_numbers(labels_per_class, "labels-per-class")

@@ -1,4 +1,4 @@
-"""`Graph`: nodes, links, features and the labels that are known. Validated once, then frozen."""
+"""`Graph`: nodes, edges, features and the labels that are known. Validated once, then frozen."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError
 from mtgcn.files.arrays import GraphArrays, as_array
+from mtgcn.files.edges import check_edges, merge
 from mtgcn.files.labels import check_classes, encoded_labels
-from mtgcn.files.links import check_links, merge
 from mtgcn.files.notes import say
 from mtgcn.files.paths import PathLike
 
@@ -30,12 +30,12 @@ class Graph:
     >>> import numpy as np
     >>> path = Graph(adjacency=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), labels=[0, -1, 1])
     >>> path
-    Graph(nodes=3, links=2, features=0, classes=2)
+    Graph(nodes=3, edges=2, features=0, classes=2)
     >>> path.mean_degree
     1.3333333333333333
     """
 
-    adjacency: sp.csr_array  # symmetric, weights >= 0; self-links are kept as given
+    adjacency: sp.csr_array  # symmetric, weights >= 0; self-edges are kept as given
     features: sp.csr_array | Float[np.ndarray, "nodes features"] | None = None
     labels: Int[np.ndarray, "nodes"] = field(default=None)  # type: ignore[arg-type]  # None: all unknown
     node_ids: np.ndarray = field(default=None)  # type: ignore[arg-type]  # None: 0 .. nodes - 1
@@ -77,7 +77,7 @@ class Graph:
     def __repr__(self) -> str:
         title = f"{self.name!r}, " if self.name else ""
         return (
-            f"Graph({title}nodes={self.num_nodes}, links={self.num_links}, "
+            f"Graph({title}nodes={self.num_nodes}, edges={self.num_edges}, "
             f"features={self.num_features}, classes={self.num_classes})"
         )
 
@@ -94,13 +94,13 @@ class Graph:
         return len(self.class_names)
 
     @cached_property
-    def num_links(self) -> int:
-        """Undirected links between different nodes, each counted once."""
+    def num_edges(self) -> int:
+        """Undirected edges between different nodes, each counted once."""
         return int(self.adjacency.nnz - np.count_nonzero(self.adjacency.diagonal())) // 2
 
     @property
     def mean_degree(self) -> float:
-        """Neighbours of a node, on average; a self-link makes a node one neighbour of its own."""
+        """Neighbours of a node, on average; a self-edge makes a node one neighbour of its own."""
         return self.adjacency.nnz / self.num_nodes
 
     @cached_property
@@ -109,7 +109,7 @@ class Graph:
         return np.flatnonzero(self.labels != UNKNOWN)
 
     @cached_property
-    def unlabelled(self) -> Graph:
+    def without_labels(self) -> Graph:
         """The same graph without a single label: all that a method may see of it."""
         bare = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again
         for part in fields(self):
@@ -139,10 +139,10 @@ class Graph:
         """
         matrix = _square_matrix(adjacency)
         if not _is_symmetric(matrix):
-            say("the adjacency is not symmetric; its links are taken without direction, the larger weight of two")
+            say("the adjacency is not symmetric; its edges are taken without direction, the larger weight of two")
             matrix = matrix.maximum(matrix.T).tocsr()
         if not matrix.nnz:
-            raise InputError("the adjacency holds no link; give at least one")
+            raise InputError("the adjacency holds no edge; give at least one")
         labels, names = _encoded(y, class_names)
         return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names))
 
@@ -160,12 +160,12 @@ class Graph:
         feature_names: Sequence[str] = (),
         name: str = "",
     ) -> Graph:
-        """A graph from two rows of node numbers, as PyTorch Geometric keeps links; arrays or tensors.
+        """A graph from two rows of node numbers, as PyTorch Geometric keeps edges; arrays or tensors.
 
-        Without `num_nodes` there are as many nodes as `X` or `y` has rows, or as the links name.
+        Without `num_nodes` there are as many nodes as `X` or `y` has rows, or as the edges name.
 
         >>> Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=3)
-        Graph(nodes=3, links=1, features=0, classes=0)
+        Graph(nodes=3, edges=1, features=0, classes=0)
         """
         edges = np.asarray(as_array(edge_index))
         if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
@@ -187,7 +187,7 @@ class Graph:
             feature_names=tuple(feature_names),
             labels=labels,
             class_names=names,
-            directed=True,  # PyTorch Geometric lists both directions of a link
+            directed=True,  # PyTorch Geometric lists both directions of an edge
         )
         return cls._from_arrays(arrays, "edge_index", name)
 
@@ -262,7 +262,7 @@ class Graph:
         and a label table (id, label). `docs/own-data.md` tells how columns are found when they are not named.
 
         A node table says which nodes there are, in its order; without one the edge list does, in the order of ids.
-        `edges=None` reads a node table alone, into a graph without links.
+        `edges=None` reads a node table alone, into a graph without edges.
         """
         from mtgcn.files.columns import Choices
         from mtgcn.files.tables import read_tables
@@ -313,18 +313,18 @@ class Graph:
     @classmethod
     def _from_arrays(cls, arrays: GraphArrays, where: str, name: str) -> Graph:
         nodes = len(arrays.node_ids)
-        check_links(arrays, where)
+        check_edges(arrays, where)
         check_classes(arrays.class_names, where)
-        links = merge(arrays.sources, arrays.targets, arrays.weights, nodes)
-        # An edge list may give each link once or in both directions; only a mixture tells that direction matters.
-        listed_once = links.one_way and not links.both_ways and not arrays.directed
-        if (links.one_way or links.uneven) and arrays.directed is not False and not listed_once:
+        edges = merge(arrays.sources, arrays.targets, arrays.weights, nodes)
+        # An edge list may give each edge once or in both directions; only a mixture tells that direction matters.
+        listed_once = edges.one_way and not edges.both_ways and not arrays.directed
+        if (edges.one_way or edges.uneven) and arrays.directed is not False and not listed_once:
             say(
-                f"{where}: {links.one_way + links.uneven} of {links.one_way + links.both_ways} links go one way, or "
+                f"{where}: {edges.one_way + edges.uneven} of {edges.one_way + edges.both_ways} edges go one way, or "
                 "weigh more one way; all are taken without direction, the larger weight of two"
             )
         return cls(
-            links.adjacency(nodes),
+            edges.adjacency(nodes),
             arrays.features,
             arrays.labels,  # type: ignore[arg-type]
             arrays.node_ids,

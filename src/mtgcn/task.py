@@ -63,7 +63,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if (self.graph.labels != UNKNOWN).any():
-            raise InputError("a task's graph must hold no labels; pass graph.unlabelled")
+            raise InputError("a task's graph must hold no labels; pass graph.without_labels")
 
     @property
     def runs(self) -> int:
@@ -105,7 +105,7 @@ def observe(
             raise InputError("this method chooses its epoch on validation nodes and a split has none; draw some")
         validation = Nodes.of([split.validation for split in splits], graph.labels).to(device)
     return Task(
-        graph=graph.unlabelled,
+        graph=graph.without_labels,
         labelled=Nodes.of([split.train for split in splits], graph.labels).to(device),
         seeds=tuple(run_seed(seed, run) for run in range(len(splits))),
         validation=validation,
@@ -125,7 +125,7 @@ class Prediction:
     probabilities: Float[np.ndarray, "runs nodes classes"]
     history: Mapping[str, Float[np.ndarray, "epochs runs peers"]] = field(default_factory=dict)
     peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # each peer's own belief
-    taught_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
+    pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
     parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
 
     @staticmethod
@@ -144,7 +144,7 @@ class Prediction:
             probabilities=np.concatenate([part.probabilities for part in parts]),
             history={key: np.concatenate([part.history[key] for part in parts], axis=1) for key in parts[0].history},
             peers=joined("peers"),
-            taught_at=joined("taught_at"),
+            pseudo_labelled_at=joined("pseudo_labelled_at"),
             parameters={name: np.concatenate([one[name] for one in trained]) for name in trained[0]}
             if trained
             else None,

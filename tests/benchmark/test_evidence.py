@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from mtgcn.benchmark import environment, statistics
+from mtgcn import environment
+from mtgcn.benchmark import statistics
 from mtgcn.benchmark.evidence import stored_evidence
 from mtgcn.benchmark.measured import measured_tables
 from mtgcn.benchmark.protocol import ABLATION, BACKBONES
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.sweep import Selection, plan
 from mtgcn.errors import InputError
 

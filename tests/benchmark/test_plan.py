@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from mtgcn.backbones import BACKBONES
-from mtgcn.benchmark import environment, units
+from mtgcn import environment
+from mtgcn.benchmark import units
 from mtgcn.benchmark.sweep import Selection, TimeLeft, plan
 from mtgcn.benchmark.units import execute
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
+from mtgcn.nn.backbones import BACKBONES
 
 
 def planned(**selection):
@@ -74,7 +75,7 @@ def test_the_authors_way_of_reporting():
         unit = place.unit
         assert (unit.method, unit.split, unit.validation) == ("mt-gcn", "random", 0)
         assert (unit.runs, unit.averages) == (300, 10)
-        assert unit.settings == create("mt-gcn", reading="best-training")
+        assert unit.settings == create("mt-gcn", checkpoint="best-training")
 
 
 def test_the_ablation():

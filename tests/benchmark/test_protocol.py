@@ -83,7 +83,7 @@ def test_runs_are_the_papers():
 
 
 def test_table_1():
-    assert [(line.dataset, line.nodes, line.links, line.classes, line.features) for line in TABLE_1] == [
+    assert [(line.dataset, line.nodes, line.edges, line.classes, line.features) for line in TABLE_1] == [
         ("cora", 2708, 5429, 7, 1433),
         ("citeseer", 3327, 4732, 6, 3703),
         ("pubmed", 19717, 44338, 3, 500),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.benchmark.environment import chosen_device
-from mtgcn.benchmark.results import ResultRow
+from mtgcn.benchmark.rows import ResultRow
 from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.summary import compare_cells, summarise_cell
+from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.splits import Split, draw_splits
 

@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from mtgcn.benchmark.scoring import (
-    accuracy_over_epochs,
-    calibration_error,
-    macro_f1,
-    pseudo_label_precision,
-    score,
-)
+from mtgcn.benchmark.scoring import accuracy_over_epochs, calibration_error, macro_f1, pseudo_label_precision, score
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_splits
@@ -80,11 +74,11 @@ def test_each_run_is_scored_on_its_own_test_nodes(ring):
     random = np.random.default_rng(0)
     probabilities = random.dirichlet(np.ones(3), size=(3, ring.num_nodes))
     results = score(Prediction(probabilities), ring, splits)
-    for belief, split, result in zip(probabilities, splits, results, strict=True):
-        truth, predicted = ring.labels[split.test], belief[split.test].argmax(1)
+    for of_run, split, result in zip(probabilities, splits, results, strict=True):
+        truth, predicted = ring.labels[split.test], of_run[split.test].argmax(1)
         assert result.accuracy == pytest.approx(accuracy_score(truth, predicted))
         assert result.macro_f1 == pytest.approx(f1_score(truth, predicted, average="macro"))
-        assert result.calibration_error == pytest.approx(calibration_error(belief[split.test], truth))
+        assert result.calibration_error == pytest.approx(calibration_error(of_run[split.test], truth))
 
 
 def test_training_and_validation_nodes_do_not_count(ring):

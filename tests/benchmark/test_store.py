@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from mtgcn.benchmark import store as store_module
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.store import Store, read_units
 from mtgcn.errors import InputError
 

@@ -16,7 +16,7 @@ PLANETOID = ("cora", "citeseer", "pubmed")
 @pytest.mark.parametrize(
     ("name", "numbers"),
     [
-        #            nodes  listed  links  loops  classes  features  components  unlabelled
+        #            nodes  listed  edges  loops  classes  features  components  unlabelled
         ("cora", (2708, 5429, 5278, 0, 7, 1433, 78, 0)),
         ("citeseer", (3327, 4732, 4552, 124, 6, 3703, 438, 15)),
         ("pubmed", (19717, 44338, 44324, 3, 3, 500, 1, 0)),
@@ -28,7 +28,7 @@ def test_table_1(name: str, numbers: tuple[int, ...]) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", PLANETOID)
-def test_links_have_weight_one_and_features_are_raw(name: str) -> None:
+def test_edges_have_weight_one_and_features_are_raw(name: str) -> None:
     graph = load(name)
     assert set(graph.adjacency.data) == {1.0}
     assert graph.features.dtype == np.float32
@@ -64,9 +64,9 @@ def test_test_rows_stand_where_the_index_says() -> None:
     """Homophily tells: rows put at the wrong nodes would agree with their neighbours only by chance."""
     for name in PLANETOID:
         graph, test = load(name), public_split(name).test
-        links = graph.adjacency.tocoo()
-        of_test = np.isin(links.row, test) & (links.row != links.col) & (graph.labels[links.col] != UNKNOWN)
-        same = graph.labels[links.row[of_test]] == graph.labels[links.col[of_test]]
+        edges = graph.adjacency.tocoo()
+        of_test = np.isin(edges.row, test) & (edges.row != edges.col) & (graph.labels[edges.col] != UNKNOWN)
+        same = graph.labels[edges.row[of_test]] == graph.labels[edges.col[of_test]]
         assert same.mean() > 0.7, name
 
 
@@ -82,7 +82,7 @@ def test_digits_need_no_files(cache: Path) -> None:
     assert np.diff(graph.adjacency.indptr).min() >= 10
     assert (graph.features.min(), graph.features.max()) == (0, 1)
     assert len(graph.known) == 1797
-    assert describe("digits").self_links == 0
+    assert describe("digits").self_loops == 0
     assert not cache.exists()
 
 

@@ -18,7 +18,7 @@ def test_both_forms_give_the_same_dataset(real_files: dict[str, bytes], real_tex
     for array in ("labels", "node_ids"):
         np.testing.assert_array_equal(getattr(pickled.graph, array), getattr(text.graph, array))
     assert pickled.graph.class_names == text.graph.class_names
-    assert pickled.links_listed == text.links_listed == 5429
+    assert pickled.edges_listed == text.edges_listed == 5429
     assert pickled.public_split is not None
     assert text.public_split is not None
     for nodes in ("train", "validation", "test"):

@@ -22,6 +22,6 @@ def test_a_node_without_label_is_not_of_class_0() -> None:
     np.testing.assert_array_equal(_classes(one_hot, DESCRIBED, nodes=6), [0, 1, UNKNOWN, 0, UNKNOWN, 1])
 
 
-def test_links_count_once_however_they_are_listed() -> None:
+def test_edges_count_once_however_they_are_listed() -> None:
     adjacency = undirected(np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2]), nodes=3)
     np.testing.assert_array_equal(adjacency.toarray(), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])

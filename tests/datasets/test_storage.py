@@ -19,7 +19,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read(files: Mapping[str, bytes]) -> Dataset:
         graph = Graph([[0, 1], [1, 0]], name=files["cora.content"].decode())
-        return Dataset(graph, links_listed=1, public_split=None)
+        return Dataset(graph, edges_listed=1, public_split=None)
 
     form = catalogue.FileFormat(("cora.content", "cora.cites"), read)
     monkeypatch.setitem(catalogue._FORMATS, "cora", (form,))
@@ -50,7 +50,7 @@ class TestSearchOrder:
         assert load("cora").name == "same"
 
     def test_a_file_missing_there_leads_to_the_cache(self, cache: Path, given: Path, put: Put) -> None:
-        put(cache, content="words", cites="links")
+        put(cache, content="words", cites="edges")
         put(given, content="words")
         assert where("cora") == cache
         assert load("cora").name == "words"
@@ -61,30 +61,30 @@ class TestSearchOrder:
     ) -> None:
         (tmp_path / "a-file").write_text("not a folder")
         monkeypatch.setenv("MTGCN_DATA", str(tmp_path / named) if named else "")
-        put(cache, content="words", cites="links")
+        put(cache, content="words", cites="edges")
         assert load("cora").name == "words"
 
     def test_damage_in_the_given_folder_is_an_error_though_the_cache_is_whole(
         self, cache: Path, given: Path, put: Put
     ) -> None:
-        put(given, content="damaged", cites="links")
-        put(cache, content="words", cites="links")
+        put(given, content="damaged", cites="edges")
+        put(cache, content="words", cites="edges")
         with pytest.raises(InputError, match=r"cora.content is damaged"):
             load("cora")
 
     def test_a_change_of_the_environment_is_seen(
         self, cache: Path, given: Path, put: Put, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put(given, content="first", cites="links")
+        put(given, content="first", cites="edges")
         assert load("cora").name == "first"
-        put(cache, content="second", cites="links")
+        put(cache, content="second", cites="edges")
         monkeypatch.delenv("MTGCN_DATA")
         assert load("cora").name == "second"
 
     def test_a_damaged_cache_file(self, cache: Path, put: Put) -> None:
-        put(cache, content="words", cites="links")
+        put(cache, content="words", cites="edges")
         (cache / "cora.cites").write_text("half of the li")
-        expected, actual = (hashlib.sha256(text).hexdigest()[:12] for text in (b"links", b"half of the li"))
+        expected, actual = (hashlib.sha256(text).hexdigest()[:12] for text in (b"edges", b"half of the li"))
         with pytest.raises(InputError) as caught:
             load("cora")
         assert str(caught.value) == (

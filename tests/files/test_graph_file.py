@@ -24,7 +24,7 @@ def village():
     return graph
 
 
-def links(arrays):
+def edges(arrays):
     ids = arrays.node_ids.tolist()
     return {frozenset((ids[one], ids[other])) for one, other in zip(arrays.sources, arrays.targets, strict=True)}
 
@@ -33,7 +33,7 @@ def test_graphml_keeps_ids_numbers_labels_and_weights(village, tmp_path):
     nx.write_graphml(village, tmp_path / "g.graphml")
     arrays = read_graph_file(tmp_path / "g.graphml")
     assert arrays.node_ids.tolist() == ["ada", "bob", "eve", "dan"]
-    assert links(arrays) == {frozenset(("ada", "bob")), frozenset(("bob", "eve"))}
+    assert edges(arrays) == {frozenset(("ada", "bob")), frozenset(("bob", "eve"))}
     assert arrays.weights.tolist() == [2, 1]
     assert dict(zip(arrays.feature_names, arrays.features[1].tolist(), strict=True)) == {
         "age": 20,

@@ -16,7 +16,7 @@ def read(edges=None, nodes=None, labels=None, **choices):
 
 
 def pairs(arrays):
-    """Links by the ids of their ends."""
+    """Edges by the ids of their ends."""
     ids = arrays.node_ids.tolist()
     return [(ids[one], ids[other]) for one, other in zip(arrays.sources, arrays.targets, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Every method on one graph that has it all: components without a label, lone nodes, weights, self-links; with sparse
+"""Every method on one graph that has it all: components without a label, lone nodes, weights, self-edges; with sparse
 features, dense ones and none."""
 
 import dataclasses
@@ -29,7 +29,7 @@ def empty_cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def awkward(make_graph):
     """Two components of 30 nodes, a weighted triangle of unknown classes, a lone node without features and one with a
-    link to itself alone."""
+    edge to itself alone."""
     halves = [make_graph(nodes=30, features=8, seed=seed, weighted=True) for seed in (0, 1)]
     triangle = sp.csr_array(np.array([[0, 0.5, 2], [0.5, 0, 1e-3], [2, 1e-3, 0]]))
     lone = sp.csr_array(np.diag([0.0, 1.5]))

@@ -4,8 +4,8 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
+from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.splits import draw_splits
-from mtgcn.stacked_chebyshev import Chebyshev
 from mtgcn.task import observe
 
 

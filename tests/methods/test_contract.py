@@ -102,9 +102,10 @@ def test_every_row_of_probabilities_sums_to_one(name, graph):
 def test_it_learns_classes_that_are_easy_to_tell_apart(name, make_graph):
     # A method that mixes up nodes, classes or runs guesses, and a guess is right once in three.
     graph = make_graph(nodes=60, features=12, easy=True)
-    belief = fit(create(name), graph).probabilities
+    probabilities = fit(create(name), graph).probabilities
     right = [
-        belief[run, split.test].argmax(1) == graph.labels[split.test] for run, split in enumerate(splits_of(graph))
+        probabilities[run, split.test].argmax(1) == graph.labels[split.test]
+        for run, split in enumerate(splits_of(graph))
     ]
     assert np.mean(right) > 0.8
 
@@ -168,7 +169,7 @@ def test_it_takes_dense_and_sparse_features_alike(name, graph):
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-4)
 
 
-def test_it_takes_weighted_links_and_self_links(name, make_graph):
+def test_it_takes_weighted_edges_and_self_loops(name, make_graph):
     weighted = make_graph(nodes=60, features=12, weighted=True)
     adjacency = weighted.adjacency.toarray()
     adjacency[3, 3], adjacency[8, 8] = 1, 0.5

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn import kept_arrays
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
 from mtgcn.methods import create
 from mtgcn.methods import deepwalk as module
 from mtgcn.splits import Split, draw_splits
+from mtgcn.storage import kept_arrays
 from mtgcn.task import observe
 
 QUICK = {"embeddings": None, "walks_per_node": 2, "walk_length": 8, "dimensions": 6}
@@ -31,9 +31,9 @@ def counted(monkeypatch):
     made = []
     original = module.DeepWalk.embedding
 
-    def counting(self, links, seed):
+    def counting(self, edges, seed):
         made.append(seed)
-        return original(self, links, seed)
+        return original(self, edges, seed)
 
     monkeypatch.setattr(module.DeepWalk, "embedding", counting)
     return made
@@ -47,9 +47,9 @@ def task(make_graph):
 
 def two_cliques(size=8):
     block = np.ones((size, size)) - np.eye(size)
-    links = np.kron(np.eye(2), block)
-    links[0, size] = links[size, 0] = 1
-    return Graph(links, labels=np.repeat([0, 1], size))
+    edges = np.kron(np.eye(2), block)
+    edges[0, size] = edges[size, 0] = 1
+    return Graph(edges, labels=np.repeat([0, 1], size))
 
 
 def test_nodes_of_a_clique_are_alike():
@@ -77,15 +77,15 @@ def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
 def test_a_seed_gives_the_same_vectors_whatever_the_hash_seed(make_graph):
     program = (
         "import numpy as np, sys; from mtgcn.methods import create; import scipy.sparse as sp;"
-        "links = sp.csr_array(np.load(sys.argv[1]));"
-        f"np.save(sys.argv[2], create('deepwalk', **{QUICK}).embedding(links, 7))"
+        "edges = sp.csr_array(np.load(sys.argv[1]));"
+        f"np.save(sys.argv[2], create('deepwalk', **{QUICK}).embedding(edges, 7))"
     )
     folder = os.environ["MTGCN_CACHE"]
     os.makedirs(folder)
-    links = make_graph().adjacency
-    np.save(f"{folder}/links.npy", links.toarray())
-    expected = create("deepwalk", **QUICK).embedding(links, 7)
-    command = [sys.executable, "-c", program, f"{folder}/links.npy", f"{folder}/vectors.npy"]
+    edges = make_graph().adjacency
+    np.save(f"{folder}/edges.npy", edges.toarray())
+    expected = create("deepwalk", **QUICK).embedding(edges, 7)
+    command = [sys.executable, "-c", program, f"{folder}/edges.npy", f"{folder}/vectors.npy"]
     subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)  # ours is another, or none
     assert np.array_equal(np.load(f"{folder}/vectors.npy"), expected)
 
@@ -121,14 +121,14 @@ def test_other_settings_are_other_embeddings(task, counted, change):
 
 
 def test_other_graphs_are_other_embeddings(counted):
-    links = two_cliques().adjacency.toarray()
-    without, heavier = links.copy(), links.copy()
+    edges = two_cliques().adjacency.toarray()
+    without, heavier = edges.copy(), edges.copy()
     without[0, 1] = without[1, 0] = 0
     heavier[0, 1] = heavier[1, 0] = 2
-    for number, changed in enumerate((links, without, heavier), start=1):
+    for number, changed in enumerate((edges, without, heavier), start=1):
         create("deepwalk", **QUICK).fit(observe(Graph(changed, labels=[0, 1] * 8), [Split([0, 1], [], [2])], seed=0))
         assert len(counted) == number
-    looped = links + np.eye(16)  # self-links are not walked
+    looped = edges + np.eye(16)  # self-edges are not walked
     create("deepwalk", **QUICK).fit(observe(Graph(looped, labels=[0, 1] * 8), [Split([0, 1], [], [2])], seed=0))
     assert len(counted) == 3
 
@@ -169,17 +169,17 @@ def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypat
         assert np.array_equal(create("deepwalk", **QUICK).fit(task).probabilities, expected)
 
 
-def test_nodes_without_links_get_what_the_labels_say_of_any_node():
-    links = np.zeros((20, 20))
-    links[:16, :16] = two_cliques().adjacency.toarray()
-    graph = Graph(links, labels=[0] * 8 + [1] * 8 + [0, 1, 0, 1])
+def test_nodes_without_edges_get_what_the_labels_say_of_any_node():
+    edges = np.zeros((20, 20))
+    edges[:16, :16] = two_cliques().adjacency.toarray()
+    graph = Graph(edges, labels=[0] * 8 + [1] * 8 + [0, 1, 0, 1])
     task = observe(graph, [Split([0, 1, 8], [], [18])], seed=0)
-    belief = create("deepwalk", **QUICK).fit(task).probabilities[0, 16:]
-    assert (belief == belief[0]).all()
-    assert belief[0, 0] > belief[0, 1]  # two labels to one
+    probabilities = create("deepwalk", **QUICK).fit(task).probabilities[0, 16:]
+    assert (probabilities == probabilities[0]).all()
+    assert probabilities[0, 0] > probabilities[0, 1]  # two labels to one
 
 
-def test_a_graph_without_links_is_answered():
+def test_a_graph_without_edges_is_answered():
     graph = Graph(sp.csr_array((4, 4)), labels=[0, 0, 1, 1])
     task = observe(graph, [Split([0, 2], [], [1])], seed=0)
     np.testing.assert_allclose(create("deepwalk", **QUICK).fit(task).probabilities, 0.5)

@@ -4,7 +4,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.networks import GCN
+from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
@@ -21,7 +21,7 @@ def test_gcn_is_adam_on_the_cross_entropy_of_the_labels(
 ):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
-    method = create("gcn", epochs=15, dropout=0, decay=decay, bias=bias, weight_decay=0.05, learning_rate=0.05)
+    method = create("gcn", epochs=15, dropout=0, decay_on=decay, bias=bias, weight_decay=0.05, learning_rate=0.05)
     found = method.fit(task)
     propagation, features = dense_propagation(graph), dense_features(graph)
     for run in range(2):
@@ -65,9 +65,9 @@ def test_validation_chooses_the_epoch(task):
         nodes, classes = task.validation.index[run].numpy(), task.validation.classes[run].numpy()
 
         def score(epoch, run=run, nodes=nodes, classes=classes):
-            belief = answers[epoch][run, nodes]
-            right = int((belief.argmax(1) == classes).sum())
-            return right, np.log(belief[np.arange(len(nodes)), classes]).mean()  # of equals, the smallest loss
+            probabilities = answers[epoch][run, nodes]
+            right = int((probabilities.argmax(1) == classes).sum())
+            return right, np.log(probabilities[np.arange(len(nodes)), classes]).mean()  # of equals, the smallest loss
 
         best = max(range(epochs), key=score)
         best_epochs.append(best)

@@ -13,10 +13,10 @@ from mtgcn.methods.co_training import most_absorbing
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.m3s import classes_by_cluster
 from mtgcn.methods.multi_stage import default_stages
-from mtgcn.networks import GCN
+from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed
-from mtgcn.training import Phase, train
+from mtgcn.training.loop import Phase, train
 
 GROWING = ("co-training", "self-training", "union", "intersection", "multi-stage", "m3s")
 EPOCHS = 8
@@ -55,12 +55,12 @@ def with_labels(task, rows):
     return dataclasses.replace(task, labelled=Nodes(torch.tensor(index), torch.tensor(classes)))
 
 
-def surest(belief, labelled, per_class):
+def surest(probabilities, labelled, per_class):
     """Algorithm 1 by a loop: the surest of those predicted as each class."""
-    order = sorted(range(len(belief)), key=lambda node: -belief[node].max())
+    order = sorted(range(len(probabilities)), key=lambda node: -probabilities[node].max())
     taken = []
-    for number in range(belief.shape[1]):
-        mine = [node for node in order if belief[node].argmax() == number and node not in labelled]
+    for number in range(probabilities.shape[1]):
+        mine = [node for node in order if probabilities[node].argmax() == number and node not in labelled]
         taken += [(node, number) for node in mine[:per_class]]
     return taken
 
@@ -98,17 +98,17 @@ def test_co_training_is_a_gcn_on_the_labels_that_walks_find(task):
     expected = network.probabilities()[..., 0].permute(2, 0, 1)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
     for run, row in enumerate(rows):
-        assert set(np.flatnonzero(found.taught_at[run])) == {node for node, _ in row}
-        assert set(found.taught_at[run]) == {0, 1}
+        assert set(np.flatnonzero(found.pseudo_labelled_at[run])) == {node for node, _ in row}
+        assert set(found.pseudo_labelled_at[run]) == {0, 1}
 
 
 @pytest.mark.parametrize("name", ["self-training", "union", "intersection"])
 def test_one_growth_by_the_network_and_the_walks(task, name):
     method = create(name, per_class=4, epochs=EPOCHS, dropout=0.0)
-    belief = trained(task, method, [task]).probabilities()[..., 0].permute(2, 0, 1).numpy()
+    probabilities = trained(task, method, [task]).probabilities()[..., 0].permute(2, 0, 1).numpy()
     rows = []
     for run, index in enumerate(task.labelled.index.numpy()):
-        own = set(surest(belief[run], index, 4))
+        own = set(surest(probabilities[run], index, 4))
         walks = set(absorbing(task.graph, 1e-6, index, task.labelled.classes[run].numpy(), 4))
         rows.append(sorted({"self-training": own, "union": own | walks, "intersection": own & walks}[name]))
     assert all(rows)
@@ -116,28 +116,28 @@ def test_one_growth_by_the_network_and_the_walks(task, name):
     found = method.fit(task)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
     for run, row in enumerate(rows):
-        assert set(np.flatnonzero(found.taught_at[run])) == {node for node, _ in row}
-        assert set(found.taught_at[run]) == {0, EPOCHS + 1}
+        assert set(np.flatnonzero(found.pseudo_labelled_at[run])) == {node for node, _ in row}
+        assert set(found.pseudo_labelled_at[run]) == {0, EPOCHS + 1}
 
 
 def test_multi_stage_divides_its_labels_among_the_stages(task):
     method = create("multi-stage", per_class=5, stages=3, epochs=EPOCHS, dropout=0.0, fresh_stages=False)
     rounds = [task]
     for _ in range(3):
-        belief = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1).numpy()
+        probabilities = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1).numpy()
         labelled = rounds[-1].labelled.index.numpy()
-        rounds.append(with_labels(rounds[-1], [surest(belief[run], labelled[run], 2) for run in range(2)]))
+        rounds.append(with_labels(rounds[-1], [surest(probabilities[run], labelled[run], 2) for run in range(2)]))
     expected = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1)
     found = method.fit(task)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
-    assert set(found.taught_at[0]) == {0, EPOCHS + 1, 2 * EPOCHS + 1, 3 * EPOCHS + 1}
+    assert set(found.pseudo_labelled_at[0]) == {0, EPOCHS + 1, 2 * EPOCHS + 1, 3 * EPOCHS + 1}
     assert len(found.history["supervised"]) == 4 * EPOCHS
 
 
 def test_m3s_takes_what_multi_stage_would_where_the_clusters_agree(task):
     settings = {"per_class": 12, "stages": 1, "epochs": EPOCHS}
-    alone = create("multi-stage", **settings).fit(task).taught_at > 0
-    checked = create("m3s", clusters=6, **settings).fit(task).taught_at > 0
+    alone = create("multi-stage", **settings).fit(task).pseudo_labelled_at > 0
+    checked = create("m3s", clusters=6, **settings).fit(task).pseudo_labelled_at > 0
     assert not (checked & ~alone).any()
     assert 0 < checked.sum() < alone.sum()
 
@@ -166,16 +166,16 @@ def test_contested_nodes_carry_both_labels_or_none():
     settings = {"per_class": 2, "epochs": 1}
     both = create("co-training", **settings).fit(task)
     neither = create("co-training", contested="neither", **settings).fit(task)
-    assert np.flatnonzero(both.taught_at[0]).tolist() == [1, 2, 3]
-    assert np.flatnonzero(neither.taught_at[0]).tolist() == [1, 3]
+    assert np.flatnonzero(both.pseudo_labelled_at[0]).tolist() == [1, 2, 3]
+    assert np.flatnonzero(neither.pseudo_labelled_at[0]).tolist() == [1, 3]
 
 
 @pytest.mark.parametrize("name", ["self-training", "multi-stage"])
 def test_a_restart_forgets_the_weights_and_keeps_the_labels(task, name):
     settings = {"per_class": 4, "epochs": EPOCHS} | ({"stages": 1} if name == "multi-stage" else {})
     found, going_on = create(name, restart=True, **settings).fit(task), create(name, **settings).fit(task)
-    first = found.taught_at == EPOCHS + 1
-    assert np.array_equal(first, going_on.taught_at == EPOCHS + 1)
+    first = found.pseudo_labelled_at == EPOCHS + 1
+    assert np.array_equal(first, going_on.pseudo_labelled_at == EPOCHS + 1)
     losses = found.history["supervised"][..., 0], going_on.history["supervised"][..., 0]
     assert losses[0].shape == losses[1].shape
     np.testing.assert_array_equal(losses[0][:EPOCHS], losses[1][:EPOCHS])
@@ -188,9 +188,9 @@ def test_stages_start_afresh_and_the_last_network_trains_on(task):
     second = dataclasses.replace(task, seeds=tuple(run_seed(seed, 1) for seed in task.seeds))
 
     def grown(before, network):
-        belief = network.probabilities()[..., 0].permute(2, 0, 1).numpy()
+        probabilities = network.probabilities()[..., 0].permute(2, 0, 1).numpy()
         labelled = before.labelled.index.numpy()
-        return with_labels(before, [surest(belief[run], labelled[run], 2) for run in range(2)])
+        return with_labels(before, [surest(probabilities[run], labelled[run], 2) for run in range(2)])
 
     once = grown(task, trained(task, method, [task]))
     twice = grown(once, trained(second, method, [once]))

@@ -18,34 +18,34 @@ def liblinear():
 
 def one_node_after_the_other(graph, split, order, iterations, *, proportion):
     """Iterative classification as it is told: no waves, no stack, scikit-learn's classifiers."""
-    features, links = graph.features.toarray(), graph.adjacency.toarray() * (1 - np.eye(graph.num_nodes))
+    features, edges = graph.features.toarray(), graph.adjacency.toarray() * (1 - np.eye(graph.num_nodes))
     train, classes = split.train, graph.num_classes
     local = liblinear().fit(features[train], graph.labels[train])
     called = local.predict(features)
     called[train] = graph.labels[train]
 
     def described(node):
-        seen = np.bincount(called, weights=links[node], minlength=classes)
+        seen = np.bincount(called, weights=edges[node], minlength=classes)
         return np.append(features[node], seen / seen.sum() if proportion and seen.sum() else seen)
 
     relational = liblinear().fit([described(node) for node in train], graph.labels[train])
-    belief = np.zeros((graph.num_nodes, classes))
+    probabilities = np.zeros((graph.num_nodes, classes))
     for _ in range(iterations):
         for node in order:
             if node not in train:
-                belief[node] = relational.predict_proba([described(node)])
-                called[node] = belief[node].argmax()
-    belief[train] = relational.predict_proba([described(node) for node in train])
-    return belief
+                probabilities[node] = relational.predict_proba([described(node)])
+                called[node] = probabilities[node].argmax()
+    probabilities[train] = relational.predict_proba([described(node) for node in train])
+    return probabilities
 
 
 @pytest.mark.parametrize("neighbours", ["count", "proportion"])
 def test_waves_in_a_stack_are_one_node_after_the_other(make_graph, neighbours):
     drawn = make_graph(nodes=45, features=15, weighted=True, seed=2)
-    links = drawn.adjacency.toarray()
-    links[4, 4] = 5  # a node is no neighbour of its own
-    links[7], links[:, 7] = 0, 0
-    graph = Graph(links, drawn.features, drawn.labels)
+    edges = drawn.adjacency.toarray()
+    edges[4, 4] = 5  # a node is no neighbour of its own
+    edges[7], edges[:, 7] = 0, 0
+    graph = Graph(edges, drawn.features, drawn.labels)
     splits = draw_splits(graph, 2, runs=2, seed=0)
     task = observe(graph, splits, seed=0)
     for iterations in (1, 3):
@@ -66,16 +66,16 @@ def test_no_iteration_leaves_the_classifier_of_features(make_graph):
     np.testing.assert_allclose(found, expected.predict_proba(graph.features.toarray()), atol=1e-6)
 
 
-def test_waves_keep_the_order_and_hold_no_links(make_graph):
-    links = make_graph(nodes=60).adjacency
+def test_waves_keep_the_order_and_hold_no_edges(make_graph):
+    edges = make_graph(nodes=60).adjacency
     random = np.random.default_rng(0)
     position, moving = random.permutation(60), random.random(60) < 0.8
-    waves = list(waves_of_an_order(links, position, moving))
+    waves = list(waves_of_an_order(edges, position, moving))
     assert sorted(np.concatenate(waves)) == list(np.flatnonzero(moving))
     wave_of = np.full(60, -1)
     for number, wave in enumerate(waves):
         wave_of[wave] = number
-    for one, other in zip(*links.nonzero(), strict=True):
+    for one, other in zip(*edges.nonzero(), strict=True):
         if moving[one] and moving[other]:
             assert (wave_of[one] < wave_of[other]) == (position[one] < position[other])
     assert len(waves) < moving.sum() / 2  # or nothing would be gained
@@ -113,10 +113,10 @@ def test_cross_validation_takes_what_gets_more_of_its_labels_right(make_graph):
         right = {"count": np.zeros(4), "proportion": np.zeros(4)}
         for way, total in right.items():
             for kept, held_out in _parted(task, 5):
-                belief = create("ica", neighbours=way).fit(kept).probabilities
+                probabilities = create("ica", neighbours=way).fit(kept).probabilities
                 for run in range(4):
                     nodes = held_out.index[run, held_out.present[run]].numpy()
-                    total[run] += (belief[run, nodes].argmax(1) == graph.labels[nodes]).sum()
+                    total[run] += (probabilities[run, nodes].argmax(1) == graph.labels[nodes]).sum()
         answers = {way: create("ica", neighbours=way).fit(task).probabilities for way in right}
         found = create("ica").fit(task).probabilities
         for run in range(4):

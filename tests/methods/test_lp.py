@@ -59,17 +59,17 @@ def test_the_unit_of_edge_weights_does_not_matter(make_graph):
 
 
 def test_a_component_without_labels_gets_the_average_belief():
-    links = np.zeros((7, 7))
+    edges = np.zeros((7, 7))
     for one, other in ((0, 1), (2, 3), (4, 5)):
-        links[one, other] = links[other, one] = 1
-    graph = Graph(adjacency=links, labels=[0, -1, 1, -1, -1, -1, 1])
+        edges[one, other] = edges[other, one] = 1
+    graph = Graph(adjacency=edges, labels=[0, -1, 1, -1, -1, -1, 1])
     found = create("lp").fit(observe(graph, [Split([0, 2, 6], [], [])], seed=0)).probabilities[0]
     np.testing.assert_array_equal(found[[0, 1]], [[1, 0]] * 2)  # no label of class 1 can be reached
     np.testing.assert_array_equal(found[[2, 3, 6]], [[0, 1]] * 3)
     np.testing.assert_allclose(found[[4, 5]], [[0.4, 0.6]] * 2, rtol=1e-6)  # two nodes of class 0, three of class 1
 
 
-def test_a_graph_without_links_is_answered():
+def test_a_graph_without_edges_is_answered():
     graph = Graph(adjacency=np.zeros((3, 3)), labels=[0, 1, -1])
     found = create("lp").fit(observe(graph, [Split([0, 1], [], [])], seed=0)).probabilities[0]
     np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.5, 0.5]])

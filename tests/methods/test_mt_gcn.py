@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn import backbones
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.networks import GCN
+from mtgcn.nn import backbones
+from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
@@ -25,7 +25,7 @@ OPTIONS = [
     {"pseudo_labels": False},
     {"consistency": False},
     {"mutual": False},
-    {"decay": "first-layer", "weight_decay": 0.05},
+    {"decay_on": "first-layer", "weight_decay": 0.05},
     {"peers": 3},
 ]
 
@@ -35,9 +35,9 @@ class Reference:
     """What one run of MT-GCN comes to."""
 
     weights: list  # of each peer
-    belief: list = field(default_factory=list)  # of each peer, at the end
+    probabilities: list = field(default_factory=list)  # of each peer, at the end
     history: list = field(default_factory=list)  # of each epoch: name -> one value per peer
-    taught_at: dict = field(default_factory=dict)  # node -> epoch
+    pseudo_labelled_at: dict = field(default_factory=dict)  # node -> epoch
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def reference(dense_propagation, dense_features, dense_logits, algorithm_1):
                 ]
                 pairs = [[(node, j) for j, row in enumerate(chosen[g]) for node in row] for g in peers]
                 for node, _ in (pair for one in pairs for pair in one):
-                    result.taught_at.setdefault(node, epoch)
+                    result.pseudo_labelled_at.setdefault(node, epoch)
                 teachers = [(g + 1) % len(weights) if settings.mutual else g for g in peers]
                 if settings.pseudo_labels:
                     notes["pseudo-label"] = [
@@ -97,7 +97,7 @@ def reference(dense_propagation, dense_features, dense_logits, algorithm_1):
                     for g, teacher in zip(peers, teachers, strict=True)
                 ]
             result.history.append({name: [plain(value) for value in values] for name, values in notes.items()})
-        result.belief = [one.detach().exp().numpy() for one in forward()]
+        result.probabilities = [one.detach().exp().numpy() for one in forward()]
         return result
 
     return fit
@@ -108,7 +108,7 @@ def plain(value):
 
 
 def adam(parts, settings):
-    decayed = parts if settings.decay == "all" else parts[:2]
+    decayed = parts if settings.decay_on == "all" else parts[:2]
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": parts[len(decayed) :], "weight_decay": 0},
@@ -176,12 +176,14 @@ def test_a_stack_trains_as_the_papers_algorithm_does_for_one_run(
         for peer in range(method.peers):
             for mine, theirs in zip(weights_of(network, run, peer), expected.weights[peer], strict=True):
                 torch.testing.assert_close(mine, theirs.detach(), atol=2e-4, rtol=0)
-            np.testing.assert_allclose(found.peers[run, peer], expected.belief[peer], atol=1e-4)
-        np.testing.assert_allclose(found.probabilities[run], np.mean(expected.belief, axis=0), atol=1e-4)
+            np.testing.assert_allclose(found.peers[run, peer], expected.probabilities[peer], atol=1e-4)
+        np.testing.assert_allclose(found.probabilities[run], np.mean(expected.probabilities, axis=0), atol=1e-4)
         for epoch, values in enumerate(expected.history):
             for name, value in values.items():
                 np.testing.assert_allclose(found.history[name][epoch, run], value, atol=1e-4, rtol=1e-3)
-        assert found.taught_at[run].tolist() == [expected.taught_at.get(node, 0) for node in range(40)]
+        assert found.pseudo_labelled_at[run].tolist() == [
+            expected.pseudo_labelled_at.get(node, 0) for node in range(40)
+        ]
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
@@ -214,7 +216,7 @@ def test_without_any_teaching_loss_peers_are_gcns_trained_longer(task):
 
 
 def test_the_answer_is_the_mean_of_the_peers_or_the_first_of_them(task):
-    mean, first = (create("mt-gcn", **QUICK, answer=answer).fit(task) for answer in ("mean", "first"))
+    mean, first = (create("mt-gcn", **QUICK, output=answer).fit(task) for answer in ("mean", "first"))
     np.testing.assert_allclose(mean.probabilities, mean.peers.mean(axis=1), atol=1e-6)
     assert np.array_equal(first.probabilities, first.peers[:, 0])
     assert np.array_equal(first.peers, mean.peers)
@@ -225,29 +227,29 @@ def test_reading_as_the_authors_do_takes_each_peer_after_its_last_best_pass_over
     # Without dropout, an epoch's pass over the labels is what the peers believed when the epoch before it was over.
     settings = {**QUICK, "learning_rate": 0.5}  # so wild that the last epoch is not always among the best
     epochs = range(QUICK["warmup_epochs"] + QUICK["teaching_epochs"] + 1)
-    beliefs = [
+    probabilities = [
         create("mt-gcn", **{**settings, "warmup_epochs": min(epoch, 8), "teaching_epochs": max(epoch - 8, 0)})
         .fit(task)
         .peers
         for epoch in epochs
     ]
-    found = create("mt-gcn", **settings, reading="best-training").fit(task)
+    found = create("mt-gcn", **settings, checkpoint="best-training").fit(task)
     read_at = set()
     for run in range(task.runs):
         present = task.labelled.present[run]
         nodes, classes = task.labelled.index[run][present].numpy(), task.labelled.classes[run][present].numpy()
         for peer in range(2):
-            right = [int((belief[run, peer, nodes].argmax(1) == classes).sum()) for belief in beliefs]
+            right = [int((moment[run, peer, nodes].argmax(1) == classes).sum()) for moment in probabilities]
             last_best = max(epoch for epoch in epochs[1:] if right[epoch - 1] == max(right[:epoch]))
             read_at.add(last_best)
-            np.testing.assert_allclose(found.peers[run, peer], beliefs[last_best][run, peer], atol=1e-4)
+            np.testing.assert_allclose(found.peers[run, peer], probabilities[last_best][run, peer], atol=1e-4)
     assert read_at != {epochs[-1]}
     np.testing.assert_allclose(found.probabilities, found.peers.mean(axis=1), atol=1e-6)
 
 
 def test_the_reading_changes_no_step_of_training(task):
     settings = {**QUICK, "dropout": 0.5}
-    last, best = (create("mt-gcn", **settings, reading=reading).fit(task) for reading in ("last", "best-training"))
+    last, best = (create("mt-gcn", **settings, checkpoint=reading).fit(task) for reading in ("last", "best-training"))
     for name, values in last.history.items():
         assert np.array_equal(values, best.history[name], equal_nan=True)
 
@@ -258,13 +260,13 @@ def test_one_more_per_class_is_one_more_per_class(task):
     assert np.array_equal(one_more.probabilities, five.probabilities)
 
 
-def chosen_by_belief(algorithm_1, task, peers, per_class):
+def chosen_by_confidence(algorithm_1, task, peers, per_class):
     """For each run, the nodes that any peer is surest of."""
     nodes = []
-    for run, beliefs in enumerate(peers):
+    for run, probabilities in enumerate(peers):
         unlabelled = set(range(task.num_nodes)) - set(task.labelled.index[run].tolist())
         chosen = [
-            algorithm_1(belief.max(1), belief.argmax(1), unlabelled, task.num_classes, per_class) for belief in beliefs
+            algorithm_1(peer.max(1), peer.argmax(1), unlabelled, task.num_classes, per_class) for peer in probabilities
         ]
         nodes.append({node for one in chosen for row in one for node in row})
     return nodes
@@ -273,12 +275,14 @@ def chosen_by_belief(algorithm_1, task, peers, per_class):
 def test_choosing_without_dropout_chooses_what_the_peers_believe_without_dropout(task, algorithm_1):
     settings = {**QUICK, "dropout": 0.5, "teaching_epochs": 1}
     before = create("mt-gcn", **{**settings, "teaching_epochs": 0}).fit(task)
-    expected = chosen_by_belief(algorithm_1, task, before.peers, per_class=4)
+    expected = chosen_by_confidence(algorithm_1, task, before.peers, per_class=4)
 
     def taught(choose_with_dropout):
-        taught_at = create("mt-gcn", **settings, choose_with_dropout=choose_with_dropout).fit(task).taught_at
-        assert set(np.unique(taught_at)) == {0, 9}  # never, or in the first epoch after eight of warm-up
-        return [set(np.flatnonzero(row)) for row in taught_at]
+        pseudo_labelled_at = (
+            create("mt-gcn", **settings, choose_with_dropout=choose_with_dropout).fit(task).pseudo_labelled_at
+        )
+        assert set(np.unique(pseudo_labelled_at)) == {0, 9}  # never, or in the first epoch after eight of warm-up
+        return [set(np.flatnonzero(row)) for row in pseudo_labelled_at]
 
     assert taught(False) == expected
     assert taught(True) != expected
@@ -298,10 +302,10 @@ def test_choosing_with_or_without_dropout_is_the_same_where_nothing_is_dropped(t
 
 
 def test_labelled_nodes_never_teach_and_peers_of_a_small_graph_may_teach_with_all_others(task):
-    taught_at = create("mt-gcn", **{**QUICK, "per_class": 1000}).fit(task).taught_at
+    pseudo_labelled_at = create("mt-gcn", **{**QUICK, "per_class": 1000}).fit(task).pseudo_labelled_at
     for run in range(task.runs):
         labelled = task.labelled.index[run][task.labelled.present[run]].tolist()
-        assert np.flatnonzero(taught_at[run] == 0).tolist() == sorted(labelled)
+        assert np.flatnonzero(pseudo_labelled_at[run] == 0).tolist() == sorted(labelled)
 
 
 @pytest.mark.parametrize(
@@ -314,8 +318,8 @@ def test_labelled_nodes_never_teach_and_peers_of_a_small_graph_may_teach_with_al
         ("supervised_reduction", "max"),
         ("consistency_reduction", "max"),
         ("certainty_of", "nobody"),
-        ("answer", "last"),
-        ("reading", "first"),
+        ("output", "last"),
+        ("checkpoint", "first"),
         ("dropout", 1.0),
     ],
 )
@@ -329,9 +333,10 @@ def test_settings_out_of_range_are_refused(setting, value):
 def test_mt_gcn_on_cora_with_two_labels_per_class():
     graph = load("cora")
     splits = draw_splits(graph, 2, runs=10, seed=0)
-    belief = create("mt-gcn").fit(observe(graph, splits, seed=0)).probabilities
+    probabilities = create("mt-gcn").fit(observe(graph, splits, seed=0)).probabilities
     accuracy = [
-        100 * np.mean(belief[run, split.test].argmax(1) == graph.labels[split.test]) for run, split in enumerate(splits)
+        100 * np.mean(probabilities[run, split.test].argmax(1) == graph.labels[split.test])
+        for run, split in enumerate(splits)
     ]
     # 64.3 is itself a mean, of 100 splits, with a standard error of 0.5.
     standard_error = np.hypot(np.std(accuracy, ddof=1) / np.sqrt(10), 0.5)

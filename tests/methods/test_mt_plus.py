@@ -3,14 +3,14 @@ import pytest
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus import Teaching
-from mtgcn.networks import NetworkSettings
-from mtgcn.propagation import normalized_adjacency
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.linear import LinearPeers
 from mtgcn.splits import draw_splits
-from mtgcn.stacked_linear import LinearPeers
 from mtgcn.task import observe
-from mtgcn.training import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, reporting_progress
 
 QUICK = {"dimensions": 8, "infomax_epochs": 10, "warmup_epochs": 20, "teaching_epochs": 20}
 
@@ -22,49 +22,51 @@ def _cache(tmp_path, monkeypatch):
 
 def teaching_of(graph, labels=2, **settings):
     task = observe(graph, draw_splits(graph, labels, 3, 0), 0)
-    vectors = [[torch.zeros(graph.num_nodes, 4)] * 2]
-    return Teaching(create("mt-plus", **QUICK | settings), LinearPeers(task, vectors, [0] * 3, NetworkSettings()), task)
+    embeddings = [[torch.zeros(graph.num_nodes, 4)] * 2]
+    return Teaching(
+        create("mt-plus", **QUICK | settings), LinearPeers(task, embeddings, [0] * 3, NetworkSettings()), task
+    )
 
 
-def beliefs(graph, seed=0):
+def some_probabilities(graph, seed=0):
     numbers = np.random.default_rng(seed).normal(size=(graph.num_nodes, graph.num_classes, 3, 1)).astype(np.float32)
     return torch.from_numpy(2 * numbers).softmax(1)
 
 
 def test_nodes_surer_than_the_average_node_teach_and_given_ones_do_not(make_graph):
     graph = make_graph()
-    teaching, teacher = teaching_of(graph), beliefs(make_graph())
-    weight, classes = teaching._lesson(teacher)
+    teaching, teacher = teaching_of(graph), some_probabilities(make_graph())
+    weight, classes = teaching._pseudo_label_weights(teacher)
     for run in range(3):
-        belief = teacher[:, :, run, 0].numpy()
-        sure = belief.max(1)
+        probabilities = teacher[:, :, run, 0].numpy()
+        sure = probabilities.max(1)
         expected = sure > sure.mean()
         expected[teaching.task.labelled.index[run].numpy()] = False
         np.testing.assert_array_equal(weight[:, run, 0].numpy() > 0, expected)
-        np.testing.assert_array_equal(classes[:, run, 0].numpy(), belief.argmax(1))
+        np.testing.assert_array_equal(classes[:, run, 0].numpy(), probabilities.argmax(1))
 
 
-def test_beliefs_are_gathered_along_a_walk_and_a_well_connected_node_gathers_more(make_graph):
+def test_probabilities_are_propagated_and_a_well_connected_node_receives_more(make_graph):
     graph = make_graph()
-    teacher = beliefs(graph)
+    teacher = some_probabilities(graph)
     smooth = normalized_adjacency(graph).toarray()
     expected = given = teacher.numpy().reshape(graph.num_nodes, -1)
     for _ in range(4):
         expected = 0.8 * smooth @ expected + 0.2 * given
-    found = teaching_of(graph)._gathered(teacher)
+    found = teaching_of(graph)._propagated_teacher(teacher)
     np.testing.assert_allclose(found.numpy().reshape(expected.shape), expected, rtol=1e-4, atol=1e-6)
     in_all = found.sum(1)[:, 0, 0].numpy()
     degrees = np.asarray(graph.adjacency.sum(1)).ravel()
     assert in_all[degrees == degrees.max()].mean() > in_all[degrees == degrees.min()].mean()
-    normalised = teaching_of(graph, gathered="normalised")._gathered(teacher)
+    normalised = teaching_of(graph, propagated="normalised")._propagated_teacher(teacher)
     torch.testing.assert_close(normalised.sum(1), torch.ones(graph.num_nodes, 3, 1))
     torch.testing.assert_close(normalised.argmax(1), found.argmax(1))
-    assert teaching_of(graph, gathered="not")._gathered(teacher) is teacher
+    assert teaching_of(graph, propagated="not")._propagated_teacher(teacher) is teacher
 
 
 def test_every_class_weighs_the_same_and_all_together_one(make_graph):
     graph = make_graph()
-    weight, classes = teaching_of(graph)._lesson(beliefs(graph))
+    weight, classes = teaching_of(graph)._pseudo_label_weights(some_probabilities(graph))
     for run in range(3):
         of_class = np.bincount(classes[:, run, 0], weights=weight[:, run, 0], minlength=graph.num_classes)
         np.testing.assert_allclose(of_class[of_class > 0], 1 / (of_class > 0).sum(), rtol=1e-5)
@@ -81,9 +83,9 @@ def test_every_class_weighs_the_same_and_all_together_one(make_graph):
 )
 def test_the_more_labels_the_more_the_size_of_a_class_counts(make_graph, labels, settings, power):
     graph = make_graph(nodes=60)
-    teacher = beliefs(graph)
-    weight, classes = teaching_of(graph, labels, **settings)._lesson(teacher)
-    plain, _ = teaching_of(graph, labels, balanced="never")._lesson(teacher)
+    teacher = some_probabilities(graph)
+    weight, classes = teaching_of(graph, labels, **settings)._pseudo_label_weights(teacher)
+    plain, _ = teaching_of(graph, labels, balanced="never")._pseudo_label_weights(teacher)
     for run in range(3):
         sizes, found = (np.bincount(classes[:, run, 0], weights=one[:, run, 0], minlength=3) for one in (plain, weight))
         np.testing.assert_allclose(found, sizes ** (1 - power) / (sizes ** (1 - power)).sum(), rtol=1e-4)
@@ -91,7 +93,7 @@ def test_the_more_labels_the_more_the_size_of_a_class_counts(make_graph, labels,
 
 def test_within_a_class_all_nodes_count_the_same(make_graph):
     graph = make_graph()
-    weight, classes = teaching_of(graph)._lesson(beliefs(graph))
+    weight, classes = teaching_of(graph)._pseudo_label_weights(some_probabilities(graph))
     of_first = weight[:, 0, 0][classes[:, 0, 0] == 0]
     assert (of_first > 0).sum() > 1
     assert of_first[of_first > 0].unique().numel() == 1
@@ -102,7 +104,7 @@ def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_grap
     teacher = torch.full((graph.num_nodes, graph.num_classes, 3, 1), 0.0)
     teacher[:, 0] = torch.linspace(0.5, 0.9, graph.num_nodes)[:, None, None]
     teacher[:, 1] = 1 - teacher[:, 0]
-    weight, _ = teaching_of(graph)._lesson(teacher)
+    weight, _ = teaching_of(graph)._pseudo_label_weights(teacher)
     torch.testing.assert_close(weight.sum(0), torch.ones(3, 1))
 
 
@@ -113,9 +115,9 @@ def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_grap
         {"balanced": "always"},
         {"chosen": "all"},
         {"taught_by": "other"},
-        {"scaling": "sum"},
-        {"gathered": "not"},
-        {"gathered": "normalised"},
+        {"feature_scaling": "sum"},
+        {"propagated": "not"},
+        {"propagated": "normalised"},
         {"peers": 1},
         {"infomax_decay": 0.0},
     ],
@@ -152,4 +154,4 @@ def test_whoever_watches_is_told_which_vectors_are_made(make_graph):
     stages = []
     with reporting_progress(lambda done, total: stages.append(current_stage())):
         create("mt-plus", **QUICK).fit(task)
-    assert list(dict.fromkeys(stages)) == [f"vectors {number} of 4" for number in range(1, 5)] + [""]
+    assert list(dict.fromkeys(stages)) == [f"embeddings {number} of 4" for number in range(1, 5)] + [""]

@@ -40,7 +40,7 @@ def test_the_window_reaches_no_further_than_it_says():
     assert torch.equal(pairs[0], (apart <= 2).float())
 
 
-def test_walks_start_once_a_round_at_every_node_with_links_and_follow_links(task):
+def test_walks_start_once_a_round_at_every_node_with_edges_and_follow_edges(task):
     adjacency = task.graph.adjacency.toarray()
     linked = np.flatnonzero(adjacency.sum(1))
     batches = list(batches_of_walks(task, per_node=3, steps=4, at_once=7))
@@ -139,12 +139,12 @@ def test_the_classifier_is_gradient_descent_on_its_three_losses(task):
 
 
 @pytest.mark.slow
-def test_links_alone_tell_blocks_apart(make_graph):
+def test_edges_alone_tell_blocks_apart(make_graph):
     graph = make_graph(nodes=90, classes=2)
     bare = Graph(graph.adjacency, labels=graph.labels)
     splits = draw_splits(bare, 5, runs=2, seed=0)
-    belief = create("planetoid").fit(observe(bare, splits, seed=0)).probabilities
-    right = [belief[run, split.test].argmax(1) == bare.labels[split.test] for run, split in enumerate(splits)]
+    probabilities = create("planetoid").fit(observe(bare, splits, seed=0)).probabilities
+    right = [probabilities[run, split.test].argmax(1) == bare.labels[split.test] for run, split in enumerate(splits)]
     assert np.mean(right) > 0.7  # a guess is right in half of 160 cases, give or take 0.04
 
 

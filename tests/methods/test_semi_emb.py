@@ -5,29 +5,29 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.methods.semi_emb import Links, Strangers, repulsion
+from mtgcn.methods.semi_emb import Edges, Strangers, repulsion
+from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.splits import Split, draw_splits
-from mtgcn.stacked_chebyshev import Chebyshev
 from mtgcn.task import observe
 
 CPU = torch.device("cpu")
 
 
-def test_the_pull_of_links_is_their_weighted_mean_square(make_graph):
+def test_the_pull_of_edges_is_their_weighted_mean_square(make_graph):
     graph = make_graph(weighted=True, unreached=True)
     embedding = torch.randn(40, 3, 2, 1, generator=torch.Generator().manual_seed(0))
-    found = Links(graph, CPU).mean_square(embedding)
-    links = graph.adjacency.tocoo()
+    found = Edges(graph, CPU).mean_square(embedding)
+    edges = graph.adjacency.tocoo()
     for run in range(2):
         f = embedding[..., run, 0].double().numpy()
-        squares = ((f[links.row] - f[links.col]) ** 2).sum(1)
-        assert found[run, 0].item() == pytest.approx(np.average(squares, weights=links.data), rel=1e-4)
+        squares = ((f[edges.row] - f[edges.col]) ** 2).sum(1)
+        assert found[run, 0].item() == pytest.approx(np.average(squares, weights=edges.data), rel=1e-4)
 
 
-def test_links_to_oneself_pull_nothing_and_no_links_pull_nothing():
+def test_edges_to_oneself_pull_nothing_and_no_edges_pull_nothing():
     embedding = torch.randn(2, 3, 1, 1, generator=torch.Generator().manual_seed(0))
     for adjacency in (np.eye(2), np.zeros((2, 2))):
-        assert Links(Graph(adjacency), CPU).mean_square(embedding).item() == 0
+        assert Edges(Graph(adjacency), CPU).mean_square(embedding).item() == 0
 
 
 def test_strangers_are_pushed_up_to_the_margin():
@@ -68,7 +68,7 @@ def test_the_loss_is_the_sum_of_its_three_parts(make_graph):
         pushed = 0.7 * (1.3 - distance).clamp(min=0).square().mean()
         assert history["supervised"][0, run, 0] == pytest.approx(supervised.item(), rel=1e-4)
         assert history["strangers"][0, run, 0] == pytest.approx(pushed.item(), rel=1e-4)
-        pulled = 0.7 * Links(graph, CPU).mean_square(embedding)[run, 0]
+        pulled = 0.7 * Edges(graph, CPU).mean_square(embedding)[run, 0]
         assert history["neighbours"][0, run, 0] == pytest.approx(pulled.item(), rel=1e-4)
 
 

@@ -30,9 +30,9 @@ def test_on_its_own_graph_a_trained_network_says_what_it_said(name, make_graph):
     graph = make_graph()
     method = quick(name)
     prediction = fitted(method, graph)
-    belief = method.apply(prediction.parameters, graph)
-    assert belief.shape[0] == RUNS
-    np.testing.assert_allclose(belief.mean(axis=1), prediction.probabilities, atol=1e-6)
+    probabilities = method.apply(prediction.parameters, graph)
+    assert probabilities.shape[0] == RUNS
+    np.testing.assert_allclose(probabilities.mean(axis=1), prediction.probabilities, atol=1e-6)
 
 
 def test_every_parameter_has_its_runs_first_so_that_runs_can_be_taken_out(make_graph):
@@ -53,17 +53,17 @@ def test_a_graph_with_its_nodes_in_another_order_gets_the_same_answers(make_grap
     shuffled = Graph(
         adjacency=graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names
     )
-    belief = method.apply(prediction.parameters, shuffled)
-    np.testing.assert_allclose(belief, prediction.peers[:, :, order], atol=1e-6)
+    probabilities = method.apply(prediction.parameters, shuffled)
+    np.testing.assert_allclose(probabilities, prediction.peers[:, :, order], atol=1e-6)
 
 
 def test_where_the_first_peer_answers_it_answers_on_other_graphs_too(make_graph):
     graph = make_graph()
-    method = quick("mt-gcn", answer="first")
+    method = quick("mt-gcn", output="first")
     prediction = fitted(method, graph)
-    belief = method.apply(prediction.parameters, graph)
-    assert belief.shape[1] == 1
-    np.testing.assert_allclose(belief[:, 0], prediction.probabilities, atol=1e-6)
+    probabilities = method.apply(prediction.parameters, graph)
+    assert probabilities.shape[1] == 1
+    np.testing.assert_allclose(probabilities[:, 0], prediction.probabilities, atol=1e-6)
 
 
 def test_a_graph_with_other_features_is_refused(make_graph):

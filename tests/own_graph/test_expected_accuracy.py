@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from mtgcn import held_out
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import Method, create
 from mtgcn.own_graph.expected_accuracy import expected_accuracy, why_not_measurable, wilson_interval
 from mtgcn.task import Prediction
+from mtgcn.trust import held_out
 
 QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
 
@@ -26,11 +26,11 @@ class KnowsWhatItIsGiven(Method):
     """Right about the labels of its task, and says class 0 of everything else."""
 
     def fit(self, task):
-        belief = np.zeros((task.runs, task.num_nodes, task.num_classes))
-        belief[..., 0] = 0.5
+        probabilities = np.zeros((task.runs, task.num_nodes, task.num_classes))
+        probabilities[..., 0] = 0.5
         for run in range(task.runs):
-            belief[run, task.labelled.index[run], task.labelled.classes[run]] = 1.0
-        return Prediction(belief)
+            probabilities[run, task.labelled.index[run], task.labelled.classes[run]] = 1.0
+        return Prediction(probabilities)
 
 
 def test_no_label_is_predicted_with_its_own_help(some_labels):
@@ -62,7 +62,7 @@ def test_all_folds_are_one_stack(some_labels, monkeypatch):
 
 
 def test_the_seed_decides_the_folds(some_labels):
-    first, again, other = (held_out.dealt_out(some_labels, some_labels.known, 5, seed) for seed in (0, 0, 1))
+    first, again, other = (held_out.stratified_folds(some_labels, some_labels.known, 5, seed) for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, again))
     assert not all(map(np.array_equal, first, other))
     assert np.array_equal(np.sort(np.concatenate(first)), some_labels.known)

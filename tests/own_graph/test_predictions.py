@@ -44,12 +44,14 @@ def test_the_table_line_by_line(four_nodes, tmp_path):
 
 def test_many_rows_are_all_there(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 3)
-    belief = np.random.default_rng(0).dirichlet([1, 1], size=10)
+    probabilities = np.random.default_rng(0).dirichlet([1, 1], size=10)
     path = tmp_path / "new" / "predictions.csv"
-    write_predictions(path, Predictions(np.arange(10) * 7, ("x", "y"), belief, None, None))
+    write_predictions(path, Predictions(np.arange(10) * 7, ("x", "y"), probabilities, None, None))
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert [row["id"] for row in rows] == [str(7 * number) for number in range(10)]
-    assert np.allclose([[float(row["probability_x"]), float(row["probability_y"])] for row in rows], belief, atol=1e-6)
+    assert np.allclose(
+        [[float(row["probability_x"]), float(row["probability_y"])] for row in rows], probabilities, atol=1e-6
+    )
     assert {row["peers_agree"] for row in rows} == {""}  # no peers, so nothing to say
     assert {(row["role"], row["pseudo_label_epoch"]) for row in rows} == {("neither", "")}
 
@@ -61,7 +63,7 @@ def test_a_full_disk_leaves_the_old_file(four_nodes, tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("mtgcn.cache.os.fsync", full)
+    monkeypatch.setattr("mtgcn.storage.atomic.os.fsync", full)
     with pytest.raises(InputError, match=r"cannot write .*predictions.csv: No space left on device; make room"):
         write_predictions(path, four_nodes)
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("predictions.csv", "older")]

@@ -4,8 +4,9 @@ from dataclasses import asdict
 
 import pytest
 
-from mtgcn.benchmark import environment, statistics
-from mtgcn.benchmark.results import StoredRow
+from mtgcn import environment
+from mtgcn.benchmark import statistics
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.sweep import Selection, plan
 
 

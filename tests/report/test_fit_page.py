@@ -155,9 +155,9 @@ def with_second_labels(model):
 
 
 def test_a_label_that_the_model_does_not_believe_is_listed(model):
-    belief = model.label_distributions_.copy()
-    belief[0] = [0.1, 0.2, 0.7]
-    text = Checked(fit_html(replace(model, label_distributions_=belief, peer_distributions_=None))).text
+    probabilities = model.label_distributions_.copy()
+    probabilities[0] = [0.1, 0.2, 0.7]
+    text = Checked(fit_html(replace(model, label_distributions_=probabilities, peer_distributions_=None))).text
     assert "Given labels that the model does not believe" in text
     assert "0 left right 70 %" in text
 
@@ -165,13 +165,13 @@ def test_a_label_that_the_model_does_not_believe_is_listed(model):
 def test_a_large_graph_stays_a_small_page(make_graph, monkeypatch):
     monkeypatch.setattr(fit_view, "MOST_ON_MAP", 100)
     graph = make_graph(nodes=400)
-    belief = np.random.default_rng(0).dirichlet(np.ones(3), 400)
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(3), 400)
     labels = np.where(np.arange(400) < 9, graph.labels, -1)
-    view = fit_view.fit_view(Model(replace(graph, labels=labels), create("lp"), belief))
+    view = fit_view.fit_view(Model(replace(graph, labels=labels), create("lp"), probabilities))
     assert len(view.map.nodes) == 100
     assert set(range(9)) <= set(view.map.nodes)
     assert {one.index for one in view.suggestions} == set(view.map.nodes[view.map.suggested])
-    page = fit_html(Model(replace(graph, labels=labels), create("lp"), belief))
+    page = fit_html(Model(replace(graph, labels=labels), create("lp"), probabilities))
     assert "100 of 400 nodes are drawn" in page
     assert len(page) < 60_000
 

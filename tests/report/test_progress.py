@@ -2,7 +2,7 @@
 
 from mtgcn.report import progress
 from mtgcn.report.progress import fitting_progress
-from mtgcn.training import _progress, stage
+from mtgcn.training.progress import _progress, stage
 
 
 def tell(epochs):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mtgcn.benchmark import environment
+from mtgcn import environment
 from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
@@ -25,11 +25,11 @@ from mtgcn.benchmark.sweep import Selection
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import create, fit_in_chunks
-from mtgcn.recording import recording
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
+from mtgcn.training.memory import CPU_BUDGET
+from mtgcn.training.recording import recording
 
 CURVES_FILE = "curves.json"
 RUNS = 10  # a mean over these is smooth enough to read

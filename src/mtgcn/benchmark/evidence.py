@@ -9,7 +9,7 @@ from typing import cast
 
 from mtgcn.benchmark.measured import NETWORK_ALONE, Line, MeasuredTable, compared, measured_line
 from mtgcn.benchmark.protocol import ABLATION, BACKBONES, PAPER_TABLES, REFERENCE, TABLES, Cell, Entry, Protocol, Table
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.units import DECISIVE_VERSIONS
 from mtgcn.errors import InputError
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.units import Unit, execute
 from mtgcn.errors import InputError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtgcn.benchmark.protocol import REFERENCE, Cell, Entry, Protocol, rival_of
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.statistics import PairedTest, SampleSummary, paired_tests, summarise
 from mtgcn.benchmark.sweep import Plan
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mtgcn.benchmark.split_choice import PUBLIC, RANDOM, VALIDATION_NODES
 from mtgcn.errors import InputError
-from mtgcn.pseudo_labels import PAPER_PER_CLASS
+from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
 
 Protocol = Literal["ours", "paper"]
 PROTOCOL_TITLES: dict[Protocol, str] = {
@@ -44,7 +44,7 @@ class PrintedCounts:
 
     dataset: str
     nodes: int
-    links: int  # as listed in the files: duplicates and self-links counted
+    edges: int  # as listed in the files: duplicates and self-edges counted
     classes: int
     features: int
 
@@ -111,9 +111,9 @@ PRINTED_NAMES = {
 }
 
 TABLE_1 = (
-    PrintedCounts("cora", nodes=2708, links=5429, classes=7, features=1433),
-    PrintedCounts("citeseer", nodes=3327, links=4732, classes=6, features=3703),
-    PrintedCounts("pubmed", nodes=19717, links=44338, classes=3, features=500),
+    PrintedCounts("cora", nodes=2708, edges=5429, classes=7, features=1433),
+    PrintedCounts("citeseer", nodes=3327, edges=4732, classes=6, features=3703),
+    PrintedCounts("pubmed", nodes=19717, edges=44338, classes=3, features=500),
 )
 RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}
 

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import torch
 
-from mtgcn.benchmark import environment
-from mtgcn.benchmark.results import ResultRow
+from mtgcn import environment
+from mtgcn.benchmark.rows import ResultRow
 from mtgcn.benchmark.scoring import Score, check_scorable, score
 from mtgcn.benchmark.split_choice import labels_per_class_of
 from mtgcn.graph import Graph

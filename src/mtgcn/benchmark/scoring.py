@@ -31,8 +31,8 @@ class Score:
 def score(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list[Score]:
     """One score per run, each on the test nodes of its own split."""
     return [
-        _score_run(belief, check_scorable(split, graph), graph)
-        for belief, split in zip(prediction.probabilities, splits, strict=True)
+        _score_run(probabilities, check_scorable(split, graph), graph)
+        for probabilities, split in zip(prediction.probabilities, splits, strict=True)
     ]
 
 
@@ -45,7 +45,7 @@ def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Spl
         raise InputError("this method has no peers to take the better of; score its answer, as --protocol ours does")
     return [
         max(
-            (_score_run(belief, check_scorable(split, graph), graph) for belief in peers),
+            (_score_run(probabilities, check_scorable(split, graph), graph) for probabilities in peers),
             key=lambda result: result.accuracy,
         )
         for peers, split in zip(prediction.peers, splits, strict=True)
@@ -85,9 +85,9 @@ def check_scorable(split: Split, graph: Graph) -> Split:
     return split
 
 
-def _score_run(belief: Float[np.ndarray, "nodes classes"], split: Split, graph: Graph) -> Score:
+def _score_run(answer: Float[np.ndarray, "nodes classes"], split: Split, graph: Graph) -> Score:
     truth = graph.labels[split.test]
-    probabilities = belief[split.test]
+    probabilities = answer[split.test]
     predicted = probabilities.argmax(axis=1)
     return Score(
         accuracy=float(np.mean(predicted == truth)),

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from mtgcn.benchmark.results import StoredRow
-from mtgcn.cache import write_atomically
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.errors import InputError
+from mtgcn.storage.atomic import write_atomically
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtgcn.benchmark.results import ResultRow
+from mtgcn.benchmark.rows import ResultRow
 from mtgcn.benchmark.statistics import SampleSummary, paired_difference, summarise
 
 

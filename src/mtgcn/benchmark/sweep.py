@@ -22,14 +22,14 @@ from mtgcn.benchmark.protocol import (
     Protocol,
     Table,
 )
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.benchmark.store import Store
 from mtgcn.benchmark.units import Unit
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods import METHODS, create
 
-AUTHORS_SETTINGS = {"reading": "best-training"}
+AUTHORS_SETTINGS = {"checkpoint": "best-training"}
 
 
 @dataclass(frozen=True)

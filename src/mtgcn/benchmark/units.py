@@ -13,18 +13,17 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from mtgcn import datasets
-from mtgcn.benchmark import environment
+from mtgcn import datasets, environment
 from mtgcn.benchmark.authors_reading import authors_splits, with_unknown_as_first_class
 from mtgcn.benchmark.protocol import Protocol
-from mtgcn.benchmark.results import StoredRow
+from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.scoring import score, score_better_peer
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.graph import Graph
-from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import Method
 from mtgcn.splits import Split, draw_splits
+from mtgcn.training.memory import CPU_BUDGET
 
 # A stack cut elsewhere is rounded otherwise, so the cut may not follow what happens to be free on a GPU.
 CUDA_BUDGET = 4 * 2**30

@@ -120,7 +120,7 @@ def suggest(
     as_json: AsJson = False,
 ) -> None:
     """Which nodes to label next, and why."""
-    from mtgcn.model_folder import load_model
+    from mtgcn.estimator.model_folder import load_model
 
     suggestions = load_model(model).suggest(count)
     if as_json:

@@ -23,7 +23,7 @@ Settings = Annotated[
 
 Edges = Annotated[
     Path | None,
-    typer.Option(help="Links, one per line: two node ids and perhaps a weight. CSV or Parquet.", metavar="FILE"),
+    typer.Option(help="Edges, one per line: two node ids and perhaps a weight. CSV or Parquet.", metavar="FILE"),
 ]
 Nodes = Annotated[
     Path | None,
@@ -37,7 +37,7 @@ GraphFile = Annotated[
 ]
 Knn = Annotated[
     int | None,
-    typer.Option(help="No links at hand: join each node of --nodes with so many nearest ones.", metavar="N"),
+    typer.Option(help="No edges at hand: join each node of --nodes with so many nearest ones.", metavar="N"),
 ]
 Columns = Annotated[
     list[str] | None,

@@ -49,9 +49,9 @@ class Description:
 
     name: str
     nodes: int
-    links_listed: int  # the paper's "edges": duplicates and self-links counted
-    links: int  # between two different nodes, each once
-    self_links: int
+    edges_listed: int  # the paper's "edges": duplicates and self-edges counted
+    edges: int  # between two different nodes, each once
+    self_loops: int
     classes: int
     features: int
     components: int
@@ -63,7 +63,7 @@ def load(name: str) -> Graph:
     """The graph of that name, fetched if it is nowhere on this machine.
 
     >>> load("digits")
-    Graph('digits', nodes=1797, links=12340, features=64, classes=10)
+    Graph('digits', nodes=1797, edges=12340, features=64, classes=10)
     """
     return _dataset(name).graph
 
@@ -84,9 +84,9 @@ def describe(name: str) -> Description:
     return Description(
         name=name,
         nodes=graph.num_nodes,
-        links_listed=dataset.links_listed,
-        links=graph.num_links,
-        self_links=int(np.count_nonzero(graph.adjacency.diagonal())),
+        edges_listed=dataset.edges_listed,
+        edges=graph.num_edges,
+        self_loops=int(np.count_nonzero(graph.adjacency.diagonal())),
         classes=graph.num_classes,
         features=graph.num_features,
         components=int(components),

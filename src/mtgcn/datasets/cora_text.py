@@ -1,7 +1,7 @@
 """Cora as two text files: `cora.content` (paper, words, class) and `cora.cites` (cited, citing).
 
 They hold what Planetoid's files hold, papers in another order. `cora_order.txt` lists the paper at each of
-Planetoid's positions, found by matching words, classes and links, so that a result never depends on the source.
+Planetoid's positions, found by matching words, classes and edges, so that a result never depends on the source.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read(files: Mapping[str, bytes]) -> Dataset:
         name="cora",
     )
     test = np.arange(nodes - _PUBLIC_TEST, nodes)
-    return Dataset(graph, links_listed=len(ends), public_split=planetoid_split(_PUBLIC_TRAIN, test))
+    return Dataset(graph, edges_listed=len(ends), public_split=planetoid_split(_PUBLIC_TRAIN, test))
 
 
 def planetoid_order() -> list[str]:

@@ -14,7 +14,7 @@ from mtgcn.splits import Split
 @dataclass(frozen=True, eq=False)
 class Dataset:
     graph: Graph
-    links_listed: int  # as the source lists them, duplicates and self-links included
+    edges_listed: int  # as the source lists them, duplicates and self-edges included
     public_split: Split | None
 
 
@@ -24,7 +24,7 @@ def planetoid_split(train: int, test: np.ndarray) -> Split:
 
 
 def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_array:
-    """Links in both directions with weight 1, however often and whichever way round they are listed."""
+    """Edges in both directions with weight 1, however often and whichever way round they are listed."""
     listed = sp.coo_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(nodes, nodes)).tocsr()
     adjacency = listed + listed.T
     adjacency.data[:] = 1

@@ -13,7 +13,7 @@ _DARKEST = 16  # pixels run from 0 to 16
 
 
 def read() -> Dataset:
-    """1797 images; a link joins two when either is among the other's nearest."""
+    """1797 images; an edge joins two when either is among the other's nearest."""
     from sklearn.datasets import load_digits
     from sklearn.neighbors import kneighbors_graph
 
@@ -27,7 +27,7 @@ def read() -> Dataset:
         class_names=tuple(str(digit) for digit in images.target_names),
         name="digits",
     )
-    return Dataset(graph, links_listed=graph.num_links, public_split=None)
+    return Dataset(graph, edges_listed=graph.num_edges, public_split=None)
 
 
 def location() -> Path | None:

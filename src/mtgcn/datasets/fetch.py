@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtgcn.cache import write_atomically
 from mtgcn.datasets import checksums, cora_text, planetoid
 from mtgcn.errors import InputError
+from mtgcn.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -41,8 +41,8 @@ def read(name: str, files: Mapping[str, bytes], class_names: tuple[str, ...] = (
         class_names=class_names,
         name=name,
     )
-    # Each link stands in the list of both its ends.
-    return Dataset(graph, links_listed=len(sources) // 2, public_split=planetoid_split(len(pickled["y"]), test))
+    # Each edge stands in the list of both its ends.
+    return Dataset(graph, edges_listed=len(sources) // 2, public_split=planetoid_split(len(pickled["y"]), test))
 
 
 def _placed(rows: sp.spmatrix, described: np.ndarray, nodes: int) -> sp.csr_array:

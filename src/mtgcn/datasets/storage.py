@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtgcn.cache import cache_folder
 from mtgcn.datasets import checksums
 from mtgcn.errors import InputError
+from mtgcn.storage.cache import cache_folder
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GraphArrays:
-    """Links as they are listed, in any direction and any number of times, and what is known of the nodes."""
+    """Edges as they are listed, in any direction and any number of times, and what is known of the nodes."""
 
     node_ids: np.ndarray
     sources: Int[np.ndarray, "listed"]  # numbers of nodes, not ids
     targets: Int[np.ndarray, "listed"]
-    weights: Float[np.ndarray, "listed"] | None = None  # None: every link weighs 1
+    weights: Float[np.ndarray, "listed"] | None = None  # None: every edge weighs 1
     features: sp.csr_array | Float[np.ndarray, "nodes features"] | None = None
     feature_names: tuple[str, ...] = ()
     labels: Int[np.ndarray, "nodes"] | None = None  # -1 where unknown

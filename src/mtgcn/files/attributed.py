@@ -1,4 +1,4 @@
-"""Graphs as networkx holds them: nodes and links with attributes."""
+"""Graphs as networkx holds them: nodes and edges with attributes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _is_numeric(value: Any) -> bool:
 
 
 def _weights(graph: Any, told: str | Literal[False] | None, where: str) -> np.ndarray | None:
-    """Links without the attribute weigh 1, as in networkx."""
+    """Edges without the attribute weigh 1, as in networkx."""
     if told is False:
         return None
     name = told or WEIGHT_NAMES[0]

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent
 
 
 class GraphNote(UserWarning):
-    """Something a reader decided, such as to drop the direction of links: one line, fit to be printed as it is."""
+    """Something a reader decided, such as to drop the direction of edges: one line, fit to be printed as it is."""
 
 
 def say(message: str) -> None:

@@ -23,10 +23,10 @@ LABEL_NAMES = ("labels", "y")
 
 
 def read_npz(path: Path) -> GraphArrays:
-    """Links from `edge_index`, `adjacency`, `adj_data` … or scipy's own `save_npz`; `features`, `labels`, `node_ids`
+    """Edges from `edge_index`, `adjacency`, `adj_data` … or scipy's own `save_npz`; `features`, `labels`, `node_ids`
     and `class_names` if they are there."""
     arrays = _arrays(path)
-    sources, targets, weights, nodes = _links(path, arrays)
+    sources, targets, weights, nodes = _edges(path, arrays)
     features = _named(arrays, FEATURE_NAMES)
     if features is None and "attr_data" in arrays:
         features = _sparse(path, arrays, "attr_")
@@ -43,7 +43,7 @@ def read_npz(path: Path) -> GraphArrays:
         features=None if features is None else _numeric(path, "features", features),
         labels=labels if class_names else None,
         class_names=class_names,
-        directed=True,  # a matrix or an edge index lists both directions of a link
+        directed=True,  # a matrix or an edge index lists both directions of an edge
     )
 
 
@@ -75,7 +75,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         ) from None
 
 
-def _links(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
+def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
     """Sources, targets, weights and, where a matrix tells it, how many nodes there are."""
     if "edge_index" in arrays:
         edges = arrays["edge_index"]

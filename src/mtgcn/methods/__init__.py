@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mtgcn.errors import InputError, unknown_name
@@ -18,11 +18,12 @@ from mtgcn.methods.mani_reg import ManifoldRegularization
 from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.methods.mt_plus import MTPlus
 from mtgcn.methods.multi_stage import MultiStage
-from mtgcn.methods.own import as_method_class, installed_method
 from mtgcn.methods.planetoid import Planetoid
+from mtgcn.methods.plugins import as_method_class, installed_method
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
 from mtgcn.methods.union_intersection import Intersection, Union
+from mtgcn.settings import parse_settings
 
 METHODS: dict[str, type[Method]] = {
     "chebyshev": ChebyshevFilters,
@@ -44,7 +45,7 @@ METHODS: dict[str, type[Method]] = {
     "union": Union,
 }
 
-__all__ = ["METHODS", "Method", "create", "fit_in_chunks", "method_class", "register"]
+__all__ = ["METHODS", "Method", "create", "fit_in_chunks", "method_class", "method_from_text", "register"]
 
 
 def register(name: str, own: type) -> type[Method]:
@@ -72,6 +73,11 @@ def method_class(name: str) -> type[Method]:
 def create(name: str, **settings: Any) -> Method:
     """The method of that name with these settings; the paper's where none is given."""
     return with_settings(method_class(name), name, settings)
+
+
+def method_from_text(name: str, assignments: Iterable[str] = ()) -> Method:
+    """The method called `name` with some of its settings changed by `key=value` texts."""
+    return create(name, **parse_settings(method_class(name), assignments))
 
 
 def with_settings(method: type[Method], name: str, settings: Mapping[str, Any]) -> Method:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.memory import default_budget, threads_for
 from mtgcn.task import Prediction, Task
+from mtgcn.training.memory import default_budget, threads_for
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -29,7 +29,7 @@ class Method(ABC):
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers belong to nodes, by where they stand in the graph
-    uses_features: ClassVar[bool] = True  # off: links and labels are all it looks at
+    uses_features: ClassVar[bool] = True  # off: edges and labels are all it looks at
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from mtgcn.errors import InputError
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.networks import NetworkSettings, mean_of_peers
-from mtgcn.stacked_chebyshev import Chebyshev
+from mtgcn.nn.axes import mean_of_peers
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.task import Prediction, Task
-from mtgcn.training import Phase, train
+from mtgcn.training.loop import Phase, train
 
 
 @dataclass(frozen=True, kw_only=True)

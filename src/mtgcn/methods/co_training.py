@@ -19,17 +19,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.absorbing_walks import absorbing_walk
 from mtgcn.errors import InputError
-from mtgcn.label_growing import best_of_each_class, joined, uncontested
+from mtgcn.linalg.absorbing_walks import absorbing_walk
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.growing import check_growth
 from mtgcn.methods.lp import check_alpha
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.networks import GCN, NetworkSettings, mean_of_peers
-from mtgcn.pseudo_labels import default_per_class, labelled_mask
+from mtgcn.nn.axes import mean_of_peers
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.gcn import GCN
 from mtgcn.task import Prediction, Task
-from mtgcn.training import Phase, train
+from mtgcn.training.label_growing import best_of_each_class, joined, uncontested
+from mtgcn.training.loop import Phase, train
+from mtgcn.training.pseudo_labels import default_per_class, labelled_mask
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -60,9 +62,12 @@ class CoTraining(NetworkSettings, NetworkMethod):
             marks = uncontested(marks)
         grown = replace(task, labelled=joined(task.labelled, marks))
         history = train(network, [Phase(self.epochs, lambda: supervised_step(network, grown))])
-        taught_at = marks.any(1).T.to(torch.int32).cpu().numpy()  # from the first epoch on
+        pseudo_labelled_at = marks.any(1).T.to(torch.int32).cpu().numpy()  # from the first epoch on
         return Prediction(
-            mean_of_peers(network.probabilities()), history, taught_at=taught_at, parameters=network.trained()
+            mean_of_peers(network.probabilities()),
+            history,
+            pseudo_labelled_at=pseudo_labelled_at,
+            parameters=network.trained(),
         )
 
     def bytes_per_run(self, task: Task) -> int:

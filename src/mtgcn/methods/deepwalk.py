@@ -16,10 +16,10 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.kept_arrays import fingerprint, kept_or_made
-from mtgcn.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
-from mtgcn.random_walks import random_walks
+from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
@@ -79,31 +79,31 @@ class DeepWalk(Method):
         """The embedding of each run, which depends on that run's seed alone."""
         seeds = [seed if self.embeddings is None else seed % self.embeddings for seed in task.seeds]
         adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
-        links = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-links
-        links.eliminate_zeros()
+        edges = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-edges
+        edges.eliminate_zeros()
         distinct = sorted(set(seeds))
         with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
-            found = dict(zip(distinct, pool.map(lambda seed: self._kept_embedding(links, seed), distinct), strict=True))
+            found = dict(zip(distinct, pool.map(lambda seed: self._kept_embedding(edges, seed), distinct), strict=True))
         return [found[seed] for seed in seeds]
 
-    def _kept_embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
+    def _kept_embedding(self, edges: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
         settings = asdict(self)
         for other in ("embeddings", "strength"):  # what an embedding does not depend on
             del settings[other]
-        name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), links)
-        shapes = {"vectors": (links.shape[0], self.dimensions)}
-        return kept_or_made("deepwalk", name, shapes, lambda: {"vectors": self.embedding(links, seed)})["vectors"]
+        name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), edges)
+        shapes = {"vectors": (edges.shape[0], self.dimensions)}
+        return kept_or_made("deepwalk", name, shapes, lambda: {"vectors": self.embedding(edges, seed)})["vectors"]
 
-    def embedding(self, links: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
-        """A vector for every node; 0 for a node without links, which is on no walk but its own."""
-        vectors = np.zeros((links.shape[0], self.dimensions), dtype=np.float32)
-        linked = np.flatnonzero(np.diff(links.indptr))
+    def embedding(self, edges: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
+        """A vector for every node; 0 for a node without edges, which is on no walk but its own."""
+        vectors = np.zeros((edges.shape[0], self.dimensions), dtype=np.float32)
+        linked = np.flatnonzero(np.diff(edges.indptr))
         if not len(linked):
             return vectors
         random = np.random.default_rng([seed, WALKS])
         starts = np.concatenate([random.permutation(linked) for _ in range(self.walks_per_node)])
         model = _gensim().models.Word2Vec(
-            sentences=_Sentences(random_walks(links, starts, self.walk_length, random), links.shape[0]),
+            sentences=_Sentences(random_walks(edges, starts, self.walk_length, random), edges.shape[0]),
             vector_size=self.dimensions,
             window=self.window,
             epochs=self.passes,

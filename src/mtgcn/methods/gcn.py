@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.losses import Reduction, supervised_loss
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.networks import CLASSES, GCN, NetworkSettings, StackedNetwork, mean_of_peers
+from mtgcn.nn.axes import CLASSES, mean_of_peers
+from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.nn.gcn import GCN
 from mtgcn.task import Nodes, Prediction, Task
-from mtgcn.training import Phase, Step, train
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.losses import Reduction, supervised_loss
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.label_growing import joined
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.networks import GCN, NetworkSettings, mean_of_peers
-from mtgcn.pseudo_labels import default_per_class
+from mtgcn.nn.axes import mean_of_peers
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.gcn import GCN
 from mtgcn.task import Prediction, Task, run_seed
-from mtgcn.training import Phase, Step, train
+from mtgcn.training.label_growing import joined
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.pseudo_labels import default_per_class
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -55,10 +57,13 @@ class GrowingGCN(NetworkSettings, NetworkMethod):
     def fit(self, task: Task) -> Prediction:
         stages = _Stages(self, task)
         history = stages.train()
-        taught_at = stages.taught_at.T.contiguous().cpu().numpy()
+        pseudo_labelled_at = stages.pseudo_labelled_at.T.contiguous().cpu().numpy()
         network = stages.network
         return Prediction(
-            mean_of_peers(network.probabilities()), history, taught_at=taught_at, parameters=network.trained()
+            mean_of_peers(network.probabilities()),
+            history,
+            pseudo_labelled_at=pseudo_labelled_at,
+            parameters=network.trained(),
         )
 
     def bytes_per_run(self, task: Task) -> int:
@@ -74,7 +79,7 @@ class _Stages:
         self.growths = range(1, growths + 1)
         self.per_class = math.ceil((method.per_class or default_per_class(task.graph)) / growths)
         self.network = method.network(task)
-        self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+        self.pseudo_labelled_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
 
     def train(self) -> dict[str, np.ndarray]:
         """The history of all networks, one after the other. Stages that share a network share Adam's moments too."""
@@ -96,7 +101,7 @@ class _Stages:
 
     def grow(self, growth: int) -> None:
         marks = self.method.propose(self.network, self.task, self.per_class)
-        self.taught_at[marks.any(1) & (self.taught_at == 0)] = growth * self.method.epochs + 1
+        self.pseudo_labelled_at[marks.any(1) & (self.pseudo_labelled_at == 0)] = growth * self.method.epochs + 1
         self.task = replace(self.task, labelled=joined(self.task.labelled, marks))
 
 

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.logistic_regression import LinearClassifiers, one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import LinearClassifiers, one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.methods.base import Method
-from mtgcn.propagation import scaled_features
 from mtgcn.task import NOBODY, Nodes, Prediction, Task
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class IterativeClassification(Method):
     """As Kipf and Welling (2017, section 5.3) ran it, with the `strength` of their program.
 
     They chose count or proportion for each dataset, on 500 validation nodes. A task has none, so each run chooses by
-    cross-validation on its own labels, and count, their program's default, where the two are equal. Links count by
+    cross-validation on its own labels, and count, their program's default, where the two are equal. Edges count by
     their weight, and no node is its own neighbour. Everything is computed on the CPU.
     """
 
@@ -60,33 +60,33 @@ class IterativeClassification(Method):
         features = scaled_features(task.graph, self.feature_scaling)
         rows = rows_of(features, task.labelled)
         places = Places(task)
-        links = places.links(self._proportional(task))
+        edges = places.edges(self._proportional(task))
 
         local = one_against_the_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = local.scores(features).reshape(places.count, task.num_classes)
         called = np.eye(task.num_classes)[np.where(places.given, places.classes, scores.argmax(axis=1))]
 
         # Trained once, on what the local classifier says of the labelled nodes' neighbours.
-        rows_and_neighbours = np.concatenate([rows, places.at_labelled(links @ called)], axis=2)
+        rows_and_neighbours = np.concatenate([rows, places.at_labelled(edges @ called)], axis=2)
         relational = one_against_the_rest(rows_and_neighbours, task.labelled, task.num_classes, self.strength)
         own_part, neighbours_part = _parts(relational, features.shape[1])
         from_features = own_part.scores(features).reshape(places.count, task.num_classes)
 
-        def score(some: Int[np.ndarray, "some"], links_of_some: sp.csr_array) -> Float[np.ndarray, "some classes"]:
-            counts = links_of_some @ called
+        def score(some: Int[np.ndarray, "some"], edges_of_some: sp.csr_array) -> Float[np.ndarray, "some classes"]:
+            counts = edges_of_some @ called
             return from_features[some] + np.einsum("sn,snc->sc", counts, neighbours_part[places.run[some]])
 
-        waves = [(some, links[some]) for some in self._waves(places, links)]
+        waves = [(some, edges[some]) for some in self._waves(places, edges)]
         for _ in range(self.iterations):
             before = called.copy()
-            for some, links_of_some in waves:
-                scores[some] = score(some, links_of_some)
+            for some, edges_of_some in waves:
+                scores[some] = score(some, edges_of_some)
                 called[some] = np.eye(task.num_classes)[scores[some].argmax(axis=1)]
             if np.array_equal(called, before):
                 break
         if self.iterations:  # labelled nodes keep their class all along; this is what they look like
             labelled = np.flatnonzero(places.given)
-            scores[labelled] = score(labelled, links[labelled])
+            scores[labelled] = score(labelled, edges[labelled])
         return Prediction(probabilities(scores).reshape(task.runs, task.num_nodes, task.num_classes))
 
     def _proportional(self, task: Task) -> Bool[np.ndarray, "runs"]:
@@ -99,11 +99,11 @@ class IterativeClassification(Method):
         )
         return np.asarray(by_proportion > by_count)
 
-    def _waves(self, places: Places, links: sp.csr_array) -> Iterator[Int[np.ndarray, "some"]]:
+    def _waves(self, places: Places, edges: sp.csr_array) -> Iterator[Int[np.ndarray, "some"]]:
         if self.order == "together":
             return iter([np.flatnonzero(~places.given)])
         position = [random.permutation(places.nodes) for random in _generators(places.task, ORDER)]
-        return waves_of_an_order(links, np.concatenate(position), moving=~places.given)
+        return waves_of_an_order(edges, np.concatenate(position), moving=~places.given)
 
     def bytes_per_run(self, task: Task) -> int:
         inputs = task.labelled.index.shape[1] * (task.graph.num_features + task.num_classes)
@@ -125,8 +125,8 @@ class Places:
         self.classes = np.zeros(self.count, dtype=np.int64)
         self.classes[self._labelled[self._present]] = task.labelled.classes.cpu().numpy()[self._present]
 
-    def links(self, proportional: Bool[np.ndarray, "runs"]) -> sp.csr_array:
-        """Links between different nodes of the same run; in proportional runs, those of a node sum to 1."""
+    def edges(self, proportional: Bool[np.ndarray, "runs"]) -> sp.csr_array:
+        """Edges between different nodes of the same run; in proportional runs, those of a node sum to 1."""
         weights = self.task.graph.adjacency.astype(np.float64)
         weights = sp.csr_array(weights - sp.diags_array(weights.diagonal()))
         weights.eliminate_zeros()
@@ -174,7 +174,7 @@ def _parts(relational: LinearClassifiers, features: int) -> tuple[LinearClassifi
 
 
 def waves_of_an_order(
-    links: sp.csr_array, position: Int[np.ndarray, "places"], moving: Bool[np.ndarray, "places"]
+    edges: sp.csr_array, position: Int[np.ndarray, "places"], moving: Bool[np.ndarray, "places"]
 ) -> Iterator[Int[np.ndarray, "some"]]:
     """The moving places in waves, such that wave after wave does what one place after the other would, in the order
     of their positions: each comes after the neighbours that stand before it, and no two of a wave are linked.
@@ -184,9 +184,9 @@ def waves_of_an_order(
     >>> [wave.tolist() for wave in waves_of_an_order(path, np.array([1, 0, 2]), np.array([True, True, True]))]
     [[1], [0, 2]]
     """
-    pairs = links.tocoo()
+    pairs = edges.tocoo()
     waits = moving[pairs.row] & moving[pairs.col] & (position[pairs.row] > position[pairs.col])
-    after = sp.csr_array((np.ones(waits.sum()), (pairs.col[waits], pairs.row[waits])), shape=links.shape)
+    after = sp.csr_array((np.ones(waits.sum()), (pairs.col[waits], pairs.row[waits])), shape=edges.shape)
     waiting_for = np.bincount(pairs.row[waits], minlength=len(moving))
     ready = np.flatnonzero(moving & (waiting_for == 0))
     while len(ready):

@@ -24,8 +24,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mtgcn.absorbing_walks import absorbing_walk, solving_bytes
 from mtgcn.errors import InputError
+from mtgcn.linalg.absorbing_walks import absorbing_walk, solving_bytes
 from mtgcn.methods.base import Method
 from mtgcn.task import Prediction, Task
 
@@ -47,10 +47,10 @@ class ParWalks(Method):
         reached = largest > 0
         unit = walk.degrees.mean() or 1.0
         weight = np.exp(unit * (best - largest))
-        belief = weight / weight.sum(axis=1, keepdims=True)
-        average = belief.mean(axis=2, keepdims=True, where=reached)
-        belief = np.where(reached, belief, average)
-        return Prediction(np.ascontiguousarray(belief.transpose(0, 2, 1), dtype=np.float32))
+        probabilities = weight / weight.sum(axis=1, keepdims=True)
+        average = probabilities.mean(axis=2, keepdims=True, where=reached)
+        probabilities = np.where(reached, probabilities, average)
+        return Prediction(np.ascontiguousarray(probabilities.transpose(0, 2, 1), dtype=np.float32))
 
     def shared_bytes(self, task: Task) -> int:
         return solving_bytes(task.num_nodes, task.labelled.index.numel())

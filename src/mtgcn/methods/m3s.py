@@ -4,7 +4,7 @@ Before a stage's surest predictions join the labels, the embeddings of all nodes
 class whose labelled nodes lie nearest to it, and a prediction joins only if its cluster has the predicted class.
 
 What the paper leaves open, and the choice here:
-- What is clustered: the hidden layer, spread along links as the output layer sees it, each node's row at length 1.
+- What is clustered: the hidden layer, spread along edges as the output layer sees it, each node's row at length 1.
 - How k-means starts: see `clustering.k_means`, which draws nothing at random. With fewer nodes than clusters, every
   node is a cluster.
 - Labelled nodes count for the centre of their class and not for that of their cluster. Labels that joined in earlier
@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mtgcn.clustering import cluster_means, k_means, squared_distances
 from mtgcn.errors import InputError
-from mtgcn.label_growing import marked_as
+from mtgcn.linalg.k_means import cluster_means, k_means, squared_distances
 from mtgcn.methods.multi_stage import MultiStage
-from mtgcn.networks import GCN
-from mtgcn.pseudo_labels import labelled_mask
+from mtgcn.nn.gcn import GCN
 from mtgcn.task import Task
+from mtgcn.training.label_growing import marked_as
+from mtgcn.training.pseudo_labels import labelled_mask
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -1,7 +1,7 @@
 """ManiReg (Belkin, Niyogi and Sindhwani, JMLR 2006): least squares whose answer must vary little along the graph.
 
 Laplacian regularised least squares on the features: a linear function that fits the labels, is small, and is smooth
-over links. It has a closed form, and one factorisation serves every run.
+over edges. It has a closed form, and one factorisation serves every run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
+from mtgcn.linalg.normalisation import normalized_laplacian, scaled_features
 from mtgcn.methods.base import Method
-from mtgcn.propagation import normalized_laplacian, scaled_features
 from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:

@@ -14,17 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.errors import InputError
-from mtgcn.losses import consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.methods.base import CPU
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.networks import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
-from mtgcn.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
-from mtgcn.recording import Recorder, recorder_for
+from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
+from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
+from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.task import Prediction, Task
-from mtgcn.training import Phase, Step, train
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.losses import consistency_loss, pseudo_label_loss, supervised_loss
+from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
+from mtgcn.training.recording import Recorder, recorder_for
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -50,10 +51,10 @@ class MTGCN(NetworkSettings, NetworkMethod):
     pseudo_labels: bool = True  # L_pl; off for the ablation
     consistency: bool = True  # L_cl; off for the ablation
     mutual: bool = True  # off: each peer teaches itself
-    answer: Literal["mean", "first"] = "mean"  # of all peers, or the first peer alone
+    output: Literal["mean", "first"] = "mean"  # of all peers, or the first peer alone
     # When a peer is read: after the last epoch, or, as the authors' program does, after the last epoch whose training
     # accuracy, measured with dropout on, equals the peer's best so far.
-    reading: Literal["last", "best-training"] = "last"
+    checkpoint: Literal["last", "best-training"] = "last"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,8 +67,8 @@ class MTGCN(NetworkSettings, NetworkMethod):
             ("supervised_reduction", ("mean", "sum")),
             ("consistency_reduction", ("mean", "sum")),
             ("certainty_of", ("teacher", "learner")),
-            ("answer", ("mean", "first")),
-            ("reading", ("last", "best-training")),
+            ("output", ("mean", "first")),
+            ("checkpoint", ("last", "best-training")),
         ):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
@@ -83,7 +84,7 @@ class MTGCN(NetworkSettings, NetworkMethod):
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
         ]
-        best = BestInTraining(network, task) if self.reading == "best-training" else None
+        best = BestInTraining(network, task) if self.checkpoint == "best-training" else None
         for watcher in (best, recorder):
             phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
         history = train(network, phases)
@@ -91,24 +92,26 @@ class MTGCN(NetworkSettings, NetworkMethod):
             network.load_state_dict(best.parameters)
         if recorder:
             recorder.hand_over()
-        belief = network.probabilities()
+        probabilities = network.probabilities()
         return Prediction(
-            mean_of_peers(self._heard(belief)),
+            mean_of_peers(self._heard(probabilities)),
             history,
-            peers=each_peer(belief),
-            taught_at=teaching.first_epochs(),
+            peers=each_peer(probabilities),
+            pseudo_labelled_at=teaching.first_epochs(),
             parameters=network.trained(),
         )
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        belief = super().apply(parameters, graph, device)
-        return belief if self.answer == "mean" else belief[:, :1]
+        probabilities = super().apply(parameters, graph, device)
+        return probabilities if self.output == "mean" else probabilities[:, :1]
 
-    def _heard(self, belief: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "nodes classes runs some"]:
+    def _heard(
+        self, probabilities: Float[Tensor, "nodes classes runs peers"]
+    ) -> Float[Tensor, "nodes classes runs some"]:
         """The peers whose mean is the answer."""
-        return belief if self.answer == "mean" else belief[..., :1]
+        return probabilities if self.output == "mean" else probabilities[..., :1]
 
     def bytes_per_run(self, task: Task) -> int:
         return bytes_per_model(self.backbone, task, self) * self.peers
@@ -125,7 +128,7 @@ class Teaching:
         self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
         # One row more than nodes, for slots that nobody filled.
         shape = (task.num_nodes + 1, task.runs, settings.peers)
-        self.taught_at = torch.zeros(shape, dtype=torch.int32, device=task.device)
+        self.pseudo_labelled_at = torch.zeros(shape, dtype=torch.int32, device=task.device)
 
     def step(self) -> Step:
         settings = self.settings
@@ -161,14 +164,14 @@ class Teaching:
             self.recorder.keep_choice(chosen)
         self.epoch += 1
         rows = torch.where(chosen.filled, chosen.nodes, self.task.num_nodes)
-        known = self.taught_at.gather(NODES, rows)
-        self.taught_at.scatter_(NODES, rows, torch.where(known == 0, self.epoch, known))
+        known = self.pseudo_labelled_at.gather(NODES, rows)
+        self.pseudo_labelled_at.scatter_(NODES, rows, torch.where(known == 0, self.epoch, known))
 
     def first_epochs(self) -> np.ndarray:
         """For each run and node, the first epoch in which any peer taught with it; 0 if none did."""
         never = torch.iinfo(torch.int32).max
-        taught_at = self.taught_at[:-1]
-        first = torch.where(taught_at == 0, never, taught_at).amin(-1)
+        pseudo_labelled_at = self.pseudo_labelled_at[:-1]
+        first = torch.where(pseudo_labelled_at == 0, never, pseudo_labelled_at).amin(-1)
         return torch.where(first == never, 0, first).T.contiguous().cpu().numpy()
 
 

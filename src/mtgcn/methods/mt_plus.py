@@ -1,9 +1,9 @@
-"""Mutual teaching taken further: peers on vectors that were learned from all nodes.
+"""Mutual teaching taken further: peers on embeddings that were learned from all nodes.
 
 Encoders look at every node's surroundings without labels (Deep Graph Infomax). Each peer is a linear classifier on the
-vectors of an encoder of its own. Both learn from the labels first. Then, in every epoch, the average of the two is
-gathered along a random walk, and where more of it arrives than at the average node, both learn the class that it says.
-So a node teaches if the peers are sure of it and of what it is connected with, and the better connected, the sooner.
+embeddings of an encoder of its own. Both learn from the labels first. Then, in every epoch, the average of the two is
+propagated along a random walk, and where more of it arrives than at the average node, both learn the class that it
+says. So a node teaches if the peers are sure of it and of what it is connected with, the better connected the sooner.
 With few labels per class all classes weigh the same, since the peers cannot know yet how large they are; with more,
 larger classes weigh more.
 """
@@ -19,16 +19,19 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.infomax import Embedding, InfomaxSettings, View, embedding, encode, spread
-from mtgcn.losses import supervised_loss
+from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.gcn import supervised_step
-from mtgcn.networks import CLASSES, NODES, PEERS, NetworkSettings, each_peer, mean_of_peers, rows_at
-from mtgcn.propagation import graph_operators
-from mtgcn.pseudo_labels import labelled_mask
-from mtgcn.stacked_linear import LinearPeers
+from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.infomax import InfomaxSettings, Propagation, propagate
+from mtgcn.nn.linear import LinearPeers
 from mtgcn.task import Nodes, Prediction, Task
-from mtgcn.training import Phase, Step, stage, train
+from mtgcn.training.embeddings import Embedding, embedding, encode
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.losses import supervised_loss
+from mtgcn.training.progress import stage
+from mtgcn.training.pseudo_labels import labelled_mask
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -51,14 +54,14 @@ class MTPlus(Method):
     teaching_weight: float = 3.0  # of the pseudo labels' loss beside that of the labels
     learning_rate: float = 0.01
     weight_decay: float = 1e-3
-    dimensions: int = 256  # of one encoder's vectors
+    dimensions: int = 256  # of one encoder's embeddings
     repeats: int = 1  # encoders per peer
     infomax_epochs: int = 200
     infomax_decay: float = 2e-3  # weight decay of the encoders
     embeddings: int = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
     # One of these at a time is changed for the ablation.
-    scaling: Literal["length", "sum"] = "length"  # to which each node's features are brought
-    gathered: Literal["along-walk", "normalised", "not"] = "along-walk"  # how the teacher's beliefs are
+    feature_scaling: Literal["length", "sum"] = "length"  # to which each node's features are brought
+    propagated: Literal["along-walk", "normalised", "not"] = "along-walk"  # how the teacher's beliefs are
     taught_by: Literal["average", "other"] = "average"  # of the peers, or each by the other
     chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
     balanced: Literal["by-labels", "always", "never"] = "by-labels"  # whether all classes weigh the same
@@ -80,8 +83,8 @@ class MTPlus(Method):
             if getattr(self, name) < least:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
         for name, choices in (
-            ("scaling", ("length", "sum")),
-            ("gathered", ("along-walk", "normalised", "not")),
+            ("feature_scaling", ("length", "sum")),
+            ("propagated", ("along-walk", "normalised", "not")),
             ("taught_by", ("average", "other")),
             ("chosen", ("above-mean", "all")),
             ("balanced", ("by-labels", "always", "never")),
@@ -93,20 +96,20 @@ class MTPlus(Method):
         numbers = [seed % self.embeddings for seed in task.seeds]
         distinct = sorted(set(numbers))
         found = self._embeddings(task, distinct)
-        vectors = [[one.vectors for one in of_peers] for of_peers in found]
-        network = LinearPeers(task, vectors, [distinct.index(number) for number in numbers], self._network_settings)
+        embeddings = [[one.embeddings for one in of_peers] for of_peers in found]
+        network = LinearPeers(task, embeddings, [distinct.index(number) for number in numbers], self._network_settings)
         teaching = Teaching(self, network, task)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task)),
             Phase(self.teaching_epochs, teaching.step),
         ]
         history = train(network, phases)
-        belief = network.probabilities()
+        probabilities = network.probabilities()
         return Prediction(
-            mean_of_peers(belief),
+            mean_of_peers(probabilities),
             history,
-            peers=each_peer(belief),
-            taught_at=teaching.first_epochs(),
+            peers=each_peer(probabilities),
+            pseudo_labelled_at=teaching.first_epochs(),
             # The encoders of many runs would take more room than all the rest, and nobody applies those.
             parameters=_with_encoders(network, found[0]) if task.runs == 1 else None,
         )
@@ -114,10 +117,10 @@ class MTPlus(Method):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        vectors = [encode(graph, self.view, _of_peer(parameters, peer), device) for peer in range(self.peers)]
+        embeddings = [encode(graph, self.propagation, _of_peer(parameters, peer), device) for peer in range(self.peers)]
         nobody = torch.zeros(1, 0, dtype=torch.int64, device=device)
-        task = Task(graph=graph.unlabelled, labelled=Nodes(nobody, nobody), seeds=(0,), device=device)
-        network = LinearPeers(task, [vectors], [0], self._network_settings)
+        task = Task(graph=graph.without_labels, labelled=Nodes(nobody, nobody), seeds=(0,), device=device)
+        network = LinearPeers(task, [embeddings], [0], self._network_settings)
         network.load_trained(parameters)
         return each_peer(network.probabilities())
 
@@ -135,19 +138,19 @@ class MTPlus(Method):
         made: list[Embedding] = []
         for number in numbers:
             for seed in range(number * self.peers, (number + 1) * self.peers):
-                with stage(f"vectors {len(made) + 1} of {len(numbers) * self.peers}"):
-                    made.append(embedding(task.graph, self.view, settings, seed, task.device))
+                with stage(f"embeddings {len(made) + 1} of {len(numbers) * self.peers}"):
+                    made.append(embedding(task.graph, self.propagation, settings, seed, task.device))
         return [made[first : first + self.peers] for first in range(0, len(made), self.peers)]
 
     @property
-    def view(self) -> View:
+    def propagation(self) -> Propagation:
         """What the encoders see."""
-        return View(self.scaling, STEPS, RESTART)
+        return Propagation(self.feature_scaling, STEPS, RESTART)
 
     def bytes_per_run(self, task: Task) -> int:
         settings = self._infomax(task.graph)
-        gathered = 4 * 3 * task.num_nodes * task.num_classes  # where the walk is, where it was and where it began
-        return LinearPeers.bytes_per_model(task, settings.dimensions * settings.repeats) * self.peers + gathered
+        propagated = 4 * 3 * task.num_nodes * task.num_classes  # where the walk is, where it was and where it began
+        return LinearPeers.bytes_per_model(task, settings.dimensions * settings.repeats) * self.peers + propagated
 
     def shared_bytes(self, task: Task) -> int:
         return self._infomax(task.graph).bytes_for(task.graph)
@@ -160,35 +163,41 @@ class Teaching:
         self.settings, self.network, self.task = settings, network, task
         self.may_teach = ~labelled_mask(task)[..., None]  # nodes, runs, 1
         self.balancing = _balancing(settings, task)
-        self.adjacency = graph_operators(task.graph, settings.scaling, task.device).adjacency
+        self.adjacency = graph_operators(task.graph, settings.feature_scaling, task.device).adjacency
         self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
-        self.taught_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+        self.pseudo_labelled_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
 
     def step(self) -> Step:
-        log_beliefs = self.network.logits().log_softmax(CLASSES)
-        at_labelled = rows_at(log_beliefs, self.task.labelled.index)
-        beliefs = log_beliefs.detach().exp()
+        log_probabilities = self.network.logits().log_softmax(CLASSES)
+        at_labelled = rows_at(log_probabilities, self.task.labelled.index)
+        probabilities = log_probabilities.detach().exp()
         together = self.settings.taught_by == "average"
-        teacher = beliefs.mean(PEERS, keepdim=True) if together else beliefs.roll(-1, PEERS)
-        weight, classes = self._lesson(self._gathered(teacher))
-        told = log_beliefs.gather(CLASSES, classes[:, None].expand(-1, -1, -1, self.network.peers)).squeeze(CLASSES)
+        teacher = probabilities.mean(PEERS, keepdim=True) if together else probabilities.roll(-1, PEERS)
+        weight, classes = self._pseudo_label_weights(self._propagated_teacher(teacher))
+        target_log_prob = log_probabilities.gather(
+            CLASSES, classes[:, None].expand(-1, -1, -1, self.network.peers)
+        ).squeeze(CLASSES)
         teaches = weight > 0
         self._remember(teaches.any(-1))
         losses = {
             "supervised": supervised_loss(at_labelled, self.task.labelled),
-            "pseudo-label": -self.settings.teaching_weight * (weight * told).sum(NODES),
+            "pseudo-label": -self.settings.teaching_weight * (weight * target_log_prob).sum(NODES),
         }
         return Step(losses, {"pseudo labels": teaches.sum(NODES).expand(-1, self.network.peers)})
 
-    def _gathered(self, beliefs: Float[Tensor, "nodes classes *rest"]) -> Float[Tensor, "nodes classes *rest"]:
-        """The beliefs along a walk from each node. They do not sum to 1: to a well connected node more arrives, and
-        that it counts as surer for it is what gathering is for."""
-        if self.settings.gathered == "not":
-            return beliefs
-        arrived = spread(beliefs.flatten(1), self.adjacency, self.settings.view).view(beliefs.shape)
-        return arrived if self.settings.gathered == "along-walk" else arrived / arrived.sum(CLASSES, keepdim=True)
+    def _propagated_teacher(
+        self, probabilities: Float[Tensor, "nodes classes *rest"]
+    ) -> Float[Tensor, "nodes classes *rest"]:
+        """The probabilities along a walk from each node. They do not sum to 1: to a well connected node more arrives,
+        and that it counts as surer for it is what propagating is for."""
+        if self.settings.propagated == "not":
+            return probabilities
+        arrived = propagate(probabilities.flatten(1), self.adjacency, self.settings.propagation).view(
+            probabilities.shape
+        )
+        return arrived if self.settings.propagated == "along-walk" else arrived / arrived.sum(CLASSES, keepdim=True)
 
-    def _lesson(
+    def _pseudo_label_weights(
         self, teacher: Float[Tensor, "nodes classes runs teachers"]
     ) -> tuple[Float[Tensor, "nodes runs teachers"], Int[Tensor, "nodes runs teachers"]]:
         """How much each node counts, in all 1, and as which class."""
@@ -202,11 +211,13 @@ class Teaching:
 
     def _remember(self, teaches: Bool[Tensor, "nodes runs"]) -> None:
         self.epoch += 1
-        self.taught_at.copy_(torch.where(teaches & (self.taught_at == 0), self.epoch, self.taught_at))
+        self.pseudo_labelled_at.copy_(
+            torch.where(teaches & (self.pseudo_labelled_at == 0), self.epoch, self.pseudo_labelled_at)
+        )
 
     def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
         """For each run and node, the first epoch in which it taught; 0 if it never did."""
-        return self.taught_at.T.contiguous().cpu().numpy()
+        return self.pseudo_labelled_at.T.contiguous().cpu().numpy()
 
 
 def _balancing(settings: MTPlus, task: Task) -> Float[Tensor, "runs 1"]:

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.losses import supervised_loss
-from mtgcn.memory import default_budget
+from mtgcn.linalg.operators import SparseOperator, operator
+from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
-from mtgcn.propagation import SparseOperator, operator
-from mtgcn.random_streams import uniform
-from mtgcn.random_walks import random_walks
+from mtgcn.nn.init import uniform
 from mtgcn.task import Prediction, Task
+from mtgcn.training.losses import supervised_loss
+from mtgcn.training.memory import default_budget
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -183,7 +183,7 @@ def same_class_pairs(
 def batches_of_walks(
     task: Task, per_node: int, steps: int, at_once: int
 ) -> Iterator[Int[Tensor, "runs walks steps_and_start"]]:
-    """Walks from every node that has links, so many at once; the order of the starts is drawn for every round."""
+    """Walks from every node that has edges, so many at once; the order of the starts is drawn for every round."""
     adjacency = task.graph.adjacency
     linked = np.flatnonzero(np.diff(adjacency.indptr))
     generators = [np.random.default_rng([seed, WALKS]) for seed in task.seeds]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from mtgcn.label_growing import surest_predictions
 from mtgcn.methods.growing import GrowingGCN
-from mtgcn.networks import GCN
-from mtgcn.pseudo_labels import labelled_mask
+from mtgcn.nn.gcn import GCN
 from mtgcn.task import Task
+from mtgcn.training.label_growing import surest_predictions
+from mtgcn.training.pseudo_labels import labelled_mask
 
 if TYPE_CHECKING:
     from jaxtyping import Bool

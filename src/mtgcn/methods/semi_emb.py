@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.losses import supervised_loss
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.networks import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
-from mtgcn.propagation import SparseOperator
-from mtgcn.stacked_chebyshev import Chebyshev
+from mtgcn.nn.axes import CLASSES, NODES, mean_of_peers, rows_at
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.task import Prediction, Task
-from mtgcn.training import Phase, Step, train
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.losses import supervised_loss
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -37,7 +38,7 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
 
     - The embedding is the output layer, the first of the paper's three ways.
     - The loss of a pair is |f_i - f_j|² for neighbours and max(0, margin - |f_i - f_j|)² for others.
-    - Where the paper takes steps on single pairs in turn, an epoch here takes every link, weighted, and for every
+    - Where the paper takes steps on single pairs in turn, an epoch here takes every edge, weighted, and for every
       node one other drawn at random. Each of the two parts is a mean, so that graphs of any size weigh the same.
     - The network is that of `gcn` without its propagation, so that the two rows differ in how they use the graph.
     """
@@ -58,13 +59,13 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        links = Links(task.graph, task.device)
+        edges = Edges(task.graph, task.device)
         strangers = Strangers(task, self.epochs)
 
         def step() -> Step:
             embedding = network.logits()
             at_labelled = rows_at(embedding, task.labelled.index).log_softmax(CLASSES)
-            pull = links.mean_square(embedding)
+            pull = edges.mean_square(embedding)
             push = repulsion(embedding, strangers.next_partners(), self.margin)
             return Step(
                 {
@@ -81,16 +82,16 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
         return Chebyshev.bytes_per_model(task, self.hidden_channels, degree=0)
 
 
-class Links:
-    """The links of a graph, as what they do to an embedding."""
+class Edges:
+    """The edges of a graph, as what they do to an embedding."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
         degrees = graph.adjacency.sum(axis=1)
-        self.total_weight = float(degrees.sum()) or 1.0  # every link counted from both ends
+        self.total_weight = float(degrees.sum()) or 1.0  # every edge counted from both ends
         self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - graph.adjacency), device, symmetric=True)
 
     def mean_square(self, embedding: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "runs peers"]:
-        """The mean of |f_i - f_j|² over links: Σ_ij w_ij |f_i - f_j|² is 2 tr(fᵀ (D - A) f)."""
+        """The mean of |f_i - f_j|² over edges: Σ_ij w_ij |f_i - f_j|² is 2 tr(fᵀ (D - A) f)."""
         return 2 / self.total_weight * (embedding * self.laplacian(embedding)).sum((NODES, CLASSES))
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from mtgcn.methods.base import CPU, Method
-from mtgcn.networks import StackedNetwork, each_peer
+from mtgcn.nn.axes import each_peer
+from mtgcn.nn.base import StackedNetwork
 from mtgcn.task import Nodes, Task
 
 if TYPE_CHECKING:
@@ -39,4 +40,4 @@ class NetworkMethod(Method):
 def _without_labels(graph: Graph, runs: int, device: torch.device) -> Task:
     """A task that gives its runs nothing to learn from."""
     nobody = torch.zeros(runs, 0, dtype=torch.int64, device=device)
-    return Task(graph=graph.unlabelled, labelled=Nodes(nobody, nobody), seeds=(0,) * runs, device=device)
+    return Task(graph=graph.without_labels, labelled=Nodes(nobody, nobody), seeds=(0,) * runs, device=device)

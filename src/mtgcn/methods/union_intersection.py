@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
-from mtgcn.label_growing import uncontested
 from mtgcn.methods.co_training import check_contested, most_absorbing
 from mtgcn.methods.lp import check_alpha
 from mtgcn.methods.self_training import SelfTraining
-from mtgcn.networks import GCN
+from mtgcn.nn.gcn import GCN
 from mtgcn.task import Task
+from mtgcn.training.label_growing import uncontested
 
 if TYPE_CHECKING:
     from jaxtyping import Bool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.held_out import dealt_out, fits_without
+from mtgcn.trust.held_out import fits_without, stratified_folds
 
 if TYPE_CHECKING:
     import torch
@@ -55,9 +55,9 @@ def expected_accuracy(
 
     Each fold learns from fewer labels than the model that is kept, so this errs on the low side.
     """
-    held_out = dealt_out(graph, graph.known, folds, seed)
-    belief = fits_without(graph, method, held_out, seed, device).probabilities
-    predicted = np.concatenate([belief[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
+    held_out = stratified_folds(graph, graph.known, folds, seed)
+    probabilities = fits_without(graph, method, held_out, seed, device).probabilities
+    predicted = np.concatenate([probabilities[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
     right = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
     return ExpectedAccuracy(right / len(predicted), wilson_interval(right, len(predicted)), len(predicted), folds)
 

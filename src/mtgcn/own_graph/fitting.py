@@ -8,12 +8,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from mtgcn.benchmark.environment import chosen_device, device_title
-from mtgcn.benchmark.settings import method_from_text, parse_settings
+from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator import DEFAULT_METHOD, MutualTeachingClassifier
-from mtgcn.methods import method_class
-from mtgcn.model_folder import check_destination, save_model
+from mtgcn.estimator.classifier import DEFAULT_METHOD, MutualTeachingClassifier
+from mtgcn.estimator.model_folder import check_destination, save_model
+from mtgcn.methods import method_class, method_from_text
 from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
@@ -21,7 +20,8 @@ from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.outputs import check_file_destination
 from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, mean_confidence
 from mtgcn.report.progress import fitting_progress
-from mtgcn.trust import model_warnings
+from mtgcn.settings import parse_settings
+from mtgcn.trust.warnings import model_warnings
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +68,7 @@ def fit_files(
             expected, why_not = _expectation(model, seed, torch_device, folds)
     summary = FitSummary(
         nodes=graph.num_nodes,
-        links=graph.num_links,
+        edges=graph.num_edges,
         features=graph.num_features,
         coverage=label_coverage(graph),
         labels=label_counts(graph),

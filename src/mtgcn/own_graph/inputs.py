@@ -32,9 +32,9 @@ class GraphFiles:
 
     def __post_init__(self) -> None:
         if self.graph and (self.edges or self.nodes or self.knn):
-            raise InputError("--graph already holds links and features; leave out --edges, --nodes and --knn")
+            raise InputError("--graph already holds edges and features; leave out --edges, --nodes and --knn")
         if self.edges and self.knn:
-            raise InputError("--edges gives the links and --knn would make others; leave one of them out")
+            raise InputError("--edges gives the edges and --knn would make others; leave one of them out")
         if self.knn is not None and self.knn < 1:
             raise InputError(f"--knn is {self.knn}; give at least 1")
         if self.knn and not self.nodes:
@@ -70,7 +70,7 @@ def parsed_columns(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def read_graph(files: GraphFiles) -> Graph:
-    """The graph with its links: read, or made by joining nodes with similar features."""
+    """The graph with its edges: read, or made by joining nodes with similar features."""
     if files.graph:
         weight, label = (files.columns.get(role) for role in ROLES_IN_GRAPH_FILES)
         return Graph.from_file(
@@ -83,19 +83,19 @@ def read_graph(files: GraphFiles) -> Graph:
             name=files.title,
         )
     if not files.edges and not files.knn:
-        raise InputError("no links; give --edges or --graph, or --nodes with --knn to link similar nodes")
+        raise InputError("no edges; give --edges or --graph, or --nodes with --knn to edge similar nodes")
     graph = read_tables(files)
     if not files.knn:
         return graph
     if graph.features is None:
         raise InputError(f"{files.nodes} has no feature columns, so no node is near another; add features, or --edges")
-    from mtgcn.neighbours import neighbour_graph
+    from mtgcn.linalg.neighbours import neighbour_graph
 
     return replace(graph, adjacency=neighbour_graph(graph.features, files.knn, files.metric))
 
 
 def read_tables(files: GraphFiles) -> Graph:
-    """What the tables hold; without an edge list, nodes without links."""
+    """What the tables hold; without an edge list, nodes without edges."""
     return Graph.from_csv(
         files.edges,
         files.nodes,

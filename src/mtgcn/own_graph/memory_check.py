@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.splits import Split
-from mtgcn.structure import DIMENSIONS
 from mtgcn.task import Task, observe
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def _is_about_memory(error: Exception) -> bool:
 
 def needed_bytes(method: Method, task: Task) -> int:
     """About what fitting one run takes beside the graph that is there already."""
-    # Training keeps scaled copies of links and features, and the features once smoothed over the links.
-    links, features = _bytes_of(task.graph.adjacency), _bytes_of(task.graph.features)
+    # Training keeps scaled copies of edges and features, and the features once smoothed over the edges.
+    edges, features = _bytes_of(task.graph.adjacency), _bytes_of(task.graph.features)
     if task.graph.features is None and method.uses_features:
-        features = task.num_nodes * DIMENSIONS * np.float32().nbytes  # made from the links
-    return method.bytes_per_run(task) + method.shared_bytes(task) + links + 2 * features
+        features = task.num_nodes * DIMENSIONS * np.float32().nbytes  # made from the edges
+    return method.bytes_per_run(task) + method.shared_bytes(task) + edges + 2 * features
 
 
 def _bytes_of(matrix: sp.csr_array | np.ndarray | None) -> int:

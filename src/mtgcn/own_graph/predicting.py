@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtgcn.benchmark.environment import chosen_device
-from mtgcn.estimator import MutualTeachingClassifier
-from mtgcn.model_folder import load_model
+from mtgcn.environment import chosen_device
+from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.model_folder import load_model
 from mtgcn.own_graph.inputs import GraphFiles, for_prediction, read_graph, read_tables, with_features_of
 from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.outputs import check_file_destination

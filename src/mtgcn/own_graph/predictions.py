@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.cache import write_atomically
 from mtgcn.errors import InputError
+from mtgcn.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from mtgcn.estimator import MutualTeachingClassifier
+    from mtgcn.estimator.classifier import MutualTeachingClassifier
 
 GIVEN, PSEUDO_LABEL, NEITHER = "given", "pseudo-label", "neither"
 ROWS_AT_ONCE = 10_000
@@ -92,14 +92,14 @@ def _rows(predictions: Predictions) -> Iterator[list[str]]:
     agree = predictions.peers_agree
     for start in range(0, len(predictions.ids), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
-        beliefs = predictions.probabilities[some]
+        rows = predictions.probabilities[some].tolist()
         ids = predictions.ids[some].tolist()
         agreed = [""] * len(ids) if agree is None else np.where(agree[some], "yes", "no").tolist()
         roles = _roles(predictions.labeled_iter, some, len(ids))
-        for name, belief, agreement, role in zip(ids, beliefs.tolist(), agreed, roles, strict=True):
-            best = max(belief)
-            predicted = predictions.class_names[belief.index(best)]
-            yield [str(name), predicted, f"{best:.6f}", *(f"{share:.6f}" for share in belief), agreement, *role]
+        for name, probabilities, agreement, role in zip(ids, rows, agreed, roles, strict=True):
+            best = max(probabilities)
+            predicted = predictions.class_names[probabilities.index(best)]
+            yield [str(name), predicted, f"{best:.6f}", *(f"{share:.6f}" for share in probabilities), agreement, *role]
 
 
 def _roles(labeled_iter: np.ndarray | None, some: slice, nodes: int) -> list[tuple[str, str]]:

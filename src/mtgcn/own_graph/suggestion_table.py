@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from mtgcn.suggestions import Suggestion
+    from mtgcn.trust.suggestions import Suggestion
 
 
 def suggestion_table(suggestions: Iterable[Suggestion]) -> Table:

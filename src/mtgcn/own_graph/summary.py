@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy
 
 if TYPE_CHECKING:
-    from mtgcn.estimator import MutualTeachingClassifier
+    from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
 
 MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
@@ -20,7 +20,7 @@ MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
 
 @dataclass(frozen=True)
 class Coverage:
-    """How far the labels reach along the links."""
+    """How far the labels reach along the edges."""
 
     components: int
     components_with_labels: int
@@ -33,7 +33,7 @@ class FitSummary:
     """A fit in numbers; what `mtgcn fit --json` prints."""
 
     nodes: int
-    links: int
+    edges: int
     features: int
     coverage: Coverage
     labels: Mapping[str, int]  # given, by class
@@ -44,7 +44,7 @@ class FitSummary:
     mean_confidence: float
     expected_accuracy: ExpectedAccuracy | None
     why_no_expected_accuracy: str | None
-    notes: Sequence[str]  # what reading did to the graph: links made undirected, for instance
+    notes: Sequence[str]  # what reading did to the graph: edges made undirected, for instance
     warnings: Sequence[str]  # why the answer may be worth less than it looks
     model: str
     report: str | None
@@ -77,10 +77,10 @@ def mean_confidence(model: MutualTeachingClassifier) -> float:
 def summary_lines(summary: FitSummary) -> Iterator[str]:
     """The summary for a person to read."""
     reach = summary.coverage
-    yield f"graph       {_count(summary.nodes, 'node')}, {_count(summary.links, 'link')}, {_features(summary.features)}"
+    yield f"graph       {_count(summary.nodes, 'node')}, {_count(summary.edges, 'edge')}, {_features(summary.features)}"
     yield (
         f"components  {reach.components}, of which {reach.components_with_labels} with labels; "
-        f"{_count(reach.nodes_without_labels, 'node')} in those without, {reach.isolated_nodes} without any link"
+        f"{_count(reach.nodes_without_labels, 'node')} in those without, {reach.isolated_nodes} without any edge"
     )
     yield f"labels      {sum(summary.labels.values())}: {_by_class(summary.labels)}"
     yield f"fitted      {summary.method}, {summary.epochs} epochs, {summary.seconds:.1f} s on {summary.device}"

@@ -10,11 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import mtgcn
-from mtgcn.cache import write_atomically
 from mtgcn.errors import InputError
 from mtgcn.report import fit_charts
 from mtgcn.report.fit_view import SURE, UNSURE, FitView, fit_view, histogram
-from mtgcn.trust import FittedModel
+from mtgcn.storage.atomic import write_atomically
+from mtgcn.trust.fitted_model import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +94,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
     graph = model.graph_
     features = f"{graph.num_features} features" if graph.features is not None else "no features"
     facts = [
-        ("graph", f"{graph.num_nodes} nodes, {graph.num_links} links, {features}"),
+        ("graph", f"{graph.num_nodes} nodes, {graph.num_edges} edges, {features}"),
         ("labels", f"{len(graph.known)} of {np.unique(graph.labels[graph.known]).size} classes"),
         ("method", type(model.method_).__name__),
     ]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.suggestions import Suggestion, appearance, suggest
-from mtgcn.trust import FittedModel, model_warnings
+from mtgcn.trust.fitted_model import FittedModel
+from mtgcn.trust.suggestions import Suggestion, appearance, suggest
+from mtgcn.trust.warnings import model_warnings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -57,7 +58,7 @@ class FitView:
 
 def fit_view(model: FittedModel, seed: int = 0) -> FitView:
     """Everything the pictures of this fit are made of."""
-    graph, belief = model.graph_, model.label_distributions_
+    graph, probabilities = model.graph_, model.label_distributions_
     classes = graph.num_classes
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
@@ -65,13 +66,13 @@ def fit_view(model: FittedModel, seed: int = 0) -> FitView:
     return FitView(
         class_names=graph.class_names,
         given_counts=np.bincount(graph.labels[graph.known], minlength=classes),
-        predicted_counts=np.bincount(belief[rest].argmax(axis=1), minlength=classes),
-        confidence=belief[rest].max(axis=1),
+        predicted_counts=np.bincount(probabilities[rest].argmax(axis=1), minlength=classes),
+        confidence=probabilities[rest].max(axis=1),
         map=Map(
             nodes=shown,
             places=_places(model, shown, seed),
-            predicted=belief[shown].argmax(axis=1),
-            confidence=belief[shown].max(axis=1),
+            predicted=probabilities[shown].argmax(axis=1),
+            confidence=probabilities[shown].max(axis=1),
             given=graph.labels[shown],
             suggested=np.searchsorted(shown, [one.index for one in suggestions]),
         ),
@@ -128,17 +129,17 @@ def _between_0_and_1(places: np.ndarray) -> np.ndarray:
 
 
 def _contradictions(model: FittedModel) -> list[Contradiction]:
-    graph, belief = model.graph_, model.label_distributions_
+    graph, probabilities = model.graph_, model.label_distributions_
     known = graph.known
-    predicted = belief[known].argmax(axis=1)
+    predicted = probabilities[known].argmax(axis=1)
     wrong = np.flatnonzero(predicted != graph.labels[known])
-    surest = wrong[np.argsort(-belief[known[wrong], predicted[wrong]], kind="stable")][:SUGGESTIONS]
+    surest = wrong[np.argsort(-probabilities[known[wrong], predicted[wrong]], kind="stable")][:SUGGESTIONS]
     return [
         Contradiction(
             node=np.asarray(graph.node_ids[known[place]]).item(),
             given=graph.class_names[graph.labels[known[place]]],
             predicted=graph.class_names[predicted[place]],
-            probability=float(belief[known[place], predicted[place]]),
+            probability=float(probabilities[known[place], predicted[place]]),
         )
         for place in surest
     ]

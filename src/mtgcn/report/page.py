@@ -336,14 +336,14 @@ def _epochs(name: str, band: Band, factor: float) -> charts.EpochSeries:
 
 
 def _counts(found: Sequence[Description]) -> list[tuple[str, list[tuple[int, int]]]]:
-    """For each dataset the paper's and our number of nodes, links, classes and features."""
+    """For each dataset the paper's and our number of nodes, edges, classes and features."""
     ours = {description.name: description for description in found}
     return [
         (
             printed.dataset,
             [
                 (printed.nodes, counted.nodes),
-                (printed.links, counted.links_listed),
+                (printed.edges, counted.edges_listed),
                 (printed.classes, counted.classes),
                 (printed.features, counted.features),
             ],

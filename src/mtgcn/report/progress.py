@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mtgcn.training import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, reporting_progress
 
 SECONDS_BETWEEN_LINES = 30.0
 

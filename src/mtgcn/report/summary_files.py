@@ -35,7 +35,7 @@ def _counts_section(counts: Sequence[Description]) -> list[str]:
     if not counts:
         return []
     printed = {line.dataset: line for line in TABLE_1}
-    headings = ["dataset", "nodes", "links listed", "classes", "features"]
+    headings = ["dataset", "nodes", "edges listed", "classes", "features"]
     rows = [
         [
             found.name,
@@ -43,7 +43,7 @@ def _counts_section(counts: Sequence[Description]) -> list[str]:
                 f"{ours} ({theirs} printed)"
                 for ours, theirs in (
                     (found.nodes, printed[found.name].nodes),
-                    (found.links_listed, printed[found.name].links),
+                    (found.edges_listed, printed[found.name].edges),
                     (found.classes, printed[found.name].classes),
                     (found.features, printed[found.name].features),
                 )

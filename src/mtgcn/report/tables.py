@@ -25,15 +25,15 @@ def dataset_table(descriptions: Iterable[Description]) -> Table:
     """The paper's table 1, what it leaves out, and where the data lie."""
     table = Table()
     table.add_column("dataset")
-    for heading in ["nodes", "links listed", "links", "self-links", "classes", "features", "components", "unlabelled"]:
+    for heading in ["nodes", "edges listed", "edges", "self-edges", "classes", "features", "components", "unlabelled"]:
         table.add_column(heading, justify="right")
     table.add_column("lies in", overflow="fold")
     for dataset in descriptions:
         counts = (
             dataset.nodes,
-            dataset.links_listed,
-            dataset.links,
-            dataset.self_links,
+            dataset.edges_listed,
+            dataset.edges,
+            dataset.self_loops,
             dataset.classes,
             dataset.features,
             dataset.components,

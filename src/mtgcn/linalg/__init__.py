@@ -1,0 +1,1 @@
+"""Matrices of graphs, operators and solvers: arrays in, arrays out."""

@@ -1,0 +1,144 @@
+"""Logistic regression for a stack of runs, solved to rounding by Newton's method for all of them at once.
+
+One class against the rest, with a ridge penalty that also covers the constant, as LIBLINEAR does it: that is the
+solver behind the published programs of DeepWalk and of the iterative classifier. A handful of labels makes small
+matrices, so everything is in doubles on the CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit, log_expit, softmax
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+    from mtgcn.task import Nodes
+
+MOST_STEPS = 100  # Newton's method takes about ten
+SETTLED = 1e-6  # a step so small, relative to the coefficients, is the last: the next would be its square
+MOST_HALVINGS = 30  # of one step
+ROUNDING = 1e-12  # by which a loss, relative to itself, may seem to grow
+
+
+@dataclass(frozen=True, eq=False)
+class LinearClassifiers:
+    """One linear score per class and run: a row of features times `weights`, plus `constants`."""
+
+    weights: Float[np.ndarray, "runs features classes"]
+    constants: Float[np.ndarray, "runs classes"]
+
+    def __getitem__(self, runs: slice) -> LinearClassifiers:
+        return LinearClassifiers(self.weights[runs], self.constants[runs])
+
+    def scores(self, features: sp.csr_array | Float[np.ndarray, "nodes features"]) -> np.ndarray:
+        """What every run says of these nodes, runs x nodes x classes, by one product for all runs."""
+        runs, inputs, classes = self.weights.shape
+        side_by_side = self.weights.transpose(1, 0, 2).reshape(inputs, runs * classes)
+        product = np.asarray(features @ side_by_side).reshape(-1, runs, classes)
+        return product.transpose(1, 0, 2) + self.constants[:, None]
+
+
+def probabilities(scores: Float[np.ndarray, "*any classes"]) -> Float[np.ndarray, "*any classes"]:
+    """Each class's own probability against the rest, divided by their sum."""
+    return softmax(log_expit(scores), axis=-1)  # in logarithms, where no sum can vanish
+
+
+def rows_of(
+    features: sp.csr_array | Float[np.ndarray, "nodes features"], labelled: Nodes
+) -> Float[np.ndarray, "runs examples features"]:
+    """The features of each run's labelled nodes; rows of nobody are 0."""
+    index, present = labelled.index.cpu().numpy(), labelled.present.cpu().numpy()
+    rows = features[index.reshape(-1)]
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    return dense.reshape(*index.shape, features.shape[1]) * present[..., None]
+
+
+def one_against_the_rest(
+    rows: Float[np.ndarray, "runs examples features"], labelled: Nodes, num_classes: int, strength: float
+) -> LinearClassifiers:
+    """The minimum of strength · Σ log(1 + exp(-y f)) + |w|² / 2 over a run's labelled nodes, for every run and class;
+    f = w · (x, 1), and y is 1 for the nodes of the class and -1 for all others.
+
+    `strength` is what LIBLINEAR and scikit-learn call C. A class without a label is everywhere unlikely.
+    """
+    present = labelled.present.cpu().numpy()
+    belongs = labelled.classes.cpu().numpy()[:, None] == np.arange(num_classes)[:, None]  # runs, classes, examples
+    # Examples of nobody are rows of zeros, the constant's included, so they pull on nothing.
+    with_constant = np.concatenate([rows, present[..., None]], axis=2, dtype=np.float64)
+    weights = _newton(with_constant, belongs, strength).transpose(0, 2, 1)
+    return LinearClassifiers(weights[:, :-1], weights[:, -1])
+
+
+def _newton(
+    rows: Float[np.ndarray, "runs examples features"],
+    belongs: Bool[np.ndarray, "runs classes examples"],
+    strength: float,
+) -> Float[np.ndarray, "runs classes features"]:
+    """Every run goes on until its own classes have settled, so that none depends on the others."""
+    solution = np.zeros((*belongs.shape[:2], rows.shape[2]))
+    active = np.arange(len(rows))
+    problem = _Problem(rows, belongs, strength)
+    for _ in range(MOST_STEPS):
+        here = solution[active]
+        step = problem.newton_step(here)
+        solution[active] = problem.descended(here, step)
+        moving = np.abs(step).max(axis=(1, 2)) > SETTLED * (1 + np.abs(here).max(axis=(1, 2)))
+        if not moving.any():
+            break
+        if not moving.all():
+            active = active[moving]
+            problem = _Problem(rows[active], belongs[active], strength)
+    return solution
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    rows: Float[np.ndarray, "runs examples features"]
+    belongs: Bool[np.ndarray, "runs classes examples"]
+    strength: float
+
+    @cached_property
+    def columns(self) -> Float[np.ndarray, "runs features examples"]:
+        return self.rows.transpose(0, 2, 1)
+
+    @cached_property
+    def products(self) -> Float[np.ndarray, "runs examples examples"]:
+        """Of every two examples."""
+        return self.rows @ self.columns
+
+    def loss(self, at: Float[np.ndarray, "runs classes features"]) -> Float[np.ndarray, "runs classes"]:
+        scores = at @ self.columns
+        surprise = -log_expit(np.where(self.belongs, scores, -scores)).sum(axis=2)
+        return self.strength * surprise + (at * at).sum(axis=2) / 2
+
+    def newton_step(self, at: Float[np.ndarray, "runs classes features"]) -> Float[np.ndarray, "runs classes features"]:
+        probabilities = expit(at @ self.columns)
+        gradient = at + self.strength * (probabilities - self.belongs) @ self.rows
+        return -self._solved(self.strength * probabilities * (1 - probabilities), gradient)
+
+    def _solved(self, bend: Float[np.ndarray, "runs classes examples"], right: np.ndarray) -> np.ndarray:
+        """(I + Xᵀ diag(bend) X)^-1 right, by the smaller of two systems: as many unknowns as features, or, by
+        Woodbury's identity, as examples."""
+        if self.rows.shape[2] <= self.rows.shape[1]:
+            curvature = self.columns[:, None] @ (bend[..., None] * self.rows[:, None]) + np.eye(self.rows.shape[2])
+            return np.linalg.solve(curvature, right[..., None])[..., 0]
+        root = np.sqrt(bend)
+        inner = root[..., None] * self.products[:, None] * root[..., None, :] + np.eye(self.rows.shape[1])
+        correction = np.linalg.solve(inner, (root * (right @ self.columns))[..., None])[..., 0]
+        return right - (root * correction) @ self.rows
+
+    def descended(self, here: np.ndarray, step: np.ndarray) -> Float[np.ndarray, "runs classes features"]:
+        """Where the step leads; halved for those whose loss would grow."""
+        before = self.loss(here)
+        for _ in range(MOST_HALVINGS):
+            too_far = self.loss(here + step) > before * (1 + ROUNDING)
+            if not too_far.any():
+                break
+            step = np.where(too_far[..., None], step / 2, step)
+        return here + step

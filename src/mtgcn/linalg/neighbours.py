@@ -1,0 +1,114 @@
+"""Who is near whom in a table of features: edges for those who have no graph, and for rows that come later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+METRICS = ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")
+NOBODY = -1  # fills the lists of rows for which the search found fewer
+EXACT_ROWS = 20_000  # up to here every distance is computed
+
+
+def neighbour_graph(
+    X: Any,  # noqa: N803  # rows and features, as scikit-learn calls them
+    k: int = 10,
+    metric: str = "euclidean",
+    mutual: bool = False,
+    seed: int = 0,
+) -> sp.csr_array:
+    """A symmetric matrix of ones: two rows are linked when either, or if `mutual` each, is among the other's `k`
+    nearest. Exact up to 20 000 rows; beyond, found by pynndescent, the same for the same seed.
+
+    >>> neighbour_graph([[0.0], [1.0], [3.0]], k=1).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]], dtype=float32)
+    """
+    table = _checked_table(X, "X")
+    rows = table.shape[0]
+    _check_k(k, rows - 1, f"{rows} rows, each with {rows - 1} others")
+    _check_metric(metric)
+    exact = rows <= EXACT_ROWS
+    found = _exact_neighbours(table, k, metric) if exact else _approximate_neighbours(table, k, metric, seed)
+    row, place = np.nonzero(found != NOBODY)
+    ones = np.ones(len(row), np.float32)
+    edges = sp.coo_array((ones, (row, found[row, place])), shape=(rows, rows)).tocsr()
+    return sp.csr_array(edges.minimum(edges.T) if mutual else edges.maximum(edges.T))
+
+
+def nearest(
+    X_train: Any,  # noqa: N803
+    X_new: Any,  # noqa: N803
+    k: int = 10,
+    metric: str = "euclidean",
+) -> Int[np.ndarray, "new k"]:
+    """For each new row its `k` nearest training rows, nearest first; exact at any size."""
+    known, new = _checked_table(X_train, "X_train"), _checked_table(X_new, "X_new")
+    if known.shape[1] != new.shape[1]:
+        raise InputError(
+            f"new rows have {new.shape[1]} features and known ones {known.shape[1]}; give the same columns"
+        )
+    _check_k(k, known.shape[0], f"{known.shape[0]} known rows")
+    _check_metric(metric)
+    return _searcher(known, k, metric).kneighbors(new, return_distance=False)
+
+
+def _exact_neighbours(table: Any, k: int, metric: str) -> np.ndarray:
+    # Without an argument scikit-learn leaves out each row itself, also where another row is equal to it.
+    return _searcher(table, k, metric).kneighbors(return_distance=False)
+
+
+def _searcher(table: Any, k: int, metric: str) -> Any:
+    from sklearn.neighbors import NearestNeighbors
+
+    return NearestNeighbors(n_neighbors=k, metric=metric).fit(table)
+
+
+def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.ndarray:
+    from pynndescent import NNDescent
+
+    search = NNDescent(table, metric=metric, n_neighbors=k + 1, random_state=seed)
+    found, _ = search.neighbor_graph
+    return _without_self(found, k)
+
+
+def _without_self(found: Int[np.ndarray, "rows k+1"], k: int) -> Int[np.ndarray, "rows k"]:
+    """Each row's list without the row itself; where equal rows pushed it out of the list, without the last."""
+    own = found == np.arange(len(found))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return found[~own].reshape(len(found), k)
+
+
+def _checked_table(given: Any, name: str) -> sp.csr_array | Float[np.ndarray, "rows features"]:
+    try:
+        table: Any = (
+            sp.csr_array(given, dtype=np.float32) if sp.issparse(given) else np.asarray(given, dtype=np.float32)
+        )
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{name} is no table of numbers ({problem}); give rows and features") from None
+    if table.ndim != 2 or not all(table.shape):
+        raise InputError(f"{name} of shape {table.shape}; give a table with rows and features")
+    if not np.isfinite(table.data if sp.issparse(table) else table).all():
+        row = int(np.flatnonzero(~np.isfinite(table.sum(axis=1)))[0])
+        raise InputError(f"{name}: a feature of row {row} is NaN or infinite; give finite numbers")
+    return table
+
+
+def _check_k(k: int, most: int, there_are: str) -> None:
+    if k < 1:
+        raise InputError(f"k={k} neighbours; ask for at least 1")
+    if k > most:
+        raise InputError(f"k={k} neighbours but only {there_are}; lower k to at most {most}")
+
+
+def _check_metric(metric: str) -> None:
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)

@@ -1,0 +1,95 @@
+"""Normalised adjacency and Laplacian of a graph, and scaled feature rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import eigsh
+
+from mtgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
+
+
+def normalized_adjacency(graph: Graph) -> sp.csr_array:
+    """Â = D̃^-1/2 (A + I) D̃^-1/2, with D̃ the row sums of A + I (Kipf and Welling, 2017). Computed once per graph.
+
+    >>> import numpy as np
+    >>> from mtgcn.graph import Graph
+    >>> normalized_adjacency(Graph(adjacency=np.array([[0, 1], [1, 0]]))).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]], dtype=float32)
+    """
+    if graph not in _NORMALIZED:
+        with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
+        degrees = with_self.sum(axis=1)
+        both_ends = np.repeat(degrees, np.diff(with_self.indptr)) * degrees[with_self.indices]
+        with_self.data /= np.sqrt(both_ends)
+        _NORMALIZED[graph] = with_self
+    return _NORMALIZED[graph]
+
+
+_NORMALIZED: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
+
+
+def normalized_laplacian(graph: Graph) -> sp.csr_array:
+    """L = I - D^-1/2 A D^-1/2, D the row sums of A; a node without edges has 1 on the diagonal and nothing else."""
+    adjacency = graph.adjacency.astype(np.float64)
+    degrees = adjacency.sum(axis=1)
+    scale = sp.diags_array(np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
+    return sp.csr_array(sp.eye_array(graph.num_nodes) - scale @ adjacency @ scale)
+
+
+def scaled_laplacian(graph: Graph) -> sp.csr_array:
+    """L̃ = 2 L / λ - I, λ the largest eigenvalue of L, so that the eigenvalues of L̃ lie between -1 and 1 (Defferrard
+    et al., 2016). Computed once per graph.
+
+    >>> import numpy as np
+    >>> from mtgcn.graph import Graph
+    >>> scaled_laplacian(Graph(adjacency=np.array([[0, 1], [1, 0]]))).toarray()
+    array([[ 0., -1.],
+           [-1.,  0.]], dtype=float32)
+    """
+    if graph not in _SCALED_LAPLACIAN:
+        laplacian = normalized_laplacian(graph)
+        scaled = 2 / _largest_eigenvalue(laplacian) * laplacian - sp.eye_array(graph.num_nodes)
+        _SCALED_LAPLACIAN[graph] = sp.csr_array(scaled, dtype=np.float32)
+    return _SCALED_LAPLACIAN[graph]
+
+
+_SCALED_LAPLACIAN: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
+
+FEWEST_FOR_LANCZOS = 100  # of smaller matrices all eigenvalues are found as fast
+
+
+def _largest_eigenvalue(matrix: sp.csr_array) -> float:
+    nodes = matrix.shape[0]
+    if nodes < FEWEST_FOR_LANCZOS:
+        return float(np.linalg.eigvalsh(matrix.toarray())[-1])
+    start = np.random.default_rng(0).random(nodes)  # any will do, but always the same one
+    return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
+
+
+SMALLEST_SIZE = 1e-30  # of a feature row that is scaled
+
+
+def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
+    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`.
+
+    A row whose divisor is 0, or too small to divide by in 32 bits, stays as it is.
+    """
+    features = graph.features
+    if features is None:
+        raise InputError("this method needs node features and the graph has none; give features, or use lp")
+    if scaling == "none":
+        return features
+    sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)
+    sizes = np.asarray(sizes, dtype=np.float32).reshape(-1)
+    scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes > SMALLEST_SIZE)
+    if sp.issparse(features):
+        return sp.csr_array(sp.diags_array(scale) @ features, dtype=np.float32)
+    return np.asarray(features * scale[:, None])

@@ -1,0 +1,262 @@
+"""Sparse and dense operators on a device, and products with them that let gradients through.
+
+Every operator acts on the first axis, the nodes; whatever stands behind it (runs, peers, units) is carried
+along, so that one product serves all models of a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
+    """A tensor that nobody else holds, in another shape and not as a view: what writes into a view makes autograd
+    copy the whole gradient later."""
+    return torch.ops.aten._unsafe_view(fresh, list(shape))
+
+
+# A product with a graph reads a row of x for every entry, anywhere in x. Where x is larger than the cache, the matrix
+# is cut into tiles of columns, each with a part of x that fits.
+UNTILED_BYTES = 14 * 2**20
+TILE_BYTES = 8 * 2**20
+LEAST_PER_ROW = 4
+ROWS_AT_ONCE = 2**14
+
+LONGEST_PIECE = 64  # entries of a row that one GPU program sums before others take over
+
+
+def on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(array, dtype=kind)).to(device)
+
+
+def _csr_arrays(matrix: sp.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        on_device(matrix.indptr, np.int32, device),
+        on_device(matrix.indices, np.int32, device),
+        on_device(matrix.data, np.float32, device),
+    )
+
+
+def _column_tiles(matrix: sp.csr_array, size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The matrix cut after every `size` columns, each tile as `_csr_arrays`. A few rows at a time, so that cutting
+    needs little memory beside the tiles themselves."""
+    rows, columns = matrix.shape
+    count = -(-columns // size)
+    entries = np.zeros((rows, count), dtype=np.int32)
+    pieces = [slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE)]
+    for piece in pieces:
+        part = matrix[piece]
+        row = np.repeat(np.arange(part.shape[0], dtype=np.int64), np.diff(part.indptr))
+        tiles_met = np.bincount(row * count + part.indices // size, minlength=part.shape[0] * count)
+        entries[piece] = tiles_met.reshape(-1, count)
+    row_starts = np.zeros((count, rows + 1), dtype=np.int32)
+    np.cumsum(entries.T, axis=1, out=row_starts[:, 1:])
+    index = [np.empty(total, dtype=np.int32) for total in row_starts[:, -1]]
+    value = [np.empty(total, dtype=np.float32) for total in row_starts[:, -1]]
+    for piece in pieces:
+        part = matrix[piece]
+        tile = (part.indices // size).astype(np.uint16)
+        order = np.argsort(tile, kind="stable")  # within a tile, rows stay in order
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(tile, minlength=count))])
+        for number in range(count):
+            chosen = order[bounds[number] : bounds[number + 1]]
+            place = slice(row_starts[number, piece.start], row_starts[number, min(piece.stop, rows)])
+            index[number][place] = part.indices[chosen] - number * size
+            value[number][place] = part.data[chosen]
+    return [
+        (torch.from_numpy(starts), torch.from_numpy(columns), torch.from_numpy(values))
+        for starts, columns, values in zip(row_starts, index, value, strict=True)
+    ]
+
+
+def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
+    # A weighted sum of rows is what an embedding bag computes, and torch's kernel for it is twice as fast on
+    # the CPU as its product with a CSR matrix.
+    return torch.embedding_bag(x, columns, row_starts, False, 0, False, values, True)[0]
+
+
+@cache
+def _sparse_product(device_type: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    if device_type == "cuda" and find_spec("triton"):
+        from mtgcn.linalg.cuda_kernels import sparse_product
+
+        return sparse_product
+    return _embedding_bag
+
+
+@dataclass(frozen=True, eq=False)
+class SparseOperator:
+    """A sparse matrix on a device, ready for products in both directions: `operator(x)` is matrix · x."""
+
+    matrix: sp.csr_array
+    device: torch.device
+    symmetric: bool = False
+
+    def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
+        product: Tensor = _Product.apply(x.reshape(len(x), -1), self)
+        return reshaped(product, (self.matrix.shape[0], *x.shape[1:]))
+
+    @property
+    def nnz(self) -> int:
+        return int(self.matrix.nnz)
+
+    @cached_property
+    def transposed(self) -> SparseOperator:
+        if self.symmetric:
+            return self
+        return SparseOperator(sp.csr_array(self.matrix.T.tocsr()), self.device)
+
+    @cached_property
+    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row pointers, columns and values; 32-bit indices, since reading them is a third of the work."""
+        return _csr_arrays(self.matrix, self.device)
+
+    def with_weights(self, weights: Float[Tensor, "nnz"]) -> SparseOperator:
+        """The same pattern with every stored value multiplied by its weight."""
+        return _Reweighted(self.matrix, self.device, weights=weights, original=self)
+
+    @cached_property
+    def transposed_places(self) -> Int[Tensor, "nnz"]:
+        """Where each value of the transposed matrix stands in this one."""
+        places = sp.csr_array((np.arange(self.nnz), self.matrix.indices, self.matrix.indptr), self.matrix.shape)
+        return torch.from_numpy(places.T.tocsr().data).to(self.device)
+
+    @cached_property
+    def _pieces(self) -> tuple[Tensor, Tensor] | None:
+        """For the GPU, where one program sums one row: where the pieces of rows start in the list of entries, and
+        where the rows start in the list of pieces. None if no row is long enough to be worth cutting."""
+        lengths = np.diff(self.matrix.indptr)
+        if self.device.type != "cuda" or lengths.max(initial=0) <= LONGEST_PIECE:
+            return None
+        pieces = np.maximum(-(-lengths // LONGEST_PIECE), 1)
+        first_piece = np.concatenate([[0], np.cumsum(pieces)])
+        number_in_row = np.arange(first_piece[-1]) - np.repeat(first_piece[:-1], pieces)
+        starts = np.repeat(self.matrix.indptr[:-1], pieces) + number_in_row * LONGEST_PIECE
+        return (
+            on_device(np.append(starts, self.matrix.indptr[-1]), np.int32, self.device),
+            on_device(first_piece, np.int32, self.device),
+        )
+
+    def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
+        """matrix · x, outside of any gradient."""
+        if not self.nnz:
+            return x.new_zeros(self.matrix.shape[0], x.shape[1])
+        count = self._tile_count(x.shape[1])
+        if count > 1:
+            return self._multiply_tiles(x, count)
+        row_starts, columns, values = self._arrays
+        product = _sparse_product(self.device.type)
+        if self._pieces is None:
+            return product(row_starts, columns, values, x.contiguous())
+        piece_starts, row_starts = self._pieces
+        partial = product(piece_starts, columns, values, x.contiguous())
+        in_order = torch.arange(len(partial), dtype=torch.int32, device=self.device)
+        return product(row_starts, in_order, torch.ones_like(in_order, dtype=torch.float32), partial)
+
+    def _tile_count(self, width: int) -> int:
+        """How many tiles to cut the columns into, so that the rows of x that a tile reads stay in the cache."""
+        rows, columns = self.matrix.shape
+        table = columns * width * torch.float32.itemsize
+        if self.device.type != "cpu" or table <= UNTILED_BYTES:
+            return 1
+        if self._tiles:
+            return len(self._tiles)  # made for another width; to keep a second set would cost more than it brings
+        # Every tile reads and writes the whole result: only worth it where it has some entries for each row.
+        return max(1, min(-(-table // TILE_BYTES), self.nnz // (LEAST_PER_ROW * rows)))
+
+    @cached_property
+    def _tiles(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """The tiles, once there are any, each as `_arrays` has the whole."""
+        return []
+
+    def _multiply_tiles(self, x: Float[Tensor, "columns width"], count: int) -> Float[Tensor, "rows width"]:
+        size = -(-self.matrix.shape[1] // count)
+        if not self._tiles:
+            self._tiles.extend(_column_tiles(self.matrix, size))
+        parts = (_embedding_bag(*tile, part) for tile, part in zip(self._tiles, x.split(size), strict=True))
+        result = next(parts)
+        for part in parts:
+            result += part
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Reweighted(SparseOperator):
+    weights: Tensor = field(kw_only=True)
+    original: SparseOperator = field(kw_only=True)
+
+    def _tile_count(self, width: int) -> int:
+        return 1  # weights change with every epoch, tiles would have to be cut anew
+
+    @cached_property
+    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        row_starts, columns, values = self.original._arrays
+        return row_starts, columns, values * self.weights
+
+    @cached_property
+    def transposed(self) -> SparseOperator:
+        return self.original.transposed.with_weights(self.weights[self.original.transposed_places])
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, operator: SparseOperator) -> Tensor:
+        ctx.operator = operator
+        return operator.multiply(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.operator.transposed.multiply(gradient), None
+
+
+@dataclass(frozen=True, eq=False)
+class DenseOperator:
+    """A dense matrix on a device with the face of a `SparseOperator`."""
+
+    matrix: Float[Tensor, "rows columns"]
+
+    @property
+    def nnz(self) -> int:
+        return self.matrix.numel()
+
+    def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
+        return reshaped(self.matrix @ x.reshape(len(x), -1), (self.matrix.shape[0], *x.shape[1:]))
+
+
+Operator = SparseOperator | DenseOperator
+
+# One multiplication in a dense product costs about this fraction of one in a sparse product.
+DENSE_DISCOUNT = {"cpu": 1 / 4, "cuda": 1 / 10}
+
+
+def operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> Operator:
+    """The matrix as an operator, sparse or dense, whichever multiplies faster."""
+    if isinstance(matrix, np.ndarray):
+        return DenseOperator(on_device(matrix, np.float32, device))
+    if _cost(matrix, device) < matrix.nnz:
+        return DenseOperator(on_device(matrix.toarray(), np.float32, device))
+    return SparseOperator(matrix, device)
+
+
+def chain(left: SparseOperator, right: sp.csr_array, together: sp.csr_array) -> tuple[Operator, ...]:
+    """Operators that, applied first to last, multiply by left · right: one after the other, or once by their
+    product `together`, whichever is cheaper."""
+    if _cost(together, left.device) < left.nnz + _cost(right, left.device):
+        return (operator(together, left.device),)
+    return operator(right, left.device), left
+
+
+def _cost(matrix: sp.csr_array, device: torch.device) -> float:
+    return min(matrix.nnz, DENSE_DISCOUNT[device.type] * matrix.shape[0] * matrix.shape[1])

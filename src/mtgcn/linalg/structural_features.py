@@ -1,0 +1,132 @@
+"""Features for a graph that has none, made from its edges.
+
+Two nodes are alike if short random walks from them end at the same places. Where they end is a row of as many numbers
+as there are nodes; what is kept of it is its part along the directions in which the rows of a component differ most,
+and a few random numbers that tell one component from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.sparse.csgraph import connected_components
+
+from mtgcn.errors import InputError
+from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.operators import SparseOperator
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from mtgcn.graph import Graph
+
+DIMENSIONS = 128
+OF_COMPONENTS = 16  # of these, so many tell components apart
+LONGEST_WALK = 80
+ROUNDS, STEPS = 2, 10  # of the search: products with Â, and how many of them before the columns are straightened
+SPARE = 8  # directions searched for beside those kept, which makes the kept ones more exact
+COLUMNS_AT_ONCE = 32  # multiplied together
+ROWS_AT_ONCE = 2**16
+NO_DIRECTION = 1e-11  # of the largest square: what is shorter is rounding
+
+
+def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
+    """The same graph; its features are `structural_features`."""
+    return replace(graph, features=structural_features(graph, seed=seed))
+
+
+def structural_features(
+    graph: Graph, dimensions: int = DIMENSIONS, seed: int = 0
+) -> Float[np.ndarray, "nodes dimensions"]:
+    """At most `dimensions` numbers for each node, which mean nothing on another graph.
+
+    With W = (Â + Â² + … + Â^T) / T, the average of walks of up to T steps, they are W's leading eigenvectors, each as
+    long as its eigenvalue. Every component has one with eigenvalue 1 that is the same, up to degree, for all of its
+    nodes. A graph of many components would be described by those alone, so they are left out of the search and take
+    part as a random sum of `OF_COMPONENTS` columns.
+
+    They are searched for by subspace iteration (Halko, Martinsson and Tropp, 2011), from random numbers that the seed
+    decides. A million nodes take about a minute and little more memory than the result. docs/estimator.md compares
+    other ways to get features.
+    """
+    if graph.num_edges == 0:
+        raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
+    random = np.random.default_rng(seed)
+    spread = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
+    components = _component_vectors(graph)
+    of_components = min(OF_COMPONENTS, dimensions)
+    code = components @ random.standard_normal((components.shape[1], of_components), dtype=np.float32)
+    most = dimensions - of_components
+    # All that follows is written over the same numbers, since there may be hundreds of millions of them.
+    features = random.standard_normal((graph.num_nodes, dimensions + SPARE), dtype=np.float32)
+    basis = features[:, : min(most + SPARE, graph.num_nodes)]
+    for _ in range(ROUNDS):
+        for columns in _column_slices(basis):
+            moved = _spread_out(basis[:, columns], spread, STEPS)
+            for _ in range(2):  # once leaves rounding errors, which may be as long as what is searched for
+                moved -= components @ (components.T @ moved)
+            basis[:, columns] = moved
+        basis = _orthonormal(basis)
+    found = _turned_to_eigenvectors(basis, spread, most).shape[1]
+    features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
+    return features[:, : found + of_components]
+
+
+def _component_vectors(graph: Graph) -> sp.csr_array:
+    """For each component, a column of length one: the square roots of its nodes' degrees in A + I, and 0 elsewhere."""
+    count, component = connected_components(graph.adjacency, directed=False)
+    degree = graph.adjacency.sum(axis=1, dtype=np.float64) + 1
+    share = degree / np.bincount(component, degree)[component]
+    everyone = np.arange(graph.num_nodes + 1)
+    return sp.csr_array((np.sqrt(share).astype(np.float32), component, everyone), shape=(graph.num_nodes, count))
+
+
+def _spread_out(columns: np.ndarray, spread: SparseOperator, steps: int) -> np.ndarray:
+    """Â^steps · columns."""
+    moved = torch.from_numpy(np.ascontiguousarray(columns))
+    for _ in range(steps):
+        moved = spread.multiply(moved)
+    return moved.numpy()
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """Columns of length one, orthogonal to each other, that span the same; fewer where some were not independent.
+
+    By the eigenvectors of the columns' products with each other: a few rows at a time, in place of what was given.
+    """
+    products = sum(part.T.astype(np.float64) @ part for part in _row_parts(columns))
+    lengths, combine = np.linalg.eigh(products)
+    independent = lengths > NO_DIRECTION * lengths.max(initial=np.finfo(np.float32).tiny)
+    return _combined(columns, combine[:, independent] / np.sqrt(lengths[independent]))
+
+
+def _turned_to_eigenvectors(basis: np.ndarray, spread: SparseOperator, most: int) -> np.ndarray:
+    """Within the space of this basis, the leading eigenvectors of W, each as long as its eigenvalue."""
+    products = np.empty((basis.shape[1],) * 2)
+    for columns in _column_slices(basis):
+        products[:, columns] = basis.T @ _spread_out(basis[:, columns], spread, 1)
+    eigenvalues, combine = np.linalg.eigh((products + products.T) / 2)  # of Â
+    strength = np.mean([eigenvalues**steps for steps in range(1, LONGEST_WALK + 1)], axis=0)  # of W
+    strongest = np.argsort(-np.abs(strength), kind="stable")[:most]
+    return _combined(basis, combine[:, strongest] * strength[strongest])
+
+
+def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """columns · weights, written over the columns."""
+    weights = weights.astype(np.float32)
+    for part in _row_parts(columns):
+        part[:, : weights.shape[1]] = part @ weights
+    return columns[:, : weights.shape[1]]
+
+
+def _row_parts(matrix: np.ndarray) -> Iterator[np.ndarray]:
+    return (matrix[start : start + ROWS_AT_ONCE] for start in range(0, len(matrix), ROWS_AT_ONCE))
+
+
+def _column_slices(matrix: np.ndarray) -> Iterator[slice]:
+    return (slice(start, start + COLUMNS_AT_ONCE) for start in range(0, matrix.shape[1], COLUMNS_AT_ONCE))

@@ -1,0 +1,1 @@
+"""Networks stacked over runs and peers: every layer is one product for all of them."""

@@ -1,0 +1,174 @@
+"""What all stacked networks share: parameters for all runs and peers, and how they are stored and copied."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mtgcn.errors import InputError
+from mtgcn.nn.axes import CLASSES, rows_at
+from mtgcn.nn.dropout import DropoutStream
+from mtgcn.nn.init import uniform
+from mtgcn.nn.products import InputProduct
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+    from mtgcn.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """What the GCN-like methods share. Defaults are the paper's; where it is silent, its authors' program's."""
+
+    hidden_channels: int = 16
+    dropout: float = 0.5  # on the hidden layer
+    input_dropout: float = 0.0  # on the features; any other value costs one product per model
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
+    decay_on: Literal["all", "first-layer"] = "all"  # which parameters the weight decay pulls on
+    bias: bool = True
+    init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
+    feature_scaling: Literal["sum", "length", "none"] = "sum"  # what each feature row is divided by
+
+    def __post_init__(self) -> None:
+        epochs = [(part.name, 0) for part in fields(self) if part.name.endswith("epochs")]
+        for name, least in (("hidden_channels", 1), ("learning_rate", 0), ("weight_decay", 0), *epochs):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+        for name in ("dropout", "input_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; give a rate from 0 to below 1")
+        for name, choices in (
+            ("decay_on", ("all", "first-layer")),
+            ("init", ("uniform", "glorot")),
+            ("feature_scaling", ("sum", "length", "none")),
+        ):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
+
+
+class StackedNetwork(nn.Module, ABC):
+    """`runs` x `peers` networks of one kind on one graph, each with parameters of its own."""
+
+    can_be_recorded: ClassVar[bool] = True  # whether an epoch may be replayed as a CUDA graph
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.task, self.peers, self.settings = task, peers, settings
+        self._run_axis: dict[str, int] = {}
+
+    @abstractmethod
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        """What every model says of every node; with dropout in training mode."""
+
+    @abstractmethod
+    def new_epoch(self) -> None:
+        """Fresh dropout masks from here on; until the next call, every pass sees the same ones."""
+
+    def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
+        """What the models say of a few nodes of each run."""
+        return rows_at(self.logits(), index)
+
+    @torch.no_grad()
+    def logits_without_dropout(self) -> Float[Tensor, "nodes classes runs peers"]:
+        was_training = self.training
+        self.eval()
+        logits = self.logits()
+        self.train(was_training)
+        return logits
+
+    def probabilities(self) -> Float[Tensor, "nodes classes runs peers"]:
+        """What the models believe, without dropout."""
+        return self.logits_without_dropout().softmax(CLASSES)
+
+    def add_parameter(self, name: str, values: Tensor, run_axis: int) -> None:
+        self._run_axis[name] = run_axis
+        self.register_parameter(name, nn.Parameter(values.to(self.task.device).contiguous()))
+
+    def decayed_parameters(self) -> list[nn.Parameter]:
+        """The parameters that weight decay pulls on."""
+        return list(self.parameters())
+
+    def trained(self) -> dict[str, np.ndarray]:
+        """All parameters as plain arrays whose first axis is the runs: what `load_trained` takes."""
+        return {
+            name: np.ascontiguousarray(np.moveaxis(getattr(self, name).detach().cpu().numpy(), axis, 0))
+            for name, axis in self._run_axis.items()
+        }
+
+    @torch.no_grad()
+    def load_trained(self, parameters: Mapping[str, np.ndarray]) -> None:
+        """Take over what a stack of the same kind, on a graph with as many features and classes, has `trained`."""
+        for name, axis in self._run_axis.items():
+            mine = getattr(self, name)
+            wanted = tuple(mine.movedim(axis, 0).shape)
+            given = parameters.get(name, np.empty(0))
+            if given.shape != wanted:
+                raise InputError(
+                    f"trained {name} of shape {given.shape} where this network has {wanted}; use settings and a graph "
+                    "with the features and classes that it was trained with"
+                )
+            mine.copy_(torch.from_numpy(np.moveaxis(given, 0, axis).copy()))
+
+    def clone_parameters(self) -> dict[str, Tensor]:
+        return {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
+
+    @torch.no_grad()
+    def copy_runs(
+        self, source: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs *peers"]
+    ) -> None:
+        """target := source for the runs, or the single peers of runs, that are marked."""
+        for name, axis in self._run_axis.items():
+            shape = [1] * source[name].ndim
+            shape[axis : axis + runs.ndim] = runs.shape  # in every parameter, peers follow runs
+            target[name].copy_(torch.where(runs.view(shape), source[name], target[name]))
+
+
+class TwoLayerNetwork(StackedNetwork):
+    """Two layers with a ReLU and dropout between them; what a layer does with the graph is left to the subclass."""
+
+    weight0: nn.Parameter  # the first axis is features; the last, hidden
+    bias0: nn.Parameter  # runs, peers, hidden
+    weight1: nn.Parameter
+    bias1: nn.Parameter  # classes, runs, peers
+    input: InputProduct
+    dropout: DropoutStream
+
+    def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
+        bound = 1 / math.sqrt(outputs) if self.settings.init == "uniform" else math.sqrt(6 / (inputs + outputs))
+        return uniform(self.task.seeds, (self.peers, inputs, outputs), bound, label)
+
+    def _initial_bias(self, outputs: int, label: int) -> Float[Tensor, "runs peers outputs"]:
+        if self.settings.init == "glorot" or not self.settings.bias:
+            return torch.zeros(self.task.runs, self.peers, outputs)
+        return uniform(self.task.seeds, (self.peers, outputs), 1 / math.sqrt(outputs), label)
+
+    def parameters(self, recurse: bool = True) -> Any:
+        """All that is trained; without a bias, the two of them stay zero."""
+        names = ("weight0", "bias0", "weight1", "bias1") if self.settings.bias else ("weight0", "weight1")
+        return (getattr(self, name) for name in names)
+
+    def decayed_parameters(self) -> list[nn.Parameter]:
+        every = list(self.parameters())
+        return every if self.settings.decay_on == "all" else [p for p in every if p is self.weight0 or p is self.bias0]
+
+    def new_epoch(self) -> None:
+        self.dropout.advance()
+        self.input.new_epoch()
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.settings.dropout > 0
+
+    @property
+    def _readout_weight(self) -> Float[Tensor, "runs peers hidden classes"]:
+        """Θ1, made larger to make up for what dropout takes away: cheaper here than at every node."""
+        return self.weight1 / (1 - self.settings.dropout) if self._drops else self.weight1

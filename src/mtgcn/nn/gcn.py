@@ -1,0 +1,88 @@
+"""Stacked graph convolutional networks: every layer is one product for all runs and peers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from mtgcn.linalg.computation_block import LocalView, local_view
+from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
+from mtgcn.nn.dropout import DropoutStream, ReluDropout
+from mtgcn.nn.products import InputProduct, modelwise_product
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from mtgcn.task import Task
+
+
+class GCN(TwoLayerNetwork):
+    """Z = Â ReLU(Â X Θ0) Θ1 (Kipf and Welling, 2017), for all runs and peers at once."""
+
+    weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
+    weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers, settings)
+        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.adjacency = self.operators.adjacency
+        self.input = InputProduct(
+            self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
+        )
+        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
+        self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
+        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
+        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
+        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
+        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
+        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
+        # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
+        self._spread_hidden = hidden < classes
+        # By the identity of the index tensor, which is kept so that no other can take its place.
+        self._views: dict[int, tuple[Tensor, LocalView | None]] = {}
+
+    @staticmethod
+    def bytes_per_model(task: Task, hidden_channels: int) -> int:
+        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and
+        the values an epoch keeps at nodes."""
+        parameters = task.graph.num_features * hidden_channels
+        at_nodes = task.num_nodes * (8 * hidden_channels + 12 * task.num_classes)
+        return 4 * (4 * parameters + at_nodes)
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        hidden = self.input(self.weight0, drops=self.training).add_(self.bias0)  # nodes, runs, peers, hidden
+        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
+        hidden = ReluDropout.apply(hidden, kept)
+        if self._spread_hidden:
+            return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
+        return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
+
+    @torch.no_grad()
+    def embeddings(self) -> Float[Tensor, "nodes runs peers hidden"]:
+        """What the second layer classifies, without dropout: Â ReLU(Â X Θ0)."""
+        return self.adjacency((self.input(self.weight0, drops=False) + self.bias0).relu_())
+
+    def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
+        view = self._view(index)
+        if view is None:
+            return super().logits_at(index)
+        hidden = view.features(self.weight0.flatten(2).flatten(0, 1)).add_(view.runs(self.bias0.flatten(1)))
+        kept = self.dropout.kept_by(view.nodes, view.run_index) if self._drops else None
+        hidden = ReluDropout.apply(hidden, kept)
+        spread = view.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
+        return torch.einsum("srph,rphc->scrp", spread, self._readout_weight) + self.bias1
+
+    def _view(self, index: Int[Tensor, "runs some"]) -> LocalView | None:
+        """The part of the graph these nodes can see, where that is less work than the whole graph."""
+        if self.settings.input_dropout:
+            return None
+        if id(index) not in self._views:
+            view = local_view(self.adjacency.matrix, self.operators.smoothed, index)
+            # A local product serves one run, a product with the whole graph all of them.
+            whole = (self.input.cost + self.adjacency.nnz) * self.task.runs
+            worth_it = view.features.nnz + view.readout.nnz < whole
+            self._views[id(index)] = index, view if worth_it else None
+        return self._views[id(index)][1]

@@ -1,0 +1,108 @@
+"""Arrays that took long to make, kept in the user's cache folder under a fingerprint of all they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.cache import cache_folder
+
+
+def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
+    """Of what a recipe says (its `repr`) and of the matrices it was made with."""
+    digest = hashlib.sha256(repr(recipe).encode())
+    for matrix in matrices:
+        digest.update(repr(None if matrix is None else matrix.shape).encode())
+        if isinstance(matrix, np.ndarray):
+            digest.update(np.ascontiguousarray(matrix, dtype=np.float32).tobytes())
+        elif matrix is not None:
+            for part, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int64), (matrix.data, np.float32)):
+                digest.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+    return digest.hexdigest()
+
+
+def kept_or_made(
+    kind: str, name: str, shapes: Mapping[str, tuple[int, ...]], make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays kept under that name, else those that `make` gives, which are kept from now on. Of several processes
+    that need the same arrays at the same time one makes them and the others wait."""
+    arrays = _read(kind, name, shapes)
+    if arrays is None:
+        with _one_at_a_time(_path(kind, name)) as waited:
+            arrays = _read(kind, name, shapes) if waited else None
+            if arrays is None:
+                arrays = make()
+                _write(kind, name, arrays)
+    return arrays
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[bool]:
+    """Hold a lock that belongs to this path; yields whether another process had it. Where there are no locks, or none
+    can be written, work is at worst done twice."""
+    try:
+        import fcntl  # not on Windows
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_suffix(".lock").open("w")
+    except (ImportError, OSError):
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            waited = False
+        except OSError:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            waited = True
+        try:
+            yield waited
+        finally:
+            path.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
+    """The arrays kept under that name; None where there are none, or where they are damaged and must be made again."""
+    path = _path(kind, name)
+    try:
+        with np.load(io.BytesIO(path.read_bytes())) as content:  # a zip file, which carries a sum of its content
+            arrays = {key: content[key] for key in shapes}
+        for key, shape in shapes.items():
+            if arrays[key].shape != shape or not np.isfinite(arrays[key]).all():
+                raise ValueError(f"{key} of shape {arrays[key].shape}, expected {shape} of finite numbers")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        message = f"the {kind} numbers kept in {path} cannot be used ({error}); they are made anew"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None
+    return arrays
+
+
+def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Keep these arrays. Where that fails there is a warning and the next process has to make them again."""
+    path = _path(kind, name)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    try:
+        write_atomically(path, content.getvalue())
+    except OSError as error:
+        warnings.warn(
+            f"cannot keep {kind} numbers in {path.parent}: {error.strerror or error}; "
+            "make room there or set MTGCN_CACHE to another folder",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _path(kind: str, name: str) -> Path:
+    return cache_folder() / kind / f"{name}.npz"

@@ -1,0 +1,79 @@
+"""Embeddings of all nodes by trained infomax encoders, made once per graph and kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation
+from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
+from mtgcn.training.loop import Phase, Step, train
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from mtgcn.graph import Graph
+
+
+RECIPE = 1  # raise it when the same settings no longer give the same encoders
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Embeddings of length 1, one for every node of a graph, and what made them."""
+
+    embeddings: Float[Tensor, "nodes vector"]
+    encoders: Mapping[str, np.ndarray]
+
+
+def embedding(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+) -> Embedding:
+    """The embeddings of a graph's nodes, made once for every propagation, setting and seed."""
+    known = _EMBEDDINGS.setdefault(graph, {})
+    key = (propagation, settings, seed, device)
+    if key not in known:
+        trained = trained_encoders(graph, propagation, settings, seed, device)
+        known[key] = Embedding(encode(graph, propagation, trained, device), trained)
+    return known[key]
+
+
+_EMBEDDINGS: WeakKeyDictionary[Graph, dict[Any, Embedding]] = WeakKeyDictionary()
+
+
+def encode(
+    graph: Graph, propagation: Propagation, trained: Mapping[str, np.ndarray], device: torch.device
+) -> Float[Tensor, "nodes vector"]:
+    """What trained encoders make of the nodes of a graph, which need not be the one they were trained on."""
+    _, _, repeats, dimensions = trained["weight"].shape  # runs, features, repeats, dimensions
+    network = Infomax(graph, propagation, InfomaxSettings(dimensions, repeats), seed=0, device=device)
+    network.load_trained(trained)
+    with torch.no_grad():
+        embeddings = functional.normalize(network.encoded().unflatten(1, (repeats, dimensions)), dim=-1)
+    return embeddings.flatten(1) / math.sqrt(repeats)
+
+
+def trained_encoders(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+) -> dict[str, np.ndarray]:
+    """The trained encoders, from the cache where they are kept."""
+    # Sums are cut by devices and threads, so other ones give other last digits.
+    threads = torch.get_num_threads() if device.type == "cpu" else 0
+    recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
+    name = fingerprint(recipe, graph.adjacency, graph.features)
+    network = Infomax(graph, propagation, settings, seed, device)
+
+    def train_anew() -> dict[str, np.ndarray]:
+        train(network, [Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))])
+        return network.trained()
+
+    shapes = {key: value.shape for key, value in network.trained().items()}
+    return kept_or_made("infomax", name, shapes, train_anew)

@@ -1,0 +1,118 @@
+"""The one training loop, phase after phase; on a GPU each phase is one recorded graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.nn.base import StackedNetwork
+from mtgcn.training.adam import Adam
+from mtgcn.training.memory import keeping_freed_blocks
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One epoch's losses, which are added up and minimised, and notes, which are only written down."""
+
+    losses: Mapping[str, Float[Tensor, "runs peers"]]
+    notes: Mapping[str, Float[Tensor, "runs peers"]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Epochs that minimise the same losses."""
+
+    epochs: int
+    step: Callable[[], Step]
+    after_epoch: Callable[[], None] = lambda: None
+    before: Callable[[], None] = lambda: None  # once, when the phases before it are done
+
+
+def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
+    """Minimise the phases' losses one after the other; returns the history, NaN where a phase has no such value.
+
+    The losses of all models are summed. No parameter is shared between models, so each of them takes exactly
+    the step it would take alone, and none sees another's update of the same epoch.
+    """
+    adam = Adam(network)
+    total = sum(phase.epochs for phase in phases)
+    history = _History(total, network)
+    network.train()
+
+    def epoch(phase: Phase) -> None:
+        network.new_epoch()
+        step = phase.step()
+        adam.forget_gradients()
+        torch.stack(list(step.losses.values())).sum().backward()
+        adam.step()
+        history.write({**step.losses, **step.notes})
+        phase.after_epoch()
+
+    done = 0
+    with keeping_freed_blocks():
+        for phase in phases:
+            phase.before()
+            for _ in _repeat(partial(epoch, phase), phase.epochs, network):
+                done += 1
+                if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
+                    callback(done, total)
+    return history.read()
+
+
+EPOCHS_BEFORE_CAPTURE = 1  # what is made on first use must not be made while recording
+
+
+def _repeat(epoch: Callable[[], None], times: int, network: StackedNetwork) -> Iterator[None]:
+    """Run `epoch` so many times. On a GPU an epoch is hundreds of tiny kernels that cost more to launch than to
+    run, so it is recorded once as a CUDA graph and replayed, if the network can be."""
+    device = network.task.device
+    if device.type != "cuda" or not network.can_be_recorded:
+        for _ in range(times):
+            epoch()
+            yield
+        return
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        for _ in range(min(times, EPOCHS_BEFORE_CAPTURE)):
+            epoch()
+            yield
+    torch.cuda.current_stream(device).wait_stream(stream)
+    if times > EPOCHS_BEFORE_CAPTURE:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            epoch()
+        for _ in range(times - EPOCHS_BEFORE_CAPTURE):
+            graph.replay()
+            yield
+    torch.cuda.synchronize(device)
+
+
+class _History:
+    """Values per epoch and model, kept on the device until they are read."""
+
+    def __init__(self, epochs: int, network: StackedNetwork) -> None:
+        self.shape = (epochs, network.task.runs, network.peers)
+        self.device = network.task.device
+        self.values: dict[str, Tensor] = {}
+        self.epoch = torch.zeros(1, dtype=torch.int64, device=self.device)
+
+    def write(self, values: Mapping[str, Tensor]) -> None:
+        for name, value in values.items():
+            if name not in self.values:
+                self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
+            self.values[name].index_copy_(0, self.epoch, value.detach()[None].to(torch.float32))
+        self.epoch += 1
+
+    def read(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
+        return {name: value.cpu().numpy() for name, value in self.values.items()}

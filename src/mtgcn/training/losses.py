@@ -1,0 +1,56 @@
+"""The three losses of the paper, one value per model, on log-probabilities of a stack of models.
+
+Whether a teacher gets gradient is the caller's choice: the paper means its targets as constants, so detach them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from mtgcn.nn.axes import CLASSES
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from mtgcn.task import Nodes
+    from mtgcn.training.pseudo_labels import Chosen
+
+Reduction = Literal["mean", "sum"]
+
+
+def supervised_loss(
+    log_probabilities: Float[Tensor, "labelled classes runs peers"], labelled: Nodes, reduction: Reduction = "mean"
+) -> Float[Tensor, "runs peers"]:
+    """Cross-entropy at the labelled nodes, whose rows these are."""
+    classes = labelled.classes.T[:, None, :, None].expand(-1, 1, -1, log_probabilities.shape[-1])
+    target_log_prob = log_probabilities.gather(CLASSES, classes).squeeze(CLASSES)  # labelled, runs, peers
+    present = labelled.present.T[..., None]
+    return _reduced(-torch.where(present, target_log_prob, 0), present.sum(0), reduction)
+
+
+def pseudo_label_loss(
+    log_probabilities: Float[Tensor, "slots classes runs peers"],
+    certainty: Float[Tensor, "slots runs peers"],
+    chosen: Chosen,
+) -> Float[Tensor, "runs peers"]:
+    """Cross-entropy with the class each slot stands for, weighted by certainty; the mean over the chosen."""
+    weight = torch.where(chosen.filled, certainty, 0)
+    return _reduced(-weight * chosen.own_class(log_probabilities), chosen.count, "mean")
+
+
+def consistency_loss(
+    log_probabilities: Float[Tensor, "slots classes runs peers"],
+    log_teacher: Float[Tensor, "slots classes runs peers"],
+    chosen: Chosen,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "runs peers"]:
+    """Kullback-Leibler divergence from the teacher's probabilities, over its choice."""
+    divergence = (log_teacher.exp() * (log_teacher - log_probabilities)).sum(CLASSES)
+    return _reduced(torch.where(chosen.filled, divergence, 0), chosen.count, reduction)
+
+
+def _reduced(terms: Tensor, count: Tensor, reduction: Reduction) -> Tensor:
+    return terms.sum(0) / count.clamp(min=1) if reduction == "mean" else terms.sum(0)

@@ -1,0 +1,7 @@
+"""How far to trust a fit, and what to label next."""
+
+from mtgcn.trust.calibration import temperature, tempered
+from mtgcn.trust.conformal import PredictionSets, prediction_sets
+from mtgcn.trust.warnings import label_warnings, model_warnings
+
+__all__ = ["PredictionSets", "label_warnings", "model_warnings", "prediction_sets", "temperature", "tempered"]

@@ -1,0 +1,250 @@
+"""Which nodes to label next: well-connected ones from the middle of regions that are in doubt and have no label yet.
+
+The nodes are divided into as many regions as there will be labels, by what they and the nodes around them look like;
+nodes in doubt weigh more, so that there are more regions where there is more doubt. Regions that hold a label already
+are passed over, and of the others those with the most doubt come first. Of the nodes in the middle of a region the
+one that most walks over the graph come by is taken, since its label reaches the most. docs/trust.md shows what this
+gains over picking at random, and which other rules were tried.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.linalg.normalisation import scaled_features
+from mtgcn.linalg.structural_features import structural_features
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+    from mtgcn.trust.fitted_model import FittedModel
+
+DIMENSIONS = 50  # in which nodes are compared
+STEPS = 2  # a node is known by those up to so many edges away
+MOST_NODES = 20_000  # that are divided into regions; of larger graphs a sample, nodes in doubt rather than others
+MOST_REGIONS = 2_000
+MIDDLE = 8  # the middle of a region is this part of its nodes
+RESTART = 0.15  # of the walks that show which nodes are central
+WALK_STEPS = 50
+UNCERTAIN = 0.5  # of what a node is of which nothing is known
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A node worth a label."""
+
+    node: str | int  # its id
+    index: int  # its place in the graph
+    score: float  # the doubt of all nodes that the label would speak for; 1 is a node of which nothing is known
+    predicted: str  # the class the model takes it for
+    reason: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chosen node and the nodes that it is to speak for."""
+
+    node: int
+    region: Int[np.ndarray, "some"]
+    uncertainty: float  # of the region
+    is_component: bool  # whether the region is a whole component that had no label
+
+
+def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
+    """The nodes whose labels should teach the model most, the best first, and why."""
+    graph = model.graph_
+    free = np.ones(graph.num_nodes, dtype=bool)
+    free[graph.known] = False
+    if not 1 <= count <= free.sum():
+        raise InputError(f"count is {count}; give at least 1 and at most {free.sum()}, the nodes without a label")
+    uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_)
+    chosen = choose(graph, appearance(graph), centrality(graph), uncertainty, graph.known, free, count)
+    return [
+        Suggestion(
+            node=np.asarray(graph.node_ids[choice.node]).item(),
+            index=choice.node,
+            score=choice.uncertainty,
+            predicted=graph.class_names[int(model.label_distributions_[choice.node].argmax())],
+            reason=_reason(choice, model, uncertainty),
+        )
+        for choice in chosen
+    ]
+
+
+def uncertainty_of(
+    probabilities: Float[np.ndarray, "nodes classes"], peers: Float[np.ndarray, "peers nodes classes"] | None
+) -> Float[np.ndarray, "nodes"]:
+    """How little is known of each node: the entropy of the belief and the disagreement of the peers.
+
+    The unit is the entropy of not knowing anything. Disagreement is what the entropy of the peers' mean exceeds the
+    mean of their entropies by (Jensen-Shannon).
+
+    >>> uncertainty_of(np.array([[0.5, 0.5], [1.0, 0.0]]), None).round(2)
+    array([1., 0.])
+    """
+    uncertainty = _entropy(probabilities)
+    if peers is not None:
+        uncertainty = uncertainty + np.maximum(_entropy(peers.mean(axis=0)) - _entropy(peers).mean(axis=0), 0)
+    return uncertainty
+
+
+def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
+    """What each node and those around it look like: features, or places in the graph where there are none, averaged
+    over neighbours, neighbours' neighbours and the node itself. Rows have length one."""
+    features: Any = structural_features(graph) if graph.features is None else scaled_features(graph, "length")
+    if features.shape[1] > DIMENSIONS and graph.num_nodes > DIMENSIONS:
+        from sklearn.decomposition import TruncatedSVD
+
+        features = TruncatedSVD(DIMENSIONS, random_state=0).fit_transform(features)
+    rows: np.ndarray = features.toarray() if sp.issparse(features) else np.asarray(features)
+    with_self = graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
+    mean_around = sp.diags_array(1 / with_self.sum(axis=1)) @ with_self
+    for _ in range(STEPS):
+        rows = mean_around @ rows
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
+
+
+def centrality(graph: Graph) -> Float[np.ndarray, "nodes"]:
+    """PageRank: how often each node is met by walks that follow the edges and now and then start again anywhere."""
+    degree = graph.adjacency.sum(axis=1)
+    leave = (1 - RESTART) * np.divide(1, degree, out=np.zeros(graph.num_nodes), where=degree > 0)
+    rank = np.full(graph.num_nodes, 1 / graph.num_nodes)
+    for _ in range(WALK_STEPS):  # the adjacency is symmetric
+        rank = graph.adjacency @ (leave * rank) + RESTART / graph.num_nodes
+    return rank
+
+
+def choose(
+    graph: Graph,
+    looks: Float[np.ndarray, "nodes dimensions"],
+    central: Float[np.ndarray, "nodes"],
+    uncertainty: Float[np.ndarray, "nodes"],
+    labelled: Int[np.ndarray, "labelled"],
+    free: Bool[np.ndarray, "nodes"],
+    count: int,
+) -> list[Choice]:
+    """`count` of the free nodes. First come large components without a label, since nothing else speaks for them,
+    then regions by their doubt. Two neighbours are chosen only if nobody else is left."""
+    chosen: list[Choice] = []
+    apart = free.copy()  # free, and not next to a chosen node
+
+    def take_middle(region: np.ndarray, *, is_component: bool = False) -> None:
+        candidates = region[apart[region]]
+        if len(candidates) and len(chosen) < count:
+            middle = np.average(looks[region], axis=0, weights=uncertainty[region] + _TINY)
+            by_distance = np.argsort(((looks[candidates] - middle) ** 2).sum(axis=1), kind="stable")
+            near = candidates[by_distance[: max(1, len(region) // MIDDLE)]]
+            node = int(near[central[near].argmax()])
+            chosen.append(Choice(node, region, float(uncertainty[region].sum()), is_component))
+            apart[_neighbours(graph, node)] = False
+            apart[node] = free[node] = False
+
+    free = free.copy()
+    for component in _large_components_without_label(graph, labelled, count):
+        take_middle(component, is_component=True)
+    spoken_for = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
+    for region in _regions(looks, uncertainty, spoken_for, len(spoken_for) + count - len(chosen)):
+        take_middle(region)
+    for nodes in (apart, free):  # what regions did not give, nodes in doubt do, one by one
+        for node in np.argsort(-uncertainty, kind="stable"):
+            if len(chosen) == count:
+                return chosen
+            if nodes[node]:
+                apart[node] = True
+                take_middle(np.array([node]))
+    return chosen
+
+
+def _large_components_without_label(graph: Graph, labelled: np.ndarray, count: int) -> Iterator[np.ndarray]:
+    """Those that would have a label if labels lay evenly; the largest first."""
+    number, component = connected_components(graph.adjacency, directed=False)
+    sizes = np.bincount(component, minlength=number)
+    sizes[component[labelled]] = 0
+    fair_share = graph.num_nodes / (len(labelled) + count)
+    for which in np.argsort(-sizes, kind="stable"):
+        if sizes[which] < max(fair_share, 2):
+            return
+        yield np.flatnonzero(component == which)
+
+
+def _regions(looks: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray, number: int) -> Iterator[np.ndarray]:
+    """Regions without a label, those with the most doubt first."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    nodes = _sample(uncertainty, labelled)
+    number = min(number, MOST_REGIONS, len(nodes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # nodes that look the same make fewer regions, rightly
+        clusters = KMeans(number, n_init=1, random_state=0).fit(looks[nodes], sample_weight=uncertainty[nodes] + _TINY)
+    region = clusters.labels_
+    mass = np.bincount(region, uncertainty[nodes], minlength=number)
+    mass[region[np.isin(nodes, labelled)]] = -1
+    for which in np.argsort(-mass, kind="stable"):
+        if mass[which] < 0:
+            return
+        yield nodes[region == which]
+
+
+_TINY = 1e-9  # what a node weighs that is in no doubt at all, since not all weights may be 0
+
+
+def _sample(uncertainty: np.ndarray, labelled: np.ndarray) -> Int[np.ndarray, "some"]:
+    if len(uncertainty) <= MOST_NODES:
+        return np.arange(len(uncertainty))
+    share = (uncertainty + _TINY) / (uncertainty + _TINY).sum()
+    drawn = np.random.default_rng(0).choice(len(uncertainty), MOST_NODES, replace=False, p=share)
+    return np.union1d(drawn, labelled)
+
+
+def _neighbours(graph: Graph, node: int) -> np.ndarray:
+    return graph.adjacency.indices[graph.adjacency.indptr[node] : graph.adjacency.indptr[node + 1]]
+
+
+def _entropy(probabilities: np.ndarray) -> np.ndarray:
+    """In units of the entropy of not knowing anything."""
+    parts = np.where(
+        probabilities > 0, -probabilities * np.log(np.maximum(probabilities, np.finfo(probabilities.dtype).tiny)), 0
+    )
+    return parts.sum(axis=-1) / np.log(max(2, probabilities.shape[-1]))
+
+
+def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
+    """One sentence: what the label would speak for, and what is thought of the node now."""
+    names, probabilities, peers = (
+        model.graph_.class_names,
+        model.label_distributions_[choice.node],
+        model.peer_distributions_,
+    )
+    size = len(choice.region)
+    if choice.is_component:
+        place = f"its component of {size} nodes has no label at all"
+    elif size > 1:
+        unsure = int((uncertainty[choice.region] > UNCERTAIN).sum())
+        place = f"it stands for {size} nodes that look alike and have no label, {unsure} of them in doubt"
+    else:
+        place = "it is among the nodes in most doubt"
+    votes = () if peers is None else tuple(dict.fromkeys(peers[:, choice.node].argmax(axis=1).tolist()))
+    first, second = np.argsort(-probabilities)[:2]
+    if len(votes) > 1:
+        thought = "the peers disagree about it: " + " or ".join(repr(names[vote]) for vote in votes)
+    elif uncertainty[choice.node] > UNCERTAIN:
+        likely = [f"{names[one]!r} ({_percent(probabilities[one])})" for one in (first, second)]
+        thought = f"it may be {likely[0]} or {likely[1]}"
+    else:
+        thought = f"it is taken for {names[first]!r} ({_percent(probabilities[first])})"
+    return f"{place[0].upper()}{place[1:]}; {thought}."
+
+
+def _percent(probability: float) -> str:
+    return f"{100 * probability:.0f} %"

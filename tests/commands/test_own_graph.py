@@ -1,0 +1,682 @@
+"""`mtgcn fit`, `predict`, `suggest` and `compare` on a person's own files, as that person meets them."""
+
+import csv
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mtgcn import cli
+from mtgcn.estimator.model_folder import load_model, read_card
+
+NODES, CLASSES = 60, ("ant", "bee", "cat")
+QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--device", "cpu"]
+
+
+@pytest.fixture
+def mtgcn_command(capsys):
+    """Runs a command in this process; gives exit status, standard output and standard error."""
+
+    def command(*arguments):
+        status = cli.main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return command
+
+
+def write_csv(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def read_csv(path):
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+class OwnFiles:
+    """A graph of three easy classes as three CSV files; ids are gapped and look like numbers with zeros in front."""
+
+    def __init__(self, folder, make_graph):
+        self.folder = folder
+        graph = make_graph(nodes=NODES, easy=True, sparse=False)
+        self.truth = {f"{7 * node:04}": CLASSES[label] for node, label in enumerate(graph.labels)}
+        ids = list(self.truth)
+        edges = np.argwhere(np.triu(graph.adjacency.toarray()))
+        self.edge_rows = [["source", "target"], *([ids[first], ids[second]] for first, second in edges)]
+        self.node_rows = [
+            ["id", *(f"f{number}" for number in range(graph.num_features))],
+            *([name, *map(str, row)] for name, row in zip(ids, graph.features.tolist(), strict=True)),
+        ]
+        self.label_rows = [["id", "label"], *([name, self.truth[name]] for name in ids[:24])]
+        self.write()
+
+    def write(self):
+        self.edges = write_csv(self.folder / "edges.csv", self.edge_rows)
+        self.nodes = write_csv(self.folder / "nodes.csv", self.node_rows)
+        self.labels = write_csv(self.folder / "labels.csv", self.label_rows)
+
+    @property
+    def options(self):
+        return ["--edges", self.edges, "--nodes", self.nodes, "--labels", self.labels]
+
+    @property
+    def out(self):
+        return self.folder / "model"
+
+    def content(self):
+        """Every file in the folder, by name."""
+        return {path.relative_to(self.folder): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def own(tmp_path, make_graph):
+    return OwnFiles(tmp_path, make_graph)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory, make_graph):
+    """Files and the model made of them, to be read only."""
+    files = OwnFiles(tmp_path_factory.mktemp("own"), make_graph)
+    assert cli.main([str(part) for part in ["fit", *files.options, "--out", files.out, *QUICK, "--folds", 0]]) == 0
+    return files
+
+
+# ---- fit
+
+
+def test_fit_prints_a_summary_and_writes_a_model(mtgcn_command, own):
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK)
+    assert (status, err) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert lines["graph"].startswith("60 nodes, ")
+    assert lines["graph"].endswith(" edges, 12 features")
+    assert lines["labels"] == "24: ant 8, bee 8, cat 8"
+    assert lines["fitted"].startswith("mt-gcn, 40 epochs, ")
+    assert "% expected (95 % interval" in lines["accuracy"]
+    assert "each of the 24 labels without it, 5 folds" in lines["accuracy"]
+    assert lines["model"] == str(own.out)
+    model = load_model(own.out)
+    right = [model.transduction_[place] == own.truth[name] for place, name in enumerate(model.graph_.node_ids)]
+    assert np.mean(right) > 0.9
+
+
+def test_fit_json_is_one_object_and_nothing_else(mtgcn_command, own):
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--json")
+    assert (status, err) == (0, "")
+    summary = json.loads(out)
+    assert (summary["nodes"], summary["features"], summary["method"]) == (60, 12, "mt-gcn")
+    assert summary["labels"] == {"ant": 8, "bee": 8, "cat": 8}
+    assert summary["expected_accuracy"]["labels"] == 24
+    assert 0 <= summary["expected_accuracy"]["ci95"][0] <= summary["expected_accuracy"]["accuracy"] <= 1
+    assert summary["why_no_expected_accuracy"] is None
+    assert 1 / 3 < summary["mean_confidence"] <= 1
+    assert summary["model"] == str(own.out)
+    told = read_card(own.out)["training"]
+    assert told["expected_accuracy"] == summary["expected_accuracy"]
+    assert told["labels_given"] == summary["labels"]
+
+
+def test_how_labels_cover_the_components(mtgcn_command, own):
+    # Two nodes linked to each other alone, one linked to nobody, none of them labelled.
+    own.node_rows += [[name, *["0.5"] * 12] for name in ("x1", "x2", "lonely")]
+    own.edge_rows += [["x1", "x2"]]
+    own.write()
+    _, out, _ = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--folds", 0, "--json")
+    reach = json.loads(out)["coverage"]
+    assert (reach["nodes_without_labels"] >= 3, reach["isolated_nodes"] >= 1) == (True, True)
+    assert reach["components"] - reach["components_with_labels"] >= 2
+    status, out, _ = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--folds", 0)
+    assert status == 0
+    assert "in those without" in out
+    assert "accuracy    not known: not measured, as asked (--folds 0)" in out
+
+
+def test_few_labels_are_said_to_be_few(mtgcn_command, own):
+    own.label_rows = own.label_rows[:7]
+    own.write()
+    status, out, _ = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK)
+    assert status == 0
+    assert "accuracy    not known: 6 labels are too few to tell; 20 are needed" in out
+
+
+def test_a_class_with_one_label_is_warned_of(mtgcn_command, own):
+    own.label_rows = own.label_rows[:6]  # ant 2, bee 2, cat 1
+    own.write()
+    status, out, _ = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK)
+    assert status == 0
+    assert any(line.startswith("warning") and "'cat'" in line for line in out.splitlines())
+
+
+def test_what_reading_did_is_noted(mtgcn_command, own):
+    own.edge_rows += [own.edge_rows[1][::-1]]  # one edge in both directions, so that the others seem directed
+    own.write()
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--folds", 0)
+    assert (status, err) == (0, "")
+    assert any(line.startswith("note") and "without direction" in line for line in out.splitlines())
+
+
+def test_labels_may_stand_in_the_node_table(mtgcn_command, own):
+    labels = dict(own.label_rows[1:])
+    own.node_rows = [[*row, "label" if row[0] == "id" else labels.get(row[0], "")] for row in own.node_rows]
+    own.write()
+    options = ["--edges", own.edges, "--nodes", own.nodes]
+    status, _, err = mtgcn_command("fit", *options, "--out", own.out, *QUICK, "--folds", 0)
+    assert (status, err) == (0, "")
+    assert load_model(own.out).n_features_in_ == 12
+
+
+def test_columns_may_be_called_anything(mtgcn_command, own):
+    own.edge_rows[0], own.label_rows[0] = ["one", "other"], ["who", "what"]
+    own.node_rows = [["remark", *row] if row[0] == "id" else ["text", *row] for row in own.node_rows]
+    own.write()
+    named = ["--column", "source=one", "--column", "target=other", "--features", "f0,f1,f2,f3"]
+    status, _, err = mtgcn_command("fit", *own.options, *named, "--out", own.out, *QUICK, "--folds", 0)
+    assert (status, err) == (0, "")
+    assert load_model(own.out).graph_.feature_names == ("f0", "f1", "f2", "f3")
+    # The text column is no feature of the model, so it is in nobody's way here either.
+    predictions = own.folder / "predictions.csv"
+    named = ["--column", "source=one", "--column", "target=other"]
+    status, _, err = mtgcn_command("predict", own.out, *own.options[:4], *named, "--out", predictions)
+    assert (status, err) == (0, "")
+    assert len(read_csv(predictions)) == NODES
+
+
+def test_edges_alone_will_do(mtgcn_command, own):
+    linked = {name for row in own.edge_rows[1:] for name in row}
+    own.label_rows = [row for row in own.label_rows if row[0] in linked or row[0] == "id"]
+    own.write()
+    options = ["--edges", own.edges, "--labels", own.labels]
+    status, out, err = mtgcn_command("fit", *options, "--out", own.out, *QUICK, "--folds", 0)
+    assert (status, err) == (0, "")
+    assert "no features" in out
+
+
+def test_features_alone_will_do(mtgcn_command, own):
+    options = ["--nodes", own.nodes, "--knn", 5, "--labels", own.labels]
+    status, _, err = mtgcn_command("fit", *options, "--out", own.out, *QUICK, "--folds", 0)
+    assert (status, err) == (0, "")
+    model = load_model(own.out)
+    assert model.neighbors == 5
+    assert model.graph_.num_edges >= 5 * NODES / 2
+    assert np.mean([model.transduction_[place] == kind for place, kind in enumerate(own.truth.values())]) > 0.9
+
+
+def test_one_file_for_everything(mtgcn_command, own):
+    import networkx as nx
+
+    labels = dict(own.label_rows[1:])
+    graph = nx.Graph()
+    for name, *values in own.node_rows[1:]:
+        known = {"label": labels[name]} if name in labels else {}
+        graph.add_node(name, **{f"f{place}": float(value) for place, value in enumerate(values)}, **known)
+    graph.add_edges_from(own.edge_rows[1:])
+    nx.write_graphml(graph, own.folder / "own.graphml")
+    status, out, err = mtgcn_command("fit", "--graph", own.folder / "own.graphml", "--out", own.out, *QUICK, "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["labels"] == {"ant": 8, "bee": 8, "cat": 8}
+    predictions = own.folder / "predictions.csv"
+    unseen = ["--graph", own.folder / "own.graphml", "--out", predictions]
+    assert mtgcn_command("predict", own.out, *unseen)[0] == 0
+    assert [row["id"] for row in read_csv(predictions)] == list(own.truth)
+
+
+def test_the_same_seed_gives_the_same_model(mtgcn_command, own):
+    numbers = []
+    for name, seed in (("first", 5), ("again", 5), ("other", 6)):
+        mtgcn_command("fit", *own.options, "--out", own.folder / name, *QUICK, "--folds", 0, "--seed", seed)
+        numbers.append(load_model(own.folder / name).label_distributions_)
+    assert np.array_equal(numbers[0], numbers[1])
+    assert not np.array_equal(numbers[0], numbers[2])
+
+
+def test_every_method_can_be_fitted(mtgcn_command, own):
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["expected_accuracy"]["accuracy"] > 0.5
+    assert not (own.out / "weights.safetensors").exists()
+
+
+def test_a_report_is_written_beside_the_model(mtgcn_command, own):
+    page = own.folder / "pages" / "fit.html"
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--folds", 0, "--report", page)
+    assert (status, err) == (0, "")
+    assert f"report      {page}" in out
+    assert page.read_text().lstrip().lower().startswith("<!doctype html")
+
+
+# ---- predict
+
+
+def test_predictions_for_the_nodes_of_the_fit(mtgcn_command, fitted, tmp_path):
+    path = tmp_path / "predictions.csv"
+    status, out, err = mtgcn_command("predict", fitted.out, "--out", path)
+    assert (status, err) == (0, "")
+    assert out.startswith("60 nodes: ant ")
+    rows = read_csv(path)
+    assert list(rows[0]) == [
+        *("id", "predicted", "probability", "probability_ant", "probability_bee", "probability_cat"),
+        *("peers_agree", "role", "pseudo_label_epoch"),
+    ]
+    assert [row["id"] for row in rows] == list(fitted.truth)  # 0007 is still 0007
+    given = {name for name, _ in fitted.label_rows[1:]}
+    for row in rows:
+        shares = {kind: float(row[f"probability_{kind}"]) for kind in CLASSES}
+        assert sum(shares.values()) == pytest.approx(1, abs=3e-6)
+        assert row["predicted"] == max(shares, key=shares.get)
+        assert float(row["probability"]) == max(shares.values())
+        assert (row["role"] == "given") == (row["id"] in given)
+        assert (row["role"] == "pseudo-label") == (row["pseudo_label_epoch"] != "")
+        assert row["peers_agree"] in ("yes", "no")
+    epochs = {int(row["pseudo_label_epoch"]) for row in rows if row["pseudo_label_epoch"]}
+    assert epochs
+    assert epochs <= set(range(21, 41))  # teaching begins after 20 epochs
+
+
+def test_predictions_for_a_graph_the_peers_have_not_seen(mtgcn_command, fitted, tmp_path):
+    # The same graph under other names, its columns in another order: the same answers.
+    renamed = {name: f"new {name}" for name in fitted.truth}
+    header, *rows = fitted.node_rows
+    order = [0, *range(len(header) - 1, 0, -1)]
+    nodes = write_csv(
+        tmp_path / "nodes.csv",
+        [[header[column] for column in order]]
+        + [[renamed[row[0]], *(row[column] for column in order[1:])] for row in rows],
+    )
+    edges = write_csv(
+        tmp_path / "edges.csv", [fitted.edge_rows[0], *([renamed[a], renamed[b]] for a, b in fitted.edge_rows[1:])]
+    )
+    seen, unseen = tmp_path / "seen.csv", tmp_path / "unseen.csv"
+    assert mtgcn_command("predict", fitted.out, "--out", seen)[0] == 0
+    status, out, err = mtgcn_command(
+        "predict", fitted.out, "--edges", edges, "--nodes", nodes, "--out", unseen, "--json"
+    )
+    assert (status, err) == (0, "")
+    assert json.loads(out)["nodes"] == NODES
+    for old, new in zip(read_csv(seen), read_csv(unseen), strict=True):
+        assert new["id"] == renamed[old["id"]]
+        assert (new["predicted"], new["peers_agree"]) == (old["predicted"], old["peers_agree"])
+        assert float(new["probability"]) == pytest.approx(float(old["probability"]), abs=1e-4)
+        assert (new["role"], new["pseudo_label_epoch"]) == ("neither", "")
+
+
+def test_predictions_for_new_rows_alone(mtgcn_command, fitted, tmp_path):
+    header, *rows = fitted.node_rows
+    # A little off an old node of each class each.
+    new = [[f"new{number}", *(str(float(value) * 1.01) for value in row[1:])] for number, row in enumerate(rows[:3])]
+    path = tmp_path / "predictions.csv"
+    nodes = write_csv(tmp_path / "nodes.csv", [header, *new])
+    status, _, err = mtgcn_command("predict", fitted.out, "--nodes", nodes, "--out", path)
+    assert (status, err) == (0, "")
+    table = read_csv(path)
+    assert [row["predicted"] for row in table] == list(CLASSES)
+    assert {row["peers_agree"] for row in table} <= {"yes", "no"}
+
+
+# ---- suggest
+
+
+def test_suggest_says_which_and_why(mtgcn_command, fitted):
+    status, out, err = mtgcn_command("suggest", fitted.out, "--count", 4, "--json")
+    assert (status, err) == (0, "")
+    suggestions = json.loads(out)["suggestions"]
+    given = {name for name, _ in fitted.label_rows[1:]}
+    assert len({suggestion["node"] for suggestion in suggestions} - given) == 4
+    assert all(suggestion["node"] in fitted.truth and suggestion["reason"] for suggestion in suggestions)
+    status, table, err = mtgcn_command("suggest", fitted.out, "--count", 4)
+    assert (status, err) == (0, "")
+    assert all(suggestion["node"] in table for suggestion in suggestions)
+
+
+# ---- compare
+
+
+def test_compare_on_own_files(mtgcn_command, fitted, monkeypatch):
+    from mtgcn.methods import METHODS, create
+
+    def quick(name, **settings):
+        known = METHODS[name].__dataclass_fields__
+        few = {"epochs": 5, "warmup_epochs": 5, "teaching_epochs": 5}
+        return create(name, **settings, **{key: value for key, value in few.items() if key in known})
+
+    monkeypatch.setattr("mtgcn.methods.create", quick)
+    options = [*fitted.options, "--labels-per-class", 3, "--runs", 4]
+    status, out, err = mtgcn_command("compare", *options, "--json")
+    assert (status, err) == (0, "")
+    gcn, mt_gcn = json.loads(out)["cells"]
+    assert (gcn["dataset"], gcn["labels_per_class"], gcn["runs"]) == ("edges.csv", 3, 4)
+    # 15 of the 24 labels are left to be scored on.
+    assert all(round(share * 15, 6) == round(share * 15) for share in mt_gcn["accuracy"]["per_run"])
+
+
+def test_compare_says_what_reading_did(mtgcn_command, own):
+    own.edge_rows += [own.edge_rows[1][::-1]]
+    own.write()
+    options = [*own.options, "--labels-per-class", 3, "--runs", 2, "--methods", "lp"]
+    status, _, err = mtgcn_command("compare", *options)
+    assert status == 0
+    assert err.startswith("mtgcn: note: ")
+    assert mtgcn_command("compare", *options, "--json")[2] == ""
+
+
+def test_compare_needs_one_graph(mtgcn_command, own):
+    message = "give either --dataset or own files"
+    assert_refused(mtgcn_command, own, ["compare", "--labels-per-class", 3], message)
+    assert_refused(mtgcn_command, own, ["compare", "--dataset", "digits", *own.options], message)
+    arguments = ["compare", *own.options, "--split", "public"]
+    assert_refused(mtgcn_command, own, arguments, "own files have no public split")
+
+
+def test_a_file_called_cora_is_not_the_papers_cora(mtgcn_command, own):
+    own.edges = own.edges.rename(own.folder / "cora.csv")
+    assert mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--folds", 0)[0] == 0
+    assert load_model(own.out).graph_.name == "cora.csv"
+
+
+# ---- bad input: one line, status 2, nothing written
+
+
+def assert_refused(command, own, arguments, message):
+    before = own.content()
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, ""), err
+    assert err.startswith("mtgcn: error: ")
+    assert err.count("\n") == 1
+    assert message in err, err
+    assert own.content() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda own: own.node_rows[5].__setitem__(2, "nan"), "nodes.csv line 6, column 'f1' is 'nan'"),
+        (lambda own: own.node_rows[5].__setitem__(2, "inf"), "nodes.csv line 6, column 'f1' is 'inf'"),
+        (lambda own: own.node_rows[5].__setitem__(2, "many"), "nodes.csv line 6, column 'f1' is 'many', not a number"),
+        (lambda own: own.edge_rows.append(["0007", "nobody"]), "node 'nobody' is not in"),
+        (lambda own: own.label_rows.append(["nobody", "ant"]), "node 'nobody' is not in"),
+        (lambda own: own.label_rows.append(["0000", "bee"]), "0000"),
+        (lambda own: own.node_rows.append(own.node_rows[3]), "keep one row per node"),
+        (lambda own: own.label_rows.__delitem__(slice(2, None)), "one class"),
+        (lambda own: own.label_rows.__delitem__(slice(1, None)), "labels.csv holds a header and no label"),
+        (lambda own: own.edge_rows.__delitem__(slice(1, None)), "edges.csv holds a header and no edge"),
+        (lambda own: own.node_rows.__delitem__(slice(1, None)), "nodes.csv holds a header and no row"),
+        (
+            lambda own: own.label_rows.extend([name, kind] for name, kind in list(own.truth.items())[24:]),
+            "all 60 nodes are labelled, so there is nothing to predict",
+        ),
+    ],
+)
+def test_bad_tables(mtgcn_command, own, change, message):
+    change(own)
+    own.write()
+    assert_refused(mtgcn_command, own, ["fit", *own.options, "--out", own.out, *QUICK], message)
+
+
+PIECES = st.sampled_from(
+    [b"", b",", b"\n", b'"', b"-1", b"nan", b"\xff", b"\x00", b"0007", b"label", b";", b"1e999", b"#"]
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["edges.csv", "nodes.csv", "labels.csv"]),
+    place=st.floats(0, 1),
+    size=st.integers(0, 40),
+    piece=PIECES,
+)
+def test_whatever_is_in_the_files_it_is_an_answer_or_one_line(mtgcn_command, own, name, place, size, piece):
+    own.write()
+    path = own.folder / name
+    content = path.read_bytes()
+    cut = int(place * len(content))
+    path.write_bytes(content[:cut] + piece + content[cut + size :])
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)
+    if status == 0:
+        assert np.isfinite(load_model(own.out).label_distributions_).all()
+    else:
+        assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_negative_weight(mtgcn_command, own):
+    own.edge_rows = [[*row, "weight" if row[0] == "source" else "1"] for row in own.edge_rows]
+    own.edge_rows[4][2] = "-0.5"
+    own.write()
+    assert_refused(mtgcn_command, own, ["fit", *own.options, "--out", own.out, *QUICK], "is -0.5; weights must be >= 0")
+
+
+def empty(content):
+    return b""
+
+
+def cut_in_half(content):
+    return content[: len(content) // 2]
+
+
+def latin_1(content):
+    return content.replace(b"ant", "améise".encode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("edges.csv", empty, "edges.csv is empty"),
+        ("nodes.csv", empty, "nodes.csv is empty"),
+        ("labels.csv", empty, "labels.csv is empty"),
+        ("nodes.csv", cut_in_half, "if it was cut off"),
+        ("labels.csv", latin_1, "is not UTF-8; save the file as UTF-8"),
+    ],
+)
+def test_bad_files(mtgcn_command, own, name, damage, message):
+    path = own.folder / name
+    path.write_bytes(damage(path.read_bytes()))
+    assert_refused(mtgcn_command, own, ["fit", *own.options, "--out", own.out, *QUICK], message)
+
+
+def test_bad_graph_files(mtgcn_command, own):
+    np.savez(own.folder / "oblong.npz", adjacency=np.ones((2, 3)), labels=[0, 1])
+    np.savez(own.folder / "short.npz", adjacency=np.ones((3, 3)), features=np.ones((2, 4)), labels=[0, 1, -1])
+    (own.folder / "half.graphml").write_text("<graphml><graph>")
+    for name, message in (("oblong.npz", "square"), ("short.npz", "one row per node"), ("half.graphml", "XML")):
+        arguments = ["fit", "--graph", own.folder / name, "--out", own.out, *QUICK]
+        assert_refused(mtgcn_command, own, arguments, message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--classes", "ant,bee,cat,dog"], "class 'dog' has no labelled node; label at least one"),
+        (["--classes", "ant,bee"], "a node is labelled 'cat', which --classes does not list"),
+        (["--knn", "3"], "--edges gives the edges and --knn would make others"),
+        (["--graph", "own.graphml"], "--graph already holds edges and features"),
+        (["--method", "mt-gnc"], "unknown method 'mt-gnc'; did you mean 'mt-gcn'?"),
+        (["--set", "warmup=3"], "unknown setting 'warmup'; did you mean 'warmup_epochs'?"),
+        (["--column", "label"], "column 'label'; write role=column"),
+        (["--column", "labels=what"], "unknown column role 'labels'; did you mean 'label'?"),
+        (["--column", "label=what"], "unknown column 'what'"),
+        (["--features", "f1,g2"], "unknown column 'g2'"),
+        (["--folds", "1"], "folds is 1; give at least 2, or 0"),
+        (["--seed", "-1"], "seed is -1; give at least 0"),
+        (["--device", "gpu"], "unknown device 'gpu'"),
+        (["--edges", "nowhere.csv"], "nowhere.csv does not exist"),
+    ],
+)
+def test_bad_options(mtgcn_command, own, options, message):
+    assert_refused(mtgcn_command, own, ["fit", *own.options, "--out", own.out, *QUICK, *options], message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "--labels"], "no edges; give --edges or --graph, or --nodes with --knn"),
+        (["--edges", "--nodes"], "no node is labelled; give --labels"),
+        (["--edges", "--labels", "--knn"], "--edges gives the edges and --knn would make others"),
+        (["--labels", "--knn"], "--knn joins nodes with similar features and there are none; add --nodes"),
+    ],
+)
+def test_too_little_to_fit(mtgcn_command, own, options, message):
+    values = {"--edges": own.edges, "--nodes": own.nodes, "--labels": own.labels, "--knn": 3}
+    given = [part for option in options for part in (option, values[option])]
+    assert_refused(mtgcn_command, own, ["fit", *given, "--out", own.out, *QUICK], message)
+
+
+def test_a_node_table_without_features_has_no_neighbours(mtgcn_command, own):
+    own.node_rows = [row[:1] for row in own.node_rows]
+    own.write()
+    arguments = ["fit", "--nodes", own.nodes, "--knn", 3, "--labels", own.labels, "--out", own.out, *QUICK]
+    assert_refused(mtgcn_command, own, arguments, "has no feature columns, so no node is near another")
+
+
+def test_no_cuda(mtgcn_command, own, fitted, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    message = "torch finds no CUDA device; use --device cpu or auto"
+    assert_refused(mtgcn_command, own, ["fit", *own.options, "--out", own.out, *QUICK, "--device", "cuda"], message)
+    arguments = ["predict", fitted.out, "--out", own.folder / "predictions.csv", "--device", "cuda"]
+    assert_refused(mtgcn_command, own, arguments, message)
+
+
+def test_too_little_memory_is_told_before_fitting(mtgcn_command, own, monkeypatch):
+    monkeypatch.setattr("mtgcn.own_graph.memory_check.available_bytes", lambda _: 20_000)
+    monkeypatch.setattr("mtgcn.estimator.classifier.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    arguments = ["fit", *own.options, "--out", own.out, *QUICK]
+    assert_refused(mtgcn_command, own, arguments, "out of memory: fitting 60 nodes takes about")
+
+
+def test_running_out_of_memory_is_told(mtgcn_command, own, monkeypatch):
+    monkeypatch.setattr(
+        "mtgcn.estimator.classifier.fit_in_chunks", lambda *_: torch.empty(2**62 - 1, dtype=torch.uint8)
+    )
+    arguments = ["fit", *own.options, "--out", own.out, *QUICK]
+    assert_refused(mtgcn_command, own, arguments, "out of memory while fitting 60 nodes")
+
+
+# ---- bad places to write to
+
+
+def test_places_that_cannot_be_written_are_refused_before_fitting(mtgcn_command, own, fitted, monkeypatch):
+    monkeypatch.setattr("mtgcn.estimator.classifier.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    blocked, taken = own.edges / "model", own.folder / "thesis"
+    taken.mkdir()
+    (taken / "chapter1.tex").write_text("years of work")
+    fit = ["fit", *own.options, *QUICK, "--out"]
+    assert_refused(mtgcn_command, own, [*fit, blocked], "edges.csv is a file; give another folder")
+    assert_refused(mtgcn_command, own, [*fit, own.edges], "edges.csv is a file; give a folder for the model")
+    assert_refused(mtgcn_command, own, [*fit, taken], "thesis holds files and is no model folder")
+    assert_refused(mtgcn_command, own, [*fit, own.out, "--report", own.edges / "page.html"], "is a file; give another")
+    assert_refused(mtgcn_command, own, [*fit, own.out, "--report", taken], "thesis is a folder; give a file name")
+    predict = ["predict", fitted.out, "--out"]
+    assert_refused(mtgcn_command, own, [*predict, own.edges / "p.csv"], "is a file; give another place")
+    assert_refused(mtgcn_command, own, [*predict, taken], "thesis is a folder; give a file name")
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)  # root may write everywhere
+    assert_refused(mtgcn_command, own, [*fit, own.out], "permission denied")
+    assert_refused(mtgcn_command, own, [*predict, own.folder / "p.csv"], "permission denied")
+
+
+def test_a_full_disk(mtgcn_command, own, fitted, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    arguments = ["fit", *own.options, "--out", own.out, *QUICK, "--folds", 0]
+    assert_refused(mtgcn_command, own, arguments, "cannot write model folder")
+    arguments = ["predict", fitted.out, "--out", own.folder / "predictions.csv"]
+    assert_refused(mtgcn_command, own, arguments, "No space left on device; make room or give another file")
+
+
+# ---- bad models
+
+
+@pytest.fixture
+def model_copy(fitted, own):
+    import shutil
+
+    shutil.copytree(fitted.out, own.out)
+    return own.out
+
+
+def commands_that_read(own):
+    return [["predict", own.out, "--out", own.folder / "predictions.csv"], ["suggest", own.out]]
+
+
+def test_a_model_that_was_tampered_with(mtgcn_command, own, model_copy):
+    weights = model_copy / "weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    for arguments in commands_that_read(own):
+        assert_refused(mtgcn_command, own, arguments, "weights.safetensors was changed after it was written")
+
+
+def test_a_model_from_a_newer_version(mtgcn_command, own, model_copy):
+    card = json.loads((model_copy / "card.json").read_text())
+    (model_copy / "card.json").write_text(json.dumps({**card, "format": 99}))
+    for arguments in commands_that_read(own):
+        assert_refused(mtgcn_command, own, arguments, "has format 99")
+
+
+def test_no_model_at_all(mtgcn_command, own):
+    for arguments in commands_that_read(own):
+        assert_refused(mtgcn_command, own, arguments, "is no model folder")
+
+
+def test_new_nodes_must_have_the_features_of_training(mtgcn_command, own, model_copy):
+    own.node_rows = [row[:-1] for row in own.node_rows]
+    own.write()
+    arguments = ["predict", model_copy, "--edges", own.edges, "--nodes", own.nodes, "--out", own.folder / "p.csv"]
+    assert_refused(mtgcn_command, own, arguments, "'f11'")
+
+
+def test_a_method_without_parameters_knows_its_own_nodes_alone(mtgcn_command, own):
+    assert mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)[0] == 0
+    predictions = own.folder / "p.csv"
+    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--out", predictions]
+    assert_refused(mtgcn_command, own, arguments, "keeps nothing that could be applied to another graph")
+    assert mtgcn_command("predict", own.out, "--out", predictions)[0] == 0
+    assert {row["peers_agree"] for row in read_csv(predictions)} == {""}
+
+
+def test_suggest_more_than_there_are(mtgcn_command, own, model_copy):
+    assert_refused(mtgcn_command, own, ["suggest", model_copy, "--count", 37], "count is 37")
+    assert_refused(mtgcn_command, own, ["suggest", model_copy, "--count", 0], "count is 0")
+
+
+def test_help_is_there_without_heavy_imports():
+    program = (
+        "import sys; from mtgcn.cli import main; main(['fit', '--help']); "
+        "print(*[name for name in ('torch', 'numpy', 'sklearn', 'pyarrow') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "--labels" in done.stdout
+    assert done.stderr.split() == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
+def test_a_real_lack_of_memory_ends_in_one_line(own):
+    program = (
+        "import resource, sys, mtgcn.own_graph.fitting, mtgcn.own_graph.memory_check as check\n"
+        "from mtgcn.cli import main\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "check.available_bytes = lambda device: 2**40\n"  # the guess is wrong, so that it comes to the worst
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["fit", *own.options, "--out", own.out, *QUICK, "--set", "hidden_channels=20000000"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        # A thread that cannot be started ends the whole process before anybody can say why.
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "out of memory while fitting 60 nodes" in done.stderr
+    assert not own.out.exists()

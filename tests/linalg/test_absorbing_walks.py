@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+from mtgcn.graph import Graph
+from mtgcn.linalg import absorbing_walks
+from mtgcn.linalg.absorbing_walks import AbsorbingWalk, absorbing_walk
+from mtgcn.task import Nodes
+
+
+def dense_absorption(graph, alpha):
+    """(L + αI)^-1 by L's eigenvectors, so that what is nearly singular is inverted without losing digits."""
+    weights = graph.adjacency.toarray().astype(np.float64)
+    laplacian = np.diag(weights.sum(1)) - weights
+    values, vectors = np.linalg.eigh(laplacian)
+    values[values < 1e-9] = 0  # one for each component
+    return (vectors / (values + alpha)) @ vectors.T
+
+
+@pytest.fixture(params=["factored", "conjugate gradients"])
+def solver(request, monkeypatch):
+    if request.param == "conjugate gradients":
+        monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    return request.param
+
+
+def test_a_path_of_three_by_hand(solver):
+    # L + I = [[2, -1, 0], [-1, 3, -1], [0, -1, 2]], whose determinant is 8.
+    walk = AbsorbingWalk(Graph(adjacency=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])), alpha=1.0)
+    expected = np.array([[5, 2, 1], [2, 4, 2], [1, 2, 5]]) / 8
+    np.testing.assert_allclose(walk.columns(np.arange(3)), expected, rtol=1e-12)
+    assert walk.factored == (solver == "factored")
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("kind", [{}, {"weighted": True}, {"unreached": True}])
+def test_columns_are_those_of_the_inverse(make_graph, solver, kind, alpha):
+    graph = make_graph(nodes=60, **kind)
+    expected = dense_absorption(graph, alpha)
+    found = AbsorbingWalk(graph, alpha).columns(np.arange(60))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9 / alpha)
+    # What tells columns apart is a millionth of them; it has to be right as well.
+    centred = [values - values.mean(0) for values in (found[:55, :55], expected[:55, :55])]
+    if "unreached" not in kind:
+        np.testing.assert_allclose(*centred, rtol=1e-5, atol=1e-7)
+
+
+def test_rows_are_probabilities_of_where_a_walk_ends(make_graph, solver):
+    walk = AbsorbingWalk(make_graph(weighted=True, unreached=True), alpha=0.3)
+    ends = 0.3 * walk.columns(np.arange(40))
+    np.testing.assert_allclose(ends.sum(1), 1, rtol=1e-9)
+    assert (ends >= 0).all()
+
+
+def test_self_loops_lead_nowhere(make_graph):
+    graph = make_graph()
+    adjacency = graph.adjacency.toarray()
+    adjacency[3, 3] = 5
+    with_loop = AbsorbingWalk(Graph(adjacency=adjacency), 1e-6)
+    np.testing.assert_allclose(with_loop.columns(np.array([3])), AbsorbingWalk(graph, 1e-6).columns(np.array([3])))
+
+
+def test_other_components_absorb_nothing(make_graph, solver):
+    walk = AbsorbingWalk(make_graph(unreached=True), alpha=1e-6)
+    columns = walk.columns(np.array([0, 35, 38]))  # node 35 is alone; 37, 38 and 39 are a component
+    assert not columns[35:, 0].any()
+    assert columns[:, 1].nonzero()[0].tolist() == [35]
+    np.testing.assert_allclose(columns[35, 1], 1e6)
+    assert columns[:, 2].nonzero()[0].tolist() == [37, 38, 39]
+
+
+@pytest.mark.parametrize("at_once", [1, 80, 2**23])
+def test_columns_are_combined_by_run_and_class(make_graph, monkeypatch, at_once):
+    monkeypatch.setattr(absorbing_walks, "SOLVED_AT_ONCE", at_once)
+    graph = make_graph()
+    inverse = dense_absorption(graph, 0.1)
+    given = Nodes.of([np.array([3, 8, 5]), np.array([8])], np.array([0] * 8 + [1] + [0] * 31))
+    walk = AbsorbingWalk(graph, 0.1)
+    for combine in (np.add, np.maximum):
+        found = walk.by_class(given, 3, combine)
+        np.testing.assert_allclose(found[0, 0], combine(inverse[:, 3], inverse[:, 5]), rtol=1e-9)
+        np.testing.assert_allclose(found[:, 1], np.stack([inverse[:, 8]] * 2), rtol=1e-9)
+        assert not found[1, 0].any()  # the second run has no label of this class
+        assert not found[:, 2].any()
+
+
+def test_a_node_of_several_runs_is_solved_for_once(make_graph, monkeypatch):
+    walk, solved = AbsorbingWalk(make_graph(), 1e-6), []
+    columns = walk.columns
+    monkeypatch.setattr(walk, "columns", lambda nodes: solved.extend(nodes.tolist()) or columns(nodes))
+    walk.by_class(Nodes.of([np.array([3, 8]), np.array([8, 5]), np.array([3, 5])], np.zeros(40, int)), 1, np.add)
+    assert solved == [3, 5, 8]
+
+
+def test_a_walk_is_made_once_for_each_graph_and_alpha(make_graph):
+    graph, other = make_graph(), make_graph()
+    assert absorbing_walk(graph, 1e-6) is absorbing_walk(graph, 1e-6)
+    assert absorbing_walk(graph, 1e-6) is not absorbing_walk(graph, 1e-3)
+    assert absorbing_walk(graph, 1e-6) is not absorbing_walk(other, 1e-6)
+
+
+def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):
+    monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    monkeypatch.setattr(absorbing_walks, "MOST_ITERATIONS", 2)
+    with pytest.warns(RuntimeWarning, match="not settled after 2 iterations"):
+        AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))

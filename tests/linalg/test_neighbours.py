@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.linalg import neighbours
+from mtgcn.linalg.neighbours import nearest, neighbour_graph
+
+
+@pytest.fixture(scope="module")
+def points():
+    return np.random.default_rng(0).standard_normal((60, 4))
+
+
+def brute_force(points, k, metric):
+    """Each row's nearest, by all distances."""
+    if metric == "cosine":
+        points = points / np.linalg.norm(points, axis=1, keepdims=True)
+    distance = np.linalg.norm(points[:, None] - points, axis=-1)
+    np.fill_diagonal(distance, np.inf)
+    edges = np.zeros((len(points), len(points)))
+    np.put_along_axis(edges, np.argsort(distance, axis=1)[:, :k], 1, axis=1)
+    return edges
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_edges_are_those_of_all_distances(points, metric, mutual, sparse):
+    near = brute_force(points, 5, metric)
+    expected = np.minimum(near, near.T) if mutual else np.maximum(near, near.T)
+    table = sp.csr_array(points) if sparse else points
+    assert np.array_equal(neighbour_graph(table, 5, metric, mutual).toarray(), expected)
+
+
+def test_equal_rows_are_neighbours_and_nobody_is_its_own():
+    edges = neighbour_graph(np.zeros((6, 2)), k=3)
+    assert edges.diagonal().sum() == 0
+    assert (edges.sum(axis=1) >= 3).all()
+    assert (edges != edges.T).nnz == 0
+
+
+def test_the_largest_k_edges_everybody():
+    assert neighbour_graph([[0.0], [1.0], [5.0]], k=2).toarray().tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+
+
+def test_the_nearest_known_rows_come_first():
+    assert nearest([[0.0], [10.0], [4.0]], [[1.0], [9.0]], k=2).tolist() == [[0, 2], [1, 2]]
+    assert nearest([[0.0], [10.0]], [[0.0]], k=1).tolist() == [[0]]  # a known row again is itself
+
+
+@pytest.fixture
+def always_approximate(monkeypatch):
+    monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sparse", [False, True])
+def test_large_tables_find_almost_the_same_edges_and_the_same_again(always_approximate, sparse):
+    points = np.random.default_rng(1).standard_normal((1500, 8)).astype(np.float32)
+    table = sp.csr_array(points) if sparse else points
+    found = neighbour_graph(table, k=8, seed=3)
+    near = brute_force(points, 8, "euclidean")
+    expected = np.maximum(near, near.T)
+    assert (found.toarray() * expected).sum() / expected.sum() > 0.95
+    assert (found != found.T).nnz == 0
+    assert found.diagonal().sum() == 0
+    assert (found != neighbour_graph(table, k=8, seed=3)).nnz == 0
+
+
+@pytest.mark.slow
+def test_a_large_table_of_equal_rows_edges_those_that_are_equal(always_approximate):
+    edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
+    assert np.array_equal(edges, edges.T)
+    assert np.trace(edges) == 0
+    assert (edges.sum(axis=1) >= 4).all()
+    assert edges[:300, 300:].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"k": 3}, "k=3 neighbours but only 3 rows, each with 2 others; lower k to at most 2"),
+        ({"k": 0}, "k=0 neighbours; ask for at least 1"),
+        ({"metric": "euclidian"}, "unknown metric 'euclidian'; did you mean 'euclidean'"),
+        ({"X": [[0.0], [np.nan], [1.0]]}, "a feature of row 1 is NaN or infinite"),
+        ({"X": sp.csr_array([[0.0], [1.0], [np.inf]])}, "a feature of row 2 is NaN or infinite"),
+        ({"X": [["a"], ["b"], ["c"]]}, "X is no table of numbers"),
+        ({"X": [1.0, 2.0, 3.0]}, r"X of shape \(3,\); give a table"),
+        ({"X": np.zeros((3, 0))}, r"X of shape \(3, 0\)"),
+    ],
+)
+def test_what_has_no_neighbours_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        neighbour_graph(**{"X": [[0.0], [1.0], [2.0]], "k": 1, **given})
+
+
+def test_new_rows_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="new rows have 2 features and known ones 1"):
+        nearest([[0.0], [1.0]], [[0.0, 1.0]], k=1)
+    with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
+        nearest([[0.0], [1.0]], [[0.0]], k=3)

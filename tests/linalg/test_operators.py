@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.linalg import operators
+from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
+from mtgcn.linalg.operators import DenseOperator, SparseOperator, chain, operator
+
+CPU = torch.device("cpu")
+
+
+def sparse_matrix(rows, columns, density, seed=0):
+    random = np.random.default_rng(seed)
+    values = random.normal(size=(rows, columns)) * (random.random((rows, columns)) < density)
+    return sp.csr_array(values.astype(np.float32))
+
+
+def numbers(*shape, seed=1):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
+
+
+def test_normalized_adjacency_of_four_nodes_by_hand():
+    # 0 - 1 with weight 3, 1 linked to itself with weight 4, 1 - 2 with weight 1, and 3 alone.
+    # Row sums of A + I: 4, 3 + 4 + 1 + 1 = 9, 2 and 1.
+    graph = Graph([[0, 3, 0, 0], [3, 4, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    expected = [
+        [1 / 4, 3 / 6, 0, 0],
+        [3 / 6, 5 / 9, 1 / (3 * np.sqrt(2)), 0],
+        [0, 1 / (3 * np.sqrt(2)), 1 / 2, 0],
+        [0, 0, 0, 1],
+    ]
+    np.testing.assert_allclose(normalized_adjacency(graph).toarray(), expected, rtol=1e-6)
+
+
+def test_normalizing_leaves_the_graph_as_it_was():
+    graph = Graph([[0, 3], [3, 0]])
+    normalized_adjacency(graph)
+    assert graph.adjacency.toarray().tolist() == [[0, 3], [3, 0]]
+
+
+def test_graphs_that_differ_are_not_confused():
+    for weight in (1.0, 3.0, 8.0):
+        matrix = normalized_adjacency(Graph([[0, weight], [weight, 0]])).toarray()
+        np.testing.assert_allclose(matrix, np.array([[1, weight], [weight, 1]]) / (1 + weight), rtol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ("sum", [[3 / 7, 4 / 7], [0, 0], [0, 1]]),
+        ("length", [[3 / 5, 4 / 5], [0, 0], [0, 1]]),
+        ("none", [[3, 4], [0, 0], [0, 2]]),
+    ],
+)
+def test_feature_scaling_by_hand(sparse, scaling, expected):
+    features = np.array([[3, 4], [0, 0], [0, 2]], dtype=float)
+    graph = Graph(np.zeros((3, 3)), features=sp.csr_array(features) if sparse else features)
+    scaled = scaled_features(graph, scaling)
+    np.testing.assert_allclose(scaled.toarray() if sparse else scaled, expected, rtol=1e-6)
+    assert np.array_equal(graph.features.toarray() if sparse else graph.features, features)
+
+
+def test_a_graph_without_features_has_none_to_scale():
+    with pytest.raises(InputError, match="needs node features"):
+        scaled_features(Graph([[0, 1], [1, 0]]), "sum")
+
+
+@pytest.mark.parametrize("trailing", [(5,), (2, 3), (2, 3, 4), ()])
+@pytest.mark.parametrize("kind", ["sparse", "dense", "empty", "symmetric"])
+def test_an_operator_multiplies_and_its_gradient_is_the_transposed_product(kind, trailing):
+    matrix = sparse_matrix(7, 9, density=0.0 if kind == "empty" else 0.4)
+    if kind == "symmetric":
+        matrix = sp.csr_array(matrix @ matrix.T)
+    dense = torch.from_numpy(matrix.toarray())
+    apply = (
+        DenseOperator(torch.from_numpy(matrix.toarray()))
+        if kind == "dense"
+        else SparseOperator(matrix, CPU, symmetric=kind == "symmetric")
+    )
+    x = numbers(matrix.shape[1], *trailing).requires_grad_()
+    towards = numbers(matrix.shape[0], *trailing, seed=2)
+    product = apply(x)
+    assert product.shape == towards.shape
+    torch.testing.assert_close(product, torch.tensordot(dense, x, 1))
+    (product * towards).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensordot(dense.T, towards, 1))
+
+
+def test_products_take_values_that_do_not_lie_in_a_row_in_memory():
+    matrix = sparse_matrix(6, 4, density=0.5)
+    x = numbers(3, 4).T  # a transposed view
+    torch.testing.assert_close(SparseOperator(matrix, CPU)(x), torch.from_numpy(matrix.toarray()) @ x)
+    gradient_view = numbers(4, 3).requires_grad_()
+    SparseOperator(matrix, CPU)(gradient_view).sum().backward()  # an expanded gradient
+    torch.testing.assert_close(gradient_view.grad, torch.from_numpy(matrix.toarray()).sum(0)[:, None].expand(4, 3))
+
+
+def test_reweighted_operators_multiply_their_own_values():
+    matrix = sparse_matrix(6, 8, density=0.5)
+    weights = numbers(matrix.nnz, seed=3)
+    reweighted = matrix.copy()
+    reweighted.data = matrix.data * weights.numpy()
+    dense = torch.from_numpy(reweighted.toarray())
+    x = numbers(8, 3).requires_grad_()
+    towards = numbers(6, 3, seed=2)
+    product = SparseOperator(matrix, CPU).with_weights(weights)(x)
+    torch.testing.assert_close(product, dense @ x)
+    (product * towards).sum().backward()
+    torch.testing.assert_close(x.grad, dense.T @ towards)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.9])
+def test_an_operator_multiplies_alike_whether_kept_sparse_or_dense(density):
+    matrix = sparse_matrix(30, 20, density)
+    x = numbers(20, 4)
+    torch.testing.assert_close(operator(matrix, CPU)(x), torch.from_numpy(matrix.toarray()) @ x)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_operators_of_a_graph_multiply_by_its_scaled_features_and_then_by_its_edges(make_graph, sparse):
+    graph = make_graph(sparse=sparse, weighted=True)
+    x = numbers(12, 2)
+    for scaling in ("sum", "length", "sum"):  # the third time as remembered
+        operators = graph_operators(graph, scaling, CPU)
+        features = np.asarray(graph.features.toarray() if sparse else graph.features)
+        size = features.sum(1) if scaling == "sum" else np.linalg.norm(features, axis=1)
+        smoothed = normalized_adjacency(graph).toarray() @ (features / size[:, None])
+        result = x
+        for one in operators.input_chain:
+            result = one(result)
+        torch.testing.assert_close(result, torch.from_numpy(smoothed) @ x, atol=1e-5, rtol=1e-5)
+
+
+def star(nodes):
+    adjacency = sp.lil_array((nodes, nodes))
+    adjacency[0, 1:] = adjacency[1:, 0] = 1
+    return normalized_adjacency(Graph(adjacency))
+
+
+def test_a_chain_multiplies_by_both_matrices_whichever_order_it_takes():
+    # Through the hub of a star every node sees every feature, so multiplying in advance would cost more.
+    two_steps = star(40), sparse_matrix(40, 4000, density=0.0125)
+    one_step = star(40), sp.csr_array(sp.eye_array(40, dtype=np.float32))
+    lengths = []
+    for left, right in (two_steps, one_step):
+        operators = chain(SparseOperator(left, CPU, symmetric=True), right, left @ right)
+        lengths.append(len(operators))
+        x = numbers(right.shape[1], 2, 3).requires_grad_()
+        result = x
+        for one in operators:
+            result = one(result)
+        both = torch.from_numpy((left @ right).toarray())
+        towards = numbers(40, 2, 3, seed=2)
+        torch.testing.assert_close(result, torch.tensordot(both, x, 1), atol=1e-5, rtol=1e-5)
+        (result * towards).sum().backward()
+        torch.testing.assert_close(x.grad, torch.tensordot(both.T, towards, 1), atol=1e-5, rtol=1e-5)
+    assert lengths == [2, 1]
+
+
+@pytest.mark.parametrize("tile_bytes", [8 * 4 * 100, 8 * 4 * 333])
+def test_a_product_in_tiles_is_the_product(monkeypatch, tile_bytes):
+    values = sparse_matrix(700, 1000, density=0.1).toarray()
+    values[[3, 699]] = 0  # rows without an entry, the last one among them
+    matrix = sp.csr_array(values)
+    x = numbers(1000, 8)
+    monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
+    monkeypatch.setattr(operators, "TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(operators, "ROWS_AT_ONCE", 256)
+    tiled = SparseOperator(matrix, CPU)
+    np.testing.assert_allclose(tiled.multiply(x), matrix @ x.numpy(), atol=1e-4)
+    assert len(tiled._tiles) == -(-1000 * 32 // tile_bytes)
+    np.testing.assert_allclose(tiled.multiply(x[:, :3]), matrix @ x[:, :3].numpy(), atol=1e-4)  # the tiles are kept
+
+
+def test_tiles_are_not_cut_where_rows_would_have_too_little_in_each(monkeypatch):
+    monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
+    monkeypatch.setattr(operators, "TILE_BYTES", 32)
+    thin = SparseOperator(sp.eye_array(50, dtype=np.float32, format="csr"), CPU)
+    assert thin.multiply(torch.ones(50, 8)).sum() == 400
+    assert not thin._tiles

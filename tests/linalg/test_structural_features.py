@@ -1,0 +1,103 @@
+"""Features made from edges."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mtgcn import load
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.structural_features import LONGEST_WALK, OF_COMPONENTS, structural_features, with_structural_features
+from mtgcn.methods import create
+from mtgcn.splits import draw_splits
+from mtgcn.task import observe
+
+
+def random_graph(nodes, edges, seed=0, isolated=0):
+    ends = np.random.default_rng(seed).integers(0, nodes - isolated, (2, edges))
+    matrix = sp.coo_array((np.ones(edges), tuple(ends)), shape=(nodes, nodes)).tocsr()
+    return Graph(adjacency=matrix.maximum(matrix.T))
+
+
+def test_they_are_the_leading_eigenvectors_of_the_average_walk():
+    graph = random_graph(60, 400)
+    spread = normalized_adjacency(graph).toarray().astype(np.float64)
+    average = np.mean([np.linalg.matrix_power(spread, steps) for steps in range(1, LONGEST_WALK + 1)], axis=0)
+    eigenvalues, eigenvectors = np.linalg.eigh(average)
+    order = np.argsort(-np.abs(eigenvalues))[1:6]  # the first belongs to the one component and is the same for all
+    found = structural_features(graph, dimensions=OF_COMPONENTS + 44)[:, :5]
+    for column, number in zip(found.T, order, strict=True):
+        expected = eigenvectors[:, number] * eigenvalues[number]
+        np.testing.assert_allclose(column * np.sign(column @ expected), expected, atol=2e-3)
+
+
+def test_small_components_do_not_crowd_out_a_large_one():
+    """Two halves with few edges between them, beside 200 pairs: the halves are still told apart."""
+    random = np.random.default_rng(0)
+    half = np.repeat([0, 1], 50)
+    inside = np.triu(random.random((100, 100)) < np.where(half[:, None] == half, 0.2, 0.005), 1)
+    pairs = np.kron(np.eye(200), [[0, 1], [1, 0]])
+    graph = Graph(adjacency=sp.block_diag([inside + inside.T, pairs]))
+    features = structural_features(graph, dimensions=OF_COMPONENTS + 8)
+    leading = features[:100, 0]
+    assert abs(np.corrcoef(leading > np.median(leading), half)[0, 1]) > 0.95
+
+
+def test_nodes_of_a_pair_are_alike_and_pairs_differ():
+    graph = Graph(adjacency=np.kron(np.eye(20), [[0, 1], [1, 0]]))
+    features = structural_features(graph)
+    lengths = np.linalg.norm(features, axis=1)
+    alike = features @ features.T / np.outer(lengths, lengths)
+    np.testing.assert_allclose(alike[::2, 1::2].diagonal(), 1, atol=1e-3)
+    assert (alike[::2, ::2] - np.eye(20)).max() < 0.95
+
+
+def test_the_seed_decides_them():
+    graph = random_graph(50, 100)
+    np.testing.assert_array_equal(structural_features(graph, seed=1), structural_features(graph, seed=1))
+    assert not np.array_equal(structural_features(graph, seed=1), structural_features(graph, seed=2))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Graph(adjacency=np.array([[0, 1], [1, 0]])),
+        Graph(adjacency=np.ones((3, 3))),
+        random_graph(30, 20, isolated=10),
+        Graph(adjacency=1e12 * np.array([[0, 1, 0], [1, 0, 1e-24], [0, 1e-24, 0]])),
+    ],
+    ids=["one edge", "everybody linked", "isolated nodes", "weights far apart"],
+)
+def test_they_are_finite_and_nobody_is_without(graph):
+    features = structural_features(graph)
+    assert features.shape[0] == graph.num_nodes
+    assert features.dtype == np.float32
+    assert np.isfinite(features).all()
+    assert (np.abs(features).sum(axis=1) > 0).all()
+
+
+def test_a_graph_without_edges_has_nothing_to_make_them_from():
+    with pytest.raises(InputError, match="neither features nor edges between its nodes; give features, or edges"):
+        structural_features(Graph(adjacency=np.eye(3)))
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_cora_without_its_words():
+    """More is learnt from them than from rows of the adjacency, which are many more numbers."""
+    cora = load("cora")
+    splits = draw_splits(cora, 4, 6, seed=1)
+    accuracy = {}
+    rows = sp.csr_array(cora.adjacency + sp.eye_array(cora.num_nodes))
+    bare = Graph(adjacency=cora.adjacency, labels=cora.labels, class_names=cora.class_names, name="cora")
+    for name, graph in {
+        "adjacency": Graph(bare.adjacency, rows, bare.labels, class_names=bare.class_names, name="cora"),
+        "structure": with_structural_features(bare),
+    }.items():
+        predicted = create("mt-gcn").fit(observe(graph, splits, seed=0)).probabilities.argmax(-1)
+        accuracy[name] = np.mean(
+            [(predicted[run] == cora.labels)[split.test].mean() for run, split in enumerate(splits)]
+        )
+    assert accuracy["structure"] > accuracy["adjacency"]
+    assert accuracy["structure"] > 0.6

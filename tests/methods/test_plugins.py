@@ -1,0 +1,126 @@
+"""Methods that somebody else wrote."""
+
+import json
+import pickle
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, EntryPoints
+
+import numpy as np
+import pytest
+
+import mtgcn.methods.plugins
+from mtgcn.cli import main
+from mtgcn.errors import InputError
+from mtgcn.methods import METHODS, Method, create, method_class, register
+from mtgcn.methods.plugins import as_method, as_method_class
+from mtgcn.task import Prediction
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Every node gets the classes' shares among the labels; inherits from nothing."""
+
+    pretend: float = 0.0
+
+    def fit(self, task):
+        shares = np.bincount(task.labelled.classes[0], minlength=task.num_classes) + self.pretend
+        probabilities = np.broadcast_to(shares / shares.sum(), (task.runs, task.num_nodes, task.num_classes))
+        return Prediction(np.ascontiguousarray(probabilities, dtype=np.float32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inheriting(Method):
+    pretend: float = 0.0
+
+    def fit(self, task):
+        return Frequencies(self.pretend).fit(task)
+
+
+@pytest.fixture(autouse=True)
+def same_registry_afterwards(monkeypatch):
+    monkeypatch.setattr("mtgcn.methods.METHODS", METHODS)
+    before = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(before)
+
+
+@pytest.mark.parametrize("own", [Frequencies, Inheriting])
+def test_a_registered_class_is_a_method_like_any_other(own, two_runs):
+    register("frequencies", own)
+    method = create("frequencies", pretend=1.0)
+    assert isinstance(method, Method)
+    assert isinstance(method, own)
+    np.testing.assert_allclose(method.fit(two_runs).probabilities.sum(-1), 1, atol=1e-6)
+    assert method.bytes_per_run(two_runs) == 0
+    with pytest.raises(InputError, match="did you mean 'pretend'"):
+        create("frequencies", pretent=1.0)
+
+
+@pytest.mark.parametrize("own", [Frequencies, Inheriting])
+def test_it_survives_pickle(own):
+    method = as_method(own(pretend=2.0))
+    copy = pickle.loads(pickle.dumps(method))
+    assert copy == method
+    assert type(copy) is type(method)
+    assert copy.pretend == 2.0
+
+
+def test_it_appears_in_compare(capsys):
+    register("frequencies", Frequencies)
+    arguments = "compare --dataset digits --labels-per-class 2 --runs 2 --methods lp,frequencies --json"
+    assert main(arguments.split()) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert {cell["method"] for cell in cells} == {"lp", "frequencies"}
+
+
+def test_it_is_found_where_an_installed_package_offers_it(monkeypatch):
+    offers = EntryPoints(
+        [
+            EntryPoint("their-own", "collections:OrderedDict", mtgcn.methods.plugins.ENTRY_POINTS),
+            EntryPoint("broken", "mtgcn.no_such_module:Thing", mtgcn.methods.plugins.ENTRY_POINTS),
+            EntryPoint("good", f"{Method.__module__}:Method", mtgcn.methods.plugins.ENTRY_POINTS),
+        ]
+    )
+    monkeypatch.setattr(mtgcn.methods.plugins, "entry_points", lambda **wanted: offers.select(**wanted))
+    assert method_class("good") is Method
+    assert "good" in METHODS
+    with pytest.raises(InputError, match=r"'broken' is offered by mtgcn\.no_such_module:Thing, which does not load"):
+        method_class("broken")
+    with pytest.raises(InputError, match="OrderedDict is no class with a method fit"):
+        method_class("their-own")
+    with pytest.raises(InputError, match="unknown method 'nobodys'"):
+        method_class("nobodys")
+
+
+@dataclass
+class Thawed:
+    def fit(self, task):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("own", "complaint"),
+    [
+        (Thawed, "is no frozen dataclass"),
+        (type("Plain", (), {"fit": lambda self, task: None}), "is no frozen dataclass"),
+        (dataclass(frozen=True)(type("Unfit", (), {})), "no class with a method fit"),
+        (Frequencies(), "no class with a method fit"),
+    ],
+)
+def test_what_is_no_method_is_refused(own, complaint):
+    with pytest.raises(InputError, match=complaint):
+        as_method_class(own)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a,b"])
+def test_a_name_must_survive_a_comma_separated_list(name):
+    with pytest.raises(InputError, match="without spaces and commas"):
+        register(name, Frequencies)
+
+
+def test_a_name_that_is_taken_stays_with_its_method():
+    register("frequencies", Frequencies)
+    register("frequencies", Frequencies)  # the same again changes nothing
+    with pytest.raises(InputError, match="'gcn' is GCNWithoutValidation already; give yours another name"):
+        register("gcn", Frequencies)

@@ -1,0 +1,79 @@
+"""What took long is made once, kept whole, and made again where it was damaged."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mtgcn.storage.kept_arrays import kept_or_made
+
+SHAPES = {"a": (3,)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
+    return tmp_path / "numbers"
+
+
+class Maker:
+    def __init__(self, seconds=0.0):
+        self.calls, self.seconds = 0, seconds
+
+    def __call__(self):
+        self.calls += 1
+        time.sleep(self.seconds)
+        return {"a": np.arange(3.0)}
+
+
+def test_it_is_made_once(folder):
+    make = Maker()
+    for _ in range(2):
+        assert kept_or_made("numbers", "x", SHAPES, make)["a"].tolist() == [0, 1, 2]
+    assert make.calls == 1
+    assert [path.name for path in folder.iterdir()] == ["x.npz"]  # no lock is left behind
+
+
+def test_those_who_need_it_at_the_same_time_wait_for_the_first():
+    make = Maker(seconds=0.5)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: kept_or_made("numbers", "x", SHAPES, make), range(3)))
+    assert make.calls == 1
+    assert all(one["a"].tolist() == [0, 1, 2] for one in found)
+
+
+def test_others_do_not_wait():
+    make = Maker(seconds=0.5)
+    started = time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: kept_or_made("numbers", str(name), SHAPES, make), range(4)))
+    assert make.calls == 4
+    assert time.monotonic() - started < 1.5
+
+
+def test_what_fails_can_be_tried_again():
+    def fail():
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        kept_or_made("numbers", "x", SHAPES, fail)
+    assert kept_or_made("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]
+
+
+def test_damage_is_told_once_and_made_good(folder):
+    make = Maker()
+    kept_or_made("numbers", "x", SHAPES, make)
+    (folder / "x.npz").write_bytes(b"PK")
+    with pytest.warns(RuntimeWarning, match="are made anew") as told:
+        kept_or_made("numbers", "x", SHAPES, make)
+    assert len(told) == 1
+    assert make.calls == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file stands where the folder should be")
+def test_a_folder_that_cannot_be_written_costs_the_keeping_alone(folder):
+    folder.write_text("")
+    with pytest.warns(RuntimeWarning):
+        assert kept_or_made("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]

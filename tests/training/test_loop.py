@@ -1,0 +1,178 @@
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.methods.gcn import supervised_step
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.gcn import GCN
+from mtgcn.splits import draw_splits
+from mtgcn.task import observe
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.progress import reporting_progress
+
+MT_GCN = {"warmup_epochs": 4, "teaching_epochs": 3, "per_class": 4}
+
+
+@pytest.fixture
+def task(make_graph):
+    graph = make_graph(nodes=48, weighted=True)
+    return observe(graph, draw_splits(graph, 2, runs=3, seed=0, validation=6), seed=0, with_validation=True)
+
+
+def sum_of_parameters(network, factor):
+    """A loss whose gradient is `factor` for every parameter, one value per model."""
+    total = sum(parameter.sum() for parameter in network.parameters())
+    models = network.task.runs * network.peers
+    return (factor * total / models).expand(network.task.runs, network.peers)
+
+
+@pytest.mark.parametrize(("decay", "pulled"), [("all", 4), ("first-layer", 2)])
+def test_weight_decay_pulls_on_the_layers_it_should(task, weights_of, decay, pulled):
+    network = GCN(task, 2, NetworkSettings(decay_on=decay, weight_decay=0.5, learning_rate=0.01))
+    before = weights_of(network, 1, 1)
+    train(network, [Phase(1, lambda: Step({"nothing": sum_of_parameters(network, 0.0)}))])
+    after = weights_of(network, 1, 1)
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        # Adam's first step is the learning rate times the gradient's sign, and the gradient is the decay's: w / 2.
+        gradient = 0.5 * old if number < pulled else torch.zeros_like(old)
+        expected = old - 0.01 * gradient / (gradient.abs() + 1e-8)
+        torch.testing.assert_close(new, expected, atol=1e-6, rtol=0)
+
+
+def test_the_first_step_of_adam_moves_every_parameter_by_the_learning_rate(task, weights_of):
+    network = GCN(task, 2, NetworkSettings(weight_decay=0, learning_rate=0.03))
+    before = weights_of(network, 2, 0)
+    train(network, [Phase(1, lambda: Step({"loss": sum_of_parameters(network, 1.0)}))])
+    for old, new in zip(before, weights_of(network, 2, 0), strict=True):
+        torch.testing.assert_close(new, old - 0.03, atol=1e-6, rtol=0)
+
+
+def test_losses_are_added_and_notes_are_not(task, weights_of):
+    network = GCN(task, 2, NetworkSettings(weight_decay=0, learning_rate=0.03))
+    before = weights_of(network, 0, 0)
+
+    def step():
+        one, other = sum_of_parameters(network, 1.0), sum_of_parameters(network, -3.0)
+        return Step({"one": one, "other": other}, {"note": sum_of_parameters(network, 9.0)})
+
+    train(network, [Phase(1, step)])
+    for old, new in zip(before, weights_of(network, 0, 0), strict=True):
+        torch.testing.assert_close(new, old + 0.03, atol=1e-6, rtol=0)  # 1 - 3 < 0, whatever the note says
+
+
+def test_history_has_a_value_per_epoch_run_and_peer_and_nan_where_a_phase_has_none(task):
+    network = GCN(task, 2, NetworkSettings())
+    epoch = iter(range(5))
+
+    def note(name):
+        def step():
+            number = next(epoch)
+            models = torch.arange(6).view(3, 2) / 10
+            return Step({"loss": sum_of_parameters(network, 0.0)}, {name: models + number})
+
+        return step
+
+    history = train(network, [Phase(2, note("early")), Phase(3, note("late"))])
+    assert set(history) == {"loss", "early", "late"}
+    assert all(values.shape == (5, 3, 2) for values in history.values())
+    np.testing.assert_allclose(history["early"][:, 1, 0], [0.2, 1.2, np.nan, np.nan, np.nan], rtol=1e-6)
+    np.testing.assert_allclose(history["late"][:, 2, 1], [np.nan, np.nan, 2.5, 3.5, 4.5], rtol=1e-6)
+
+
+def test_after_each_epoch_its_phase_is_told(task):
+    network, told = GCN(task, 1, NetworkSettings()), []
+
+    def phase(name, epochs):
+        return Phase(epochs, lambda: Step({"loss": sum_of_parameters(network, 1.0)}), lambda: told.append(name))
+
+    train(network, [phase("first", 2), phase("second", 1)])
+    assert told == ["first", "first", "second"]
+
+
+def test_before_a_phase_it_is_told_once(task):
+    network, told = GCN(task, 1, NetworkSettings()), []
+
+    def phase(name, epochs):
+        def step():
+            told.append(name)
+            return Step({"loss": sum_of_parameters(network, 1.0)})
+
+        return Phase(epochs, step, before=lambda: told.append(f"before {name}"))
+
+    train(network, [phase("first", 2), phase("second", 1)])
+    assert told == ["before first", "first", "first", "before second", "second"]
+
+
+def test_every_epoch_drops_other_units(task):
+    network, seen = GCN(task, 1, NetworkSettings(weight_decay=0)), []
+
+    def step():
+        seen.append(network.logits().detach())
+        return Step({"loss": sum_of_parameters(network, 0.0)})  # nothing to learn: only dropout can change
+
+    train(network, [Phase(3, step)])
+    assert not torch.equal(seen[0], seen[1])
+    assert not torch.equal(seen[1], seen[2])
+
+
+def test_progress_is_reported_up_to_the_last_epoch_and_only_when_asked(task):
+    calls = []
+    method = create("gcn", epochs=23)
+    with reporting_progress(lambda done, total: calls.append((done, total))):
+        method.fit(task)
+    assert calls[-1] == (23, 23)
+    assert len(calls) > 1
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+    assert {total for _, total in calls} == {23}
+    before = len(calls)
+    method.fit(task)
+    assert len(calls) == before
+
+
+def test_without_bias_the_biases_stay_zero(task):
+    network = GCN(task, 2, NetworkSettings(bias=False))
+    weight = network.weight0.detach().clone()
+    train(network, [Phase(3, lambda: supervised_step(network, task))])
+    assert not torch.equal(network.weight0, weight)
+    assert not network.bias0.any()
+    assert not network.bias1.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gcn", {"epochs": 6}),
+        ("gcn+v", {"epochs": 6}),
+        ("mt-gcn", MT_GCN),
+        ("mt-gcn", {**MT_GCN, "dropout": 0.3, "peers": 3}),
+        ("mt-gcn", {**MT_GCN, "input_dropout": 0.2}),
+    ],
+)
+def test_a_stack_of_runs_is_its_runs_trained_one_by_one(task, name, settings):
+    method = create(name, **settings)
+    together = method.fit(task)
+    for apart in (
+        [method.fit(chunk) for chunk in task.chunks(1)],
+        [fit_in_chunks(method, task, memory_budget=1)],
+        [fit_in_chunks(method, task, memory_budget=2 * method.bytes_per_run(task))],
+    ):
+        joined = np.concatenate([one.probabilities for one in apart])
+        np.testing.assert_allclose(joined, together.probabilities, atol=2e-5)
+        for key, values in together.history.items():
+            parts = np.concatenate([one.history[key] for one in apart], axis=1)
+            np.testing.assert_allclose(parts, values, atol=1e-4, rtol=1e-3)
+        if together.pseudo_labelled_at is not None:
+            assert np.array_equal(
+                np.concatenate([one.pseudo_labelled_at for one in apart]), together.pseudo_labelled_at
+            )
+
+
+def test_chunks_keep_to_the_memory_they_are_given(task, monkeypatch):
+    method, sizes = create("gcn", epochs=1), []
+    fit = type(method).fit
+    monkeypatch.setattr(type(method), "fit", lambda self, part: sizes.append(part.runs) or fit(self, part))
+    fit_in_chunks(method, task, memory_budget=2 * method.bytes_per_run(task))
+    fit_in_chunks(method, task, memory_budget=1)
+    fit_in_chunks(method, task)
+    assert sizes == [2, 1, 1, 1, 1, 3]

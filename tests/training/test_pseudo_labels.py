@@ -1,0 +1,154 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.graph import Graph
+from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
+
+
+def stacked(rows):
+    """One model's numbers as a stack of one run and one peer."""
+    return torch.tensor(rows)[:, None, None]
+
+
+def taken(chosen, run=0, peer=0):
+    """The nodes of each class, in order; slots must be filled from the first on."""
+    nodes, filled = (part[:, run, peer].view(-1, chosen.per_class) for part in (chosen.nodes, chosen.filled))
+    assert (filled.int().diff(dim=1) <= 0).all()
+    return [row[full].tolist() for row, full in zip(nodes, filled, strict=True)]
+
+
+def test_algorithm_1_on_six_nodes_by_hand():
+    # node        0    1    2    3    4    5      Node 5 is labelled. Nodes 0 and 2 are equally sure of class 0, so
+    # class       0    0    0    2    2    0      the first wins the second place behind node 1. Class 1 is predicted
+    # sure of it  .6   .9   .6   .5   .7   .99    of nobody, class 2 of two nodes.
+    confidence = stacked([0.6, 0.9, 0.6, 0.5, 0.7, 0.99])
+    predicted = stacked([0, 0, 0, 2, 2, 0])
+    exclude = torch.tensor([False] * 5 + [True])[:, None]
+
+    def choose(per_class):
+        return most_confident(confidence, predicted, classes=3, per_class=per_class, exclude=exclude)
+
+    assert taken(choose(1)) == [[1], [], [4]]
+    assert taken(choose(2)) == [[1, 0], [], [4, 3]]
+    assert taken(choose(3)) == [[1, 0, 2], [], [4, 3]]  # class 2 has fewer than asked for
+    assert taken(choose(6)) == [[1, 0, 2], [], [4, 3]]
+    assert choose(2).count.tolist() == [[4]]
+    assert choose(2).classes.flatten().tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_nothing_is_chosen_where_every_node_is_labelled():
+    chosen = most_confident(
+        stacked([0.6, 0.9]), stacked([0, 1]), classes=2, per_class=2, exclude=torch.ones(2, 1, dtype=torch.bool)
+    )
+    assert taken(chosen) == [[], []]
+    assert chosen.count.tolist() == [[0]]
+
+
+def test_a_probability_of_one_is_the_surest_of_all():
+    chosen = most_confident(
+        stacked([1.0, np.nextafter(np.float32(1), np.float32(0)).item(), 1.0, 0.25]),
+        stacked([0, 0, 1, 1]),
+        classes=2,
+        per_class=1,
+        exclude=torch.zeros(4, 1, dtype=torch.bool),
+    )
+    assert taken(chosen) == [[0], [2]]
+
+
+@pytest.mark.parametrize("levels", [1, 2, 5, 1000])  # few levels of confidence: many ties
+@pytest.mark.parametrize("seed", range(8))
+def test_algorithm_1_equals_the_papers_loops(algorithm_1, levels, seed):
+    random = np.random.default_rng([levels, seed])
+    nodes, classes = int(random.integers(1, 40)), int(random.integers(2, 6))
+    runs, peers, per_class = int(random.integers(1, 4)), int(random.integers(1, 4)), int(random.integers(1, 9))
+    confidence = 1 - random.integers(0, levels, (nodes, runs, peers)) / (levels + 1)
+    confidence = confidence.astype(np.float32)
+    predicted = random.integers(0, random.integers(1, classes + 1), (nodes, runs, peers))
+    exclude = random.random((nodes, runs)) < 0.3
+    chosen = most_confident(
+        torch.from_numpy(confidence),
+        torch.from_numpy(predicted),
+        classes=classes,
+        per_class=per_class,
+        exclude=torch.from_numpy(exclude),
+    )
+    for run in range(runs):
+        unlabelled = set(np.flatnonzero(~exclude[:, run]))
+        for peer in range(peers):
+            expected = algorithm_1(confidence[:, run, peer], predicted[:, run, peer], unlabelled, classes, per_class)
+            assert taken(chosen, run, peer) == expected
+            assert chosen.count[run, peer] == sum(map(len, expected))
+
+
+def test_rows_are_those_of_the_chosen_nodes_and_the_next_peer_hands_over_its_choice():
+    # Two slots, one run, three peers; node n of peer p holds 10 n + p for its one class.
+    nodes = torch.tensor([[[0, 1, 2]], [[3, 3, 0]]])
+    filled = torch.tensor([[[True, True, True]], [[True, True, False]]])
+    chosen = Chosen(nodes, filled, per_class=1)
+    values = (torch.arange(4)[:, None, None, None] * 10 + torch.arange(3)).float()
+    assert chosen.rows(values)[:, 0, 0].tolist() == [[0, 11, 22], [30, 31, 2]]
+    handed = chosen.from_next_peer()
+    assert handed.nodes[:, 0].tolist() == [[1, 2, 0], [3, 0, 3]]
+    assert handed.filled[1, 0].tolist() == [True, False, True]
+
+
+def test_own_class_is_the_value_of_the_class_a_slot_stands_for():
+    # Two slots for each of three classes, one run, two peers: 100 slot + 10 class + peer.
+    rows = torch.arange(6)[:, None, None, None] * 100 + torch.arange(3)[:, None, None] * 10 + torch.arange(2)
+    chosen = Chosen(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
+    own = chosen.own_class(rows.float())
+    assert own.shape == (6, 1, 2)
+    assert own[:, 0].tolist() == [[0, 1], [100, 101], [210, 211], [310, 311], [420, 421], [520, 521]]
+
+
+def test_confidence_is_the_largest_probability_and_its_class():
+    logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, -90.0], [0.0, 0.0, 200.0]]) * math.log(2)
+    sure, predicted = confidence(logits)
+    # Powers of two: 2, 8 and 4 of 14; a tie, which the lower class wins; no doubt at all.
+    torch.testing.assert_close(sure, torch.tensor([8 / 14, 1 / 2, 1.0]))
+    assert predicted.tolist() == [1, 0, 2]
+    stacked_sure, stacked_predicted = confidence(logits[:, :, None, None])
+    torch.testing.assert_close(stacked_sure[:, 0, 0], sure)
+    assert torch.equal(stacked_predicted[:, 0, 0], predicted)
+
+
+def test_certainty_by_hand():
+    probabilities = torch.tensor(
+        [[1 / 2, 1 / 4, 1 / 4], [1.0, 1e-30, 1e-30], [1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 1e-30]]
+    )
+    log2, log3 = math.log(2), math.log(3)
+    expected = torch.tensor([1 - 1.5 * log2 / log3, 1, 0, 1 - log2 / log3])
+    torch.testing.assert_close(certainty(probabilities.log()), expected, atol=1e-6, rtol=0)
+    stacked_certainty = certainty(probabilities.log().flip(0)[:, :, None, None])
+    torch.testing.assert_close(stacked_certainty[:, 0, 0], expected.flip(0), atol=1e-6, rtol=0)
+
+
+def test_labelled_nodes_are_marked_in_their_own_run_alone(two_runs):
+    mask = labelled_mask(two_runs)
+    assert mask.shape == (40, 2)
+    assert mask[:, 0].nonzero().flatten().tolist() == [0, 1, 2, 3, 4, 5]
+    assert mask[:, 1].nonzero().flatten().tolist() == [8, 10, 12, 20]
+
+
+def ring(nodes, name=""):
+    adjacency = np.roll(np.eye(nodes), 1, axis=0)
+    return Graph(adjacency + adjacency.T, labels=np.arange(nodes) % 2, name=name)
+
+
+@pytest.mark.parametrize(
+    ("graph", "per_class"),
+    [
+        (ring(8), 3),  # 3 · 8 / (2 · 2²)
+        (ring(10), 3),  # 3.75, rounded down
+        (Graph(np.ones((20, 20)) - np.eye(20), labels=np.arange(20) % 2), 2),  # 0.08; 15 % of a class are 1.5
+        (Graph(np.zeros((4, 4)), labels=[0, 1, 0, 1]), 6),  # no edges: counted as one each
+        (ring(10, "cora"), 72),
+        (ring(10, "citeseer"), 216),
+        (ring(10, "pubmed"), 975),
+    ],
+)
+def test_pseudo_labels_per_class_by_the_papers_rule(graph, per_class):
+    assert default_per_class(graph) == per_class

@@ -1,0 +1,184 @@
+"""Suggestions are in doubt, apart, reach components without labels, and say why."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.trust import suggestions
+from mtgcn.trust.suggestions import appearance, centrality, choose, suggest, uncertainty_of
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a fitted estimator has."""
+
+    graph_: Graph
+    label_distributions_: Any
+    peer_distributions_: Any = None
+    method_: Any = None
+    history_: Any = field(default_factory=dict)
+
+
+def blocks(sizes, features=True):
+    """Complete components of these sizes; the features tell them apart."""
+    number = np.repeat(np.arange(len(sizes)), sizes)
+    edges = (number[:, None] == number).astype(float) - np.eye(len(number))
+    looks = np.eye(len(sizes))[number] + np.random.default_rng(0).normal(size=(len(number), len(sizes))) * 0.05
+    return number, Graph(adjacency=edges, features=looks if features else None, class_names=("a", "b"))
+
+
+def labelled(graph, labels_of):
+    labels = np.full(graph.num_nodes, -1)
+    for node, label in labels_of.items():
+        labels[node] = label
+    return replace(graph, labels=labels)
+
+
+def test_doubt_is_entropy_and_disagreement():
+    peers = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    # Both means say half and half; the first because the peers contradict each other, which counts once more.
+    np.testing.assert_allclose(uncertainty_of(peers.mean(0), peers), [2, 1])
+    np.testing.assert_allclose(uncertainty_of(peers.mean(0), None), [1, 1])
+    np.testing.assert_allclose(uncertainty_of(np.array([[1.0, 0.0]]), None), [0])
+
+
+def test_large_components_without_a_label_come_first():
+    number, graph = blocks([20, 40, 2, 18])
+    graph = labelled(graph, {20: 0, 21: 1})
+    probabilities = np.full((80, 2), 0.5)
+    probabilities[number != 1] = [0.99, 0.01]  # these look decided, but nothing speaks for them
+    told = suggest(Model(graph, probabilities), 3)
+    assert [number[one.index] for one in told[:2]] == [0, 3]
+    assert told[0].reason.startswith("Its component of 20 nodes has no label at all; ")
+    assert "component" not in told[2].reason  # two nodes do not deserve a label before all others
+
+
+def test_regions_in_doubt_are_preferred_to_those_decided():
+    number, graph = blocks([20, 20, 20, 20])
+    edges = graph.adjacency.toarray()
+    edges[0, 20] = edges[20, 40] = edges[40, 60] = 1  # one component
+    graph = labelled(replace(graph, adjacency=edges + edges.T), {0: 0, 1: 1})
+    probabilities = np.full((80, 2), [0.98, 0.02])
+    probabilities[number == 2] = [0.55, 0.45]
+    (first,) = suggest(Model(graph, probabilities), 1)
+    assert number[first.index] == 2
+    assert first.predicted == "a"
+    assert first.reason.endswith("it may be 'a' (55 %) or 'b' (45 %).")
+    assert first.score > 0
+
+
+def test_a_region_that_holds_a_label_is_passed_over():
+    number, graph = blocks([20, 20, 20])
+    edges = graph.adjacency.toarray()
+    edges[0, 20] = edges[20, 40] = 1
+    graph = labelled(replace(graph, adjacency=edges + edges.T), {0: 0, 20: 1})
+    told = suggest(Model(graph, np.full((60, 2), 0.5)), 1)
+    assert number[told[0].index] == 2
+
+
+def test_two_neighbours_are_not_both_suggested_unless_nobody_else_is_left(make_graph):
+    graph = make_graph(nodes=60)
+    graph = labelled(graph, {node: node % 3 for node in range(6)})
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    chosen = [one.index for one in suggest(Model(graph, probabilities), 5)]
+    assert graph.adjacency[chosen][:, chosen].nnz == 0
+    everyone = [one.index for one in suggest(Model(graph, probabilities), 54)]
+    assert sorted(everyone) == list(range(6, 60))
+
+
+def test_peers_that_disagree_are_named(make_graph):
+    graph = labelled(make_graph(classes=3), {0: 0, 1: 1, 2: 2})
+    one, other = np.tile([0.8, 0.1, 0.1], (40, 1)), np.tile([0.1, 0.8, 0.1], (40, 1))
+    told = suggest(Model(graph, (one + other) / 2, np.stack([one, other])), 2)
+    assert all("the peers disagree about it: '0' or '1'." in suggestion.reason for suggestion in told)
+
+
+def test_ids_come_back_as_they_were_given_and_fit_into_json(make_graph):
+    graph = labelled(make_graph(), {0: 0, 1: 1, 2: 2})
+    probabilities = np.full((40, 3), 1 / 3)
+    for ids in (np.array([f"paper {number}" for number in range(40)]), np.arange(40) * 7):
+        told = suggest(Model(replace(graph, node_ids=ids), probabilities), 4)
+        assert [one.node for one in told] == [ids[one.index] for one in told]
+        assert json.loads(json.dumps([asdict(one) for one in told]))[0]["node"] == told[0].node
+
+
+def test_centrality_is_page_rank():
+    star = np.zeros((5, 5))
+    star[0, 1:4] = star[1:4, 0] = 1  # and one node without edges
+    leave = star / np.maximum(star.sum(axis=0), 1)
+    expected = np.linalg.solve(np.eye(5) - 0.85 * leave, np.full(5, 0.15 / 5))
+    graph = Graph(adjacency=star, features=None, class_names=("a", "b"))
+    np.testing.assert_allclose(suggestions.centrality(graph), expected, rtol=1e-3)
+
+
+def test_of_the_middle_of_a_region_the_best_connected_is_chosen():
+    edges = np.zeros((40, 40))
+    edges[np.arange(39), np.arange(1, 40)] = 1
+    edges[20, ::3] = edges[3, ::4] = 1
+    looks = np.arange(40.0)[:, None]  # 18 to 22 are the middle eighth
+    graph = labelled(Graph(adjacency=edges + edges.T, features=np.ones((40, 2)), class_names=("a", "b")), {0: 0, 39: 1})
+    central = suggestions.centrality(graph)
+    (region,) = choose(graph, looks, central, np.ones(40), np.array([], dtype=int), np.ones(40, dtype=bool), 1)
+    assert region.node == 20
+
+
+@pytest.mark.parametrize("count", [0, -1, 38])
+def test_a_count_that_cannot_be_met_is_refused(make_graph, count):
+    graph = labelled(make_graph(), {0: 0, 1: 1, 2: 2})
+    with pytest.raises(InputError, match=f"count is {count}; give at least 1 and at most 37"):
+        suggest(Model(graph, np.full((40, 3), 1 / 3)), count)
+
+
+def test_awkward_graphs_get_suggestions_too(make_graph):
+    awkward = [
+        make_graph(unreached=True),
+        Graph(adjacency=make_graph().adjacency, class_names=("a", "b", "c")),  # without features
+        Graph(adjacency=np.zeros((40, 40)), features=np.ones((40, 2)), class_names=("a", "b", "c")),  # all alike
+        Graph(adjacency=make_graph().adjacency, features=np.zeros((40, 2)), class_names=("a", "b", "c")),
+        make_graph(weighted=True, sparse=False, features=70),
+    ]
+    for graph in awkward:
+        graph = labelled(graph, {0: 0, 1: 1, 2: 2})
+        for probabilities in (np.full((40, 3), 1 / 3), np.eye(3)[np.arange(40) % 3]):
+            told = suggest(Model(graph, probabilities), 7)
+            assert len({one.index for one in told}) == 7
+            assert not {0, 1, 2} & {one.index for one in told}
+            assert np.isfinite([one.score for one in told]).all()
+            assert all(one.reason.endswith(".") for one in told)
+
+
+def test_the_same_fit_gives_the_same_suggestions(make_graph):
+    graph = labelled(make_graph(nodes=80), {0: 0, 1: 1, 2: 2})
+    probabilities = np.random.default_rng(1).dirichlet(np.ones(3), 80)
+    assert suggest(Model(graph, probabilities), 8) == suggest(Model(graph, probabilities), 8)
+
+
+def test_large_graphs_are_sampled(make_graph, monkeypatch):
+    monkeypatch.setattr(suggestions, "MOST_NODES", 30)
+    graph = labelled(make_graph(nodes=200, easy=True), {0: 0, 1: 1, 2: 2})
+    probabilities = np.full((200, 3), [1.0, 0.0, 0.0])
+    probabilities[150:] = 1 / 3
+    assert {one.index >= 150 for one in suggest(Model(graph, probabilities), 4)} == {True}
+
+
+def test_nodes_that_may_not_be_chosen_are_not(make_graph):
+    graph = make_graph(nodes=60)
+    free = np.zeros(60, dtype=bool)
+    free[40:] = True
+    chosen = choose(graph, appearance(graph), centrality(graph), np.ones(60), np.arange(6), free, 5)
+    assert min(choice.node for choice in chosen) >= 40
+    assert free.sum() == 20  # what was passed in is left as it was
+
+
+def test_appearance_is_the_mean_of_neighbourhoods_of_length_one():
+    path = Graph(adjacency=sp.csr_array(np.diag([1.0, 1], 1) + np.diag([1.0, 1], -1)), features=np.eye(3)[:, :2])
+    walk = np.array([[1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3], [0, 1 / 2, 1 / 2]])
+    rows = walk @ walk @ np.eye(3)[:, :2]
+    expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(appearance(path), expected, rtol=1e-6)
