@@ -110,6 +110,11 @@ def test_settings_that_are_listed_exist(method):
         assert listed <= {field.name for field in fields(METHODS[method])}
 
 
+def test_the_picture_shows_every_room():
+    folders = {path.parent.name for path in (ROOT / "src" / "mtgcn").glob("*/__init__.py")}
+    assert folders <= set(re.findall(r'class="name"[^>]*>([^<]+)<', text_of(ROOT / "docs" / "images" / "rooms.svg")))
+
+
 def after_running(page):
     """The names that a page's blocks of Python leave behind."""
     names = {"__name__": "page"}
