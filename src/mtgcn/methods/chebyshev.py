@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mtgcn.errors import InputError
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.settings import NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import Phase, train
 
@@ -23,14 +23,8 @@ class ChebyshevFilters(NetworkSettings, NetworkMethod):
     """As in Kipf and Welling's comparison: two layers, and all that is not the filter as in `gcn`. The Laplacian is
     scaled with its largest eigenvalue, computed, as both papers' programs do, not with the bound 2."""
 
-    degree: int = 2  # K: polynomials T_0 … T_K
-    epochs: int = 200
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("degree", 1), ("epochs", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+    degree: PositiveInt = 2  # K: polynomials T_0 … T_K
+    epochs: NonNegativeInt = 200
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=self.degree)

@@ -17,6 +17,7 @@ from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.nn.gcn import GCN
+from mtgcn.settings import NonNegativeInt
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
@@ -26,7 +27,7 @@ from mtgcn.training.losses import Reduction, supervised_loss
 class GCNWithoutValidation(NetworkSettings, NetworkMethod):
     """The last of `epochs` epochs."""
 
-    epochs: int = 200
+    epochs: NonNegativeInt = 200
 
     def network(self, task: Task) -> GCN:
         return GCN(task, peers=1, settings=self)
@@ -45,7 +46,7 @@ class GCNWithValidation(NetworkSettings, NetworkMethod):
     """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
 
     uses_validation: ClassVar[bool] = True
-    epochs: int = 200
+    epochs: NonNegativeInt = 200
 
     def network(self, task: Task) -> GCN:
         return GCN(task, peers=1, settings=self)

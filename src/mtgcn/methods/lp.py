@@ -24,9 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from mtgcn.errors import InputError
 from mtgcn.linalg.absorbing_walks import absorbing_walk, solving_bytes
 from mtgcn.methods.base import Method
+from mtgcn.settings import PositiveFloat
 from mtgcn.task import Prediction, Task
 
 
@@ -35,10 +35,7 @@ class ParWalks(Method):
     """The class of the labelled node with the largest absorption."""
 
     uses_features: ClassVar[bool] = False
-    alpha: float = 1e-6  # α: how readily a walk ends
-
-    def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
 
     def fit(self, task: Task) -> Prediction:
         walk = absorbing_walk(task.graph, self.alpha)
@@ -54,8 +51,3 @@ class ParWalks(Method):
 
     def shared_bytes(self, task: Task) -> int:
         return solving_bytes(task.num_nodes, task.labelled.index.numel())
-
-
-def check_alpha(alpha: float) -> None:
-    if not 0 < alpha < np.inf:
-        raise InputError(f"alpha is {alpha}; give a number above 0")

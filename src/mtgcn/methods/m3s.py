@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mtgcn.errors import InputError
 from mtgcn.linalg.k_means import cluster_means, k_means, squared_distances
 from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.nn.gcn import GCN
+from mtgcn.settings import PositiveInt
 from mtgcn.task import Task
 from mtgcn.training.label_growing import marked_as
 from mtgcn.training.pseudo_labels import labelled_mask
@@ -37,12 +37,7 @@ if TYPE_CHECKING:
 class M3S(MultiStage):
     """Several growths, by what the network is surest of and a clustering confirms."""
 
-    clusters: int = 200
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.clusters < 1:
-            raise InputError(f"clusters is {self.clusters}; give at least 1")
+    clusters: PositiveInt = 200
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         points = normalize(network.embeddings()[:, :, 0], dim=2).transpose(0, 1).contiguous()  # runs, nodes, hidden

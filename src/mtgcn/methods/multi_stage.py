@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from mtgcn.errors import InputError
 from mtgcn.methods.self_training import SelfTraining
+from mtgcn.settings import PositiveInt
 from mtgcn.task import Task
 
 # K by dataset: up to which share of labelled nodes, how many stages. These are the paper's numbers as far as we know
@@ -34,13 +35,8 @@ USUAL_STAGES = 3
 class MultiStage(SelfTraining):
     """Several growths, by what the network itself is surest of."""
 
-    stages: int | None = None  # K in the paper; None: the paper's number for its datasets, 3 elsewhere
+    stages: PositiveInt | None = None  # K in the paper; None: the paper's number for its datasets, 3 elsewhere
     fresh_stages: bool = True  # whether a fresh network is trained after every growth but the last
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.stages is not None and self.stages < 1:
-            raise InputError(f"stages is {self.stages}; give at least 1")
 
     def growths(self, task: Task) -> int:
         return self.stages or default_stages(task)

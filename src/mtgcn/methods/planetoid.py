@@ -16,11 +16,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.errors import InputError
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
 from mtgcn.nn.init import uniform
+from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task
 from mtgcn.training.losses import supervised_loss
 from mtgcn.training.memory import default_budget
@@ -49,36 +49,18 @@ class Planetoid(Method):
     """
 
     draws_by_place: ClassVar[bool] = True
-    embedding_size: int = 50
-    label_batches: int = 200  # of the label context; 0: no label context
-    pairs_per_label: int = 8  # in a batch
-    walks_per_node: int = 4
-    walk_length: int = 10  # steps
-    window: int = 3  # how far apart on a walk two nodes are each other's context
-    walks_at_once: int = 200  # in a batch
-    others: int = 1000  # nodes beyond those of the batch that a context is told from
-    context_learning_rate: float = 0.01  # for the sum over a batch
-    epochs: int = 1000  # of the classes
-    learning_rate: float = 0.1
-    row_square: float = 32.0  # what the squared length of feature rows is brought to, on average
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("embedding_size", 1),
-            ("label_batches", 0),
-            ("pairs_per_label", 1),
-            ("walks_per_node", 0),
-            ("walk_length", 1),
-            ("window", 1),
-            ("walks_at_once", 1),
-            ("others", 1),
-            ("context_learning_rate", 0),
-            ("epochs", 0),
-            ("learning_rate", 0),
-            ("row_square", 0),
-        ):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+    embedding_size: PositiveInt = 50
+    label_batches: NonNegativeInt = 200  # of the label context; 0: no label context
+    pairs_per_label: PositiveInt = 8  # in a batch
+    walks_per_node: NonNegativeInt = 4
+    walk_length: PositiveInt = 10  # steps
+    window: PositiveInt = 3  # how far apart on a walk two nodes are each other's context
+    walks_at_once: PositiveInt = 200  # in a batch
+    others: PositiveInt = 1000  # nodes beyond those of the batch that a context is told from
+    context_learning_rate: NonNegativeFloat = 0.01  # for the sum over a batch
+    epochs: NonNegativeInt = 1000  # of the classes
+    learning_rate: NonNegativeFloat = 0.1
+    row_square: NonNegativeFloat = 32.0  # what the squared length of feature rows is brought to, on average
 
     def fit(self, task: Task) -> Prediction:
         # A batch of contexts fills the memory with one run or a few; the classes are learnt by all runs together.

@@ -14,12 +14,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.errors import InputError
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import CLASSES, NODES, mean_of_peers, rows_at
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import supervised_loss
@@ -44,15 +44,9 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
     """
 
     draws_by_place: ClassVar[bool] = True
-    epochs: int = 200
-    embedding_weight: float = 1.0  # λ
-    margin: float = 1.0  # m
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epochs", "embedding_weight", "margin"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least 0")
+    epochs: NonNegativeInt = 200
+    embedding_weight: NonNegativeFloat = 1.0  # λ
+    margin: NonNegativeFloat = 1.0  # m
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=0)

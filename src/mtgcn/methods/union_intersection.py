@@ -13,14 +13,14 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from mtgcn.methods.co_training import check_contested, most_absorbing
-from mtgcn.methods.lp import check_alpha
+from mtgcn.methods.co_training import Contested, most_absorbing
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.nn.gcn import GCN
+from mtgcn.settings import PositiveFloat
 from mtgcn.task import Task
 from mtgcn.training.label_growing import uncontested
 
@@ -32,13 +32,8 @@ if TYPE_CHECKING:
 class Union(SelfTraining):
     """What either of the two would add."""
 
-    alpha: float = 1e-6  # α: how readily a walk ends
-    contested: Literal["both", "neither"] = "both"  # which labels a node gets that two classes claim
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_alpha(self.alpha)
-        check_contested(self.contested)
+    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
+    contested: Contested = "both"  # which labels a node gets that two classes claim
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
@@ -49,11 +44,7 @@ class Union(SelfTraining):
 class Intersection(SelfTraining):
     """What both of the two would add."""
 
-    alpha: float = 1e-6  # α: how readily a walk ends
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_alpha(self.alpha)
+    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         return super().propose(network, task, per_class) & most_absorbing(task, per_class, self.alpha)
