@@ -3,6 +3,9 @@
 For every class, the nodes from which absorbing walks most likely end at labelled nodes of that class join the labels
 (their Algorithm 1); then a GCN is trained on all of them.
 
+    P = α (L + αI)^-1,  L = D - A,
+    Y_k := Y_k ∪ the t unlabelled nodes i with the largest Σ_{j in Y_k} P_ij,  for every class k.
+
 What the paper leaves open, and the choice here:
 - Every class ranks all nodes by itself, so a node may be among the best of two classes. In the authors' program it
   then carries both labels, and the cross-entropy counts both. So it does here (`contested="both"`), except that the
@@ -39,10 +42,16 @@ Contested = Literal["both", "neither"]  # which labels a node gets that two clas
 
 @dataclass(frozen=True, kw_only=True)
 class CoTraining(NetworkSettings, NetworkMethod):
-    """Labels found by random walks, then a GCN."""
+    """Labels found by random walks, then a GCN.
+
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("co-training").fit(task)), 2)
+    0.96
+    """
 
     per_class: PositiveInt | None = None  # t: how many labels the walks find for each class; None: as for mt-gcn
-    epochs: NonNegativeInt = 200
+    epochs: NonNegativeInt = 200  # of training
     alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
     contested: Contested = "both"  # which labels a node gets that two classes claim
 

@@ -31,13 +31,13 @@ FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is di
 class NetworkSettings(Settings):
     """What the GCN-like methods share. Defaults are the paper's; where it is silent, its authors' program's."""
 
-    hidden_channels: PositiveInt = 16
+    hidden_channels: PositiveInt = 16  # of the hidden layer
     dropout: Rate = 0.5  # on the hidden layer
     input_dropout: Rate = 0.0  # on the features; any other value costs one product per model
-    learning_rate: NonNegativeFloat = 0.01
-    weight_decay: NonNegativeFloat = 5e-4
+    learning_rate: NonNegativeFloat = 0.01  # of Adam
+    weight_decay: NonNegativeFloat = 5e-4  # of Adam: added to the gradient
     decay_on: Literal["all", "first-layer"] = "all"  # which parameters the weight decay pulls on
-    bias: bool = True
+    bias: bool = True  # whether each layer adds one
     init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
     feature_scaling: FeatureScaling = "sum"  # what each feature row is divided by
 
