@@ -168,6 +168,12 @@ class _Setting:
         named = [_IN_WORDS[kind.type] for kind in self.kinds if kind.type is not types.NoneType]
         return "give " + " or ".join(name if name == "true or false" else f"a {name}" for name in named) + none
 
+    @property
+    def words(self) -> str:
+        """All that it may be."""
+        alternatives = [kind.words for kind in sorted(self.kinds, key=lambda kind: kind.type is types.NoneType)]
+        return (", or " if any("," in one for one in alternatives) else " or ").join(alternatives)
+
     def read(self, text: str) -> Any:
         for kind in self.kinds:
             try:
@@ -279,17 +285,12 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
     return [
         SettingDescription(
             name=name,
-            limits=_either(kind.words for kind in setting.kinds),
+            limits=setting.words,
             default=_typed(setting.default),
             meaning=meanings.get(name, ""),
         )
         for name, setting in _settings_of(settings_class).items()
     ]
-
-
-def _either(alternatives: Iterable[str]) -> str:
-    alternatives = list(alternatives)
-    return (", or " if any("," in one for one in alternatives) else " or ").join(alternatives)
 
 
 def _typed(default: Any) -> str:
