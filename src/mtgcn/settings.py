@@ -193,10 +193,10 @@ def _settings_of(settings_class: type) -> dict[str, _Setting]:
     }
     settings = {}
     for field in (field for field in fields(settings_class) if field.init):
-        kinds = sorted(
-            _kinds(declared[field.name]), key=lambda kind: kind.type is str
-        )  # every text is one: try it last
-        settings[field.name] = _Setting(field.name, tuple(kinds), field.default)
+        kinds = _kinds(declared.get(field.name, Any))
+        # Every text can be read as a str, so that comes last.
+        ordered = sorted(kinds, key=lambda kind: kind.type is str)
+        settings[field.name] = _Setting(field.name, tuple(ordered), field.default)
     return settings
 
 
