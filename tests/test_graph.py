@@ -17,6 +17,7 @@ def test_counts_of_a_graph_with_a_self_link():
     assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (4, 2, 5, 2)
     assert graph.mean_degree == 5 / 4  # neighbours: 1, 2, 2 (itself is one), 0
     assert graph.known.tolist() == [0, 2]
+    assert graph.label_counts.tolist() == [1, 1]
     assert graph.class_names == ("0", "1")
 
 
@@ -35,7 +36,9 @@ def test_defaults_are_unknown_labels_and_numbered_nodes():
 
 
 def test_a_class_may_have_a_name_and_no_node():
-    assert Graph(TRIANGLE, labels=[0, 1, -1], class_names=("a", "b", "c")).num_classes == 3
+    graph = Graph(TRIANGLE, labels=[0, 1, -1], class_names=("a", "b", "c"))
+    assert graph.num_classes == 3
+    assert graph.label_counts.tolist() == [1, 1, 0]
 
 
 def test_a_graph_does_not_follow_the_arrays_it_was_made_of():

@@ -1,26 +1,60 @@
-from dataclasses import dataclass
-from typing import Literal
+from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Optional
+
+import numpy as np
 import pytest
 
+from mtgcn.benchmark.sweep import Selection
 from mtgcn.errors import InputError
-from mtgcn.methods import METHODS, method_from_text
-from mtgcn.settings import parse_settings
+from mtgcn.methods import METHODS, Method, create, method_from_text
+from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.infomax import InfomaxSettings
+from mtgcn.settings import (
+    Ge,
+    Gt,
+    Le,
+    Lt,
+    NonNegativeFloat,
+    PositiveInt,
+    Rate,
+    SettingDescription,
+    Settings,
+    check_settings,
+    described_settings,
+    parse_settings,
+)
+
+if TYPE_CHECKING:
+    from nowhere import Nothing
 
 
 @dataclass(frozen=True)
-class Settings:
+class Everything(Settings):
+    shared: ClassVar[str] = "no setting"
+
     epochs: int = 200
-    dropout: float = 0.5
-    per_class: int | None = None
+    dropout: Rate = 0.5  # on the hidden layer
+    per_class: PositiveInt | None = None  # t
     mutual: bool = True
     output: Literal["mean", "first"] = "mean"
     title: str | None = None
+    share: Annotated[float, Gt(0, "more than 0, or nothing is left"), Le(1)] = 1.0
+    # How many degrees below freezing,
+    # or none.
+    cold: Optional[Annotated[float, Lt(0)]] = None  # noqa: UP045 - an older way to say the same
+    hops: Annotated[int | None, Ge(2)] = 2
+    whatever: Any = None
+
+
+NAN, INF = math.nan, math.inf
 
 
 def test_texts_become_what_the_fields_declare():
-    given = ["epochs=5", "dropout=0", "per-class=60", "mutual=false", "output=first", "title=a=b"]
-    parsed = parse_settings(Settings, given)
+    given = ["epochs=5", "dropout=0", "per-class=60", "mutual=false", "output=first", "title=a=b", "cold=-1", "hops=3"]
+    parsed = parse_settings(Everything, given)
     assert parsed == {
         "epochs": 5,
         "dropout": 0.0,
@@ -28,13 +62,16 @@ def test_texts_become_what_the_fields_declare():
         "mutual": False,
         "output": "first",
         "title": "a=b",
+        "cold": -1.0,
+        "hops": 3,
     }
     assert isinstance(parsed["dropout"], float)
     assert parsed["mutual"] is False
 
 
 def test_none_is_a_value_where_it_is_declared():
-    assert parse_settings(Settings, ["per_class=none", "title=none"]) == {"per_class": None, "title": None}
+    typed = ["per_class=none", "title=none", "cold=none", "hops=none"]
+    assert parse_settings(Everything, typed) == dict.fromkeys(("per_class", "title", "cold", "hops"))
 
 
 @pytest.mark.parametrize(
@@ -50,12 +87,155 @@ def test_none_is_a_value_where_it_is_declared():
 )
 def test_what_cannot_be_read_is_refused(assignment, message):
     with pytest.raises(InputError, match=message.replace("?", r"\?")):
-        parse_settings(Settings, [assignment])
+        parse_settings(Everything, [assignment])
 
 
 def test_a_setting_given_twice_is_refused():
     with pytest.raises(InputError, match="'epochs' is given twice"):
-        parse_settings(Settings, ["epochs=1", "epochs=2"])
+        parse_settings(Everything, ["epochs=1", "epochs=2"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("per_class", 0, "per_class is 0; give at least 1"),
+        ("dropout", 1.5, "dropout is 1.5; give a rate from 0 to below 1"),
+        ("dropout", 1, "dropout is 1; give a rate from 0 to below 1"),
+        ("dropout", -0.1, "dropout is -0.1; give a rate from 0 to below 1"),
+        ("dropout", NAN, "dropout is nan; give a rate from 0 to below 1"),
+        ("dropout", np.float32(2), "dropout is 2.0; give a rate from 0 to below 1"),
+        ("output", "last", "output is 'last'; choose from mean, first"),
+        ("output", None, "output is None; choose from mean, first"),
+        ("output", ["mean"], "output is ['mean']; choose from mean, first"),
+        ("share", 0, "share is 0; give more than 0, or nothing is left"),
+        ("share", NAN, "share is nan; give more than 0, or nothing is left"),
+        ("share", 1.1, "share is 1.1; give at most 1"),
+        ("share", INF, "share is inf; give at most 1"),
+        ("cold", 0, "cold is 0; give a number below 0"),
+        ("cold", -INF, "cold is -inf; give a finite number"),
+        ("hops", 1, "hops is 1; give at least 2"),
+        ("epochs", True, "epochs is True; give a whole number"),
+        ("epochs", 5.0, "epochs is 5.0; give a whole number"),
+        ("epochs", NAN, "epochs is nan; give a whole number"),
+        ("epochs", None, "epochs is None; give a whole number"),
+        ("per_class", "60", "per_class is '60'; give a whole number or none"),
+        ("dropout", "0.5", "dropout is '0.5'; give a number"),
+        ("dropout", False, "dropout is False; give a number"),
+        ("dropout", 1j, "dropout is 1j; give a number"),
+        ("mutual", "no", "mutual is 'no'; give true or false"),
+        ("mutual", 2, "mutual is 2; give true or false"),
+        ("title", 5, "title is 5; give a text or none"),
+    ],
+)
+def test_what_the_annotations_do_not_allow_is_refused(setting, value, message):
+    with pytest.raises(InputError) as refusal:
+        Everything(**{setting: value})
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("epochs", [0, -3, 10**30, np.int64(5)]),
+        ("dropout", [0, 0.0, 0.999, np.float32(0.5), np.int64(0)]),
+        ("per_class", [None, 1]),
+        ("mutual", [True, False, np.bool_(True)]),
+        ("output", ["mean", np.str_("first")]),
+        ("share", [1e-300, 1]),
+        ("cold", [None, -1e300]),
+        ("hops", [None, 2]),
+        ("title", ["", None]),
+        ("whatever", [None, NAN, print]),
+    ],
+)
+def test_what_they_allow_is_taken_as_it_is(setting, values):
+    for value in values:
+        assert getattr(Everything(**{setting: value}), setting) is value
+
+
+def test_rules_between_settings_come_on_top():
+    @dataclass(frozen=True)
+    class Ordered(Everything):
+        least: int = 0
+        most: int = 9
+
+        def __post_init__(self):
+            super().__post_init__()
+            if self.least > self.most:
+                raise InputError(f"least is {self.least}; give at most {self.most}")
+
+    with pytest.raises(InputError, match="least is 5; give at most 4"):
+        Ordered(least=5, most=4)
+    with pytest.raises(InputError, match="most is 'x'; give a whole number"):
+        Ordered(least=5, most="x")
+    with pytest.raises(InputError, match="hops is 1"):
+        replace(Ordered(), hops=1)
+
+
+def test_what_only_a_type_checker_can_read_is_taken_as_it_comes():
+    @dataclass(frozen=True)
+    class Half(Settings):
+        known: PositiveInt = 1
+        unknown: Nothing | None = None
+        worse: list[Nothing] = field(default_factory=list)
+
+    assert Half(unknown=5).unknown == 5
+    with pytest.raises(InputError, match="known is 0; give at least 1"):
+        Half(known=0)
+    assert parse_settings(Half, ["known=2"]) == {"known": 2}
+
+
+def test_fields_that_nobody_gives_are_no_settings():
+    @dataclass(frozen=True)
+    class Derived(Settings):
+        given: PositiveInt = 1
+        made: PositiveInt = field(default=0, init=False)
+
+    assert Derived().made == 0
+    assert [one.name for one in described_settings(Derived)] == ["given"]
+    with pytest.raises(InputError, match="unknown setting 'made'"):
+        parse_settings(Derived, ["made=3"])
+
+
+def test_a_class_that_inherits_from_nothing_can_be_checked():
+    @dataclass
+    class Plain:
+        rate: NonNegativeFloat = 0.1
+
+    check_settings(Plain())
+    with pytest.raises(InputError, match="rate is -1; give at least 0"):
+        check_settings(Plain(rate=-1))
+
+
+def test_settings_are_described_with_their_limits_and_comments():
+    described = {one.name: one for one in described_settings(Everything)}
+    assert list(described) == [one.name for one in fields(Everything)]
+    assert described["dropout"] == SettingDescription(
+        name="dropout", limits="number, at least 0, below 1", default="0.5", meaning="on the hidden layer"
+    )
+    assert described["per_class"] == SettingDescription("per_class", "whole number, at least 1, or none", "none", "t")
+    assert described["output"].limits == "one of mean, first"
+    assert described["mutual"] == SettingDescription("mutual", "true or false", "true", "")
+    assert described["title"].limits == "text or none"
+    assert described["share"].limits == "number, above 0, at most 1"
+    assert described["cold"].limits == "number, below 0, or none"
+
+    @dataclass(frozen=True)
+    class Required(Settings):
+        # What it is called,
+        # in one word.
+        title: str
+        bare: int
+
+    assert described_settings(Required) == [
+        SettingDescription("title", "text", "", "What it is called, in one word."),
+        SettingDescription("bare", "whole number", "", ""),
+    ]
+
+
+def test_without_source_nothing_but_the_comments_is_missing():
+    made = dataclass(frozen=True)(type("Made", (Settings,), {"__annotations__": {"epochs": int}, "epochs": 3}))
+    assert described_settings(made) == [SettingDescription("epochs", "whole number", "3", "")]
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():
@@ -68,3 +248,67 @@ def test_every_default_of_every_method_can_be_typed(name):
     method = METHODS[name]()
     typed = [f"{key}={value}" for key, value in vars(method).items()]
     assert method_from_text(name, typed) == method
+    described = [f"{one.name}={one.default}" for one in described_settings(METHODS[name])]
+    assert method_from_text(name, described) == method
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_setting_of_every_method_says_what_it_is(name):
+    for one in described_settings(METHODS[name]):
+        assert one.meaning, f"{one.name} of {name} has no comment"
+
+
+def numeric(settings_class):
+    """Numbers, and what is a number unless it is None."""
+    described = {one.name: one.limits for one in described_settings(settings_class)}
+    return [name for name, limits in described.items() if "number" in limits]
+
+
+SETTINGS_CLASSES = [*METHODS.values(), NetworkSettings, InfomaxSettings, Selection]
+
+
+@pytest.mark.parametrize("settings_class", SETTINGS_CLASSES, ids=lambda one: one.__name__)
+def test_every_number_of_every_settings_class_is_finite_and_bounded(settings_class):
+    assert numeric(settings_class)
+    for name in numeric(settings_class):
+        for value in (NAN, INF, -INF, -1, "1", True):
+            with pytest.raises(InputError, match=f"^{name} is {value!r}; "):
+                settings_class(**{name: value})
+
+
+@pytest.mark.parametrize("settings_class", SETTINGS_CLASSES, ids=lambda one: one.__name__)
+def test_every_settings_class_is_checked_in_one_place(settings_class):
+    assert issubclass(settings_class, Settings)
+    for one in described_settings(settings_class):
+        if one.limits == "true or false":
+            with pytest.raises(InputError, match=f"^{one.name} is 'maybe'; give true or false$"):
+                settings_class(**{one.name: "maybe"})
+
+
+def test_a_method_that_somebody_else_wrote_is_checked_where_it_inherits():
+    @dataclass(frozen=True, kw_only=True)
+    class Theirs(Method):
+        smoothing: NonNegativeFloat = 0.5
+
+        def fit(self, task):
+            raise NotImplementedError
+
+    assert Theirs(smoothing=2).smoothing == 2
+    with pytest.raises(InputError, match="smoothing is nan; give at least 0"):
+        Theirs(smoothing=NAN)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "message"),
+    [
+        ("gcn", "decay_on", "x", "decay_on is 'x'; choose from all, first-layer"),
+        ("lp", "alpha", 0, "alpha is 0; give a number above 0"),
+        ("mani-reg", "ambient", 0, "ambient is 0; give more than 0, or the answer is not unique"),
+        ("mt-gcn", "peers", 1, "peers is 1; give at least 2"),
+        ("ica", "folds", 1, "folds is 1; give at least 2"),
+    ],
+)
+def test_what_a_person_reads_who_is_out_of_bounds(name, setting, value, message):
+    with pytest.raises(InputError) as refusal:
+        create(name, **{setting: value})
+    assert str(refusal.value) == message

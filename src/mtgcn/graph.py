@@ -108,6 +108,11 @@ class Graph:
         """The nodes whose class is known."""
         return np.flatnonzero(self.labels != UNKNOWN)
 
+    @property
+    def label_counts(self) -> Int[np.ndarray, "classes"]:
+        """How many nodes of each class are known."""
+        return np.bincount(self.labels[self.known], minlength=self.num_classes)
+
     @cached_property
     def without_labels(self) -> Graph:
         """The same graph without a single label: all that a method may see of it."""

@@ -1,7 +1,10 @@
 """What holds for every method. A method is tested by standing in the registry; nothing needs to be added here."""
 
 import dataclasses
+import re
+import sys
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, create
+from mtgcn.settings import described_settings
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
@@ -74,6 +78,23 @@ def test_it_is_a_frozen_dataclass_of_settings(name):
     for one in dataclasses.fields(method):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(method, one.name, getattr(method, one.name))
+
+
+def test_it_explains_itself(name):
+    method = METHODS[name]
+    example, idea = method.__doc__, sys.modules[method.__module__].__doc__
+    assert re.search(r"^    .* = ", idea + example, re.MULTILINE), "no formula"
+    assert re.search(rf'round\(accuracy\(create\("{re.escape(name)}".*\)\.fit\(task\)\), 2\)\n    0\.\d', example)
+
+
+def test_its_page_names_its_settings(name):
+    page = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    [section] = [text for text in page.split("\n## ") if text.startswith(f"`{name}`")]
+    settings = {one.name for one in described_settings(METHODS[name])}
+    rows = "".join(re.findall(r"^\| setting \|.*\n((?:\|.*\n)*)", section, re.MULTILINE)).splitlines()
+    listed = {word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    assert listed - METHODS.keys() <= settings  # "and those of `gcn`" is in the tables, too
+    assert settings <= set(re.findall(r"`(\w+)`", page))
 
 
 def test_a_setting_it_does_not_have_is_refused(name):

@@ -28,25 +28,26 @@ from mtgcn.benchmark.store import Store
 from mtgcn.benchmark.units import Unit
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods import METHODS, create
+from mtgcn.settings import NonNegativeInt, PositiveInt, Settings
 
 AUTHORS_SETTINGS = {"checkpoint": "best-training"}
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Settings):
     """What a person asked for; None: everything the paper has."""
 
     tables: Sequence[str] | None = None
     datasets: Sequence[str] | None = None
     methods: Sequence[str] | None = None
-    runs: int | None = None
-    seed: int = 0
+    runs: PositiveInt | None = None
+    seed: NonNegativeInt = 0
     protocol: Protocol = "ours"
     ablation: bool = False
     backbones: bool = False
     curves: bool = False  # also of the training, at the lowest and the highest label rate of each dataset
     device: str = "cpu"
-    threads: int = 1
+    threads: PositiveInt = 1
 
     def __post_init__(self) -> None:
         for what, given, known in (
@@ -58,9 +59,7 @@ class Selection:
             for name in given or ():
                 if name not in known:
                     raise unknown_name(what, name, known)
-        for what, number in (("runs", self.runs), ("threads", self.threads)):
-            if number is not None and number < 1:
-                raise InputError(f"{what} is {number}; give at least 1")
+        super().__post_init__()
         if self.ablation and self.backbones:
             raise InputError("an ablation and a comparison of backbones are two sweeps; ask for one after the other")
         for asked, what in ((self.ablation, "an ablation"), (self.backbones, "a comparison of backbones")):

@@ -12,6 +12,7 @@ from mtgcn.methods.co_training import CoTraining
 from mtgcn.methods.deepwalk import DeepWalk
 from mtgcn.methods.gcn import GCNWithoutValidation, GCNWithValidation
 from mtgcn.methods.ica import IterativeClassification
+from mtgcn.methods.karate import karate_club
 from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S
 from mtgcn.methods.mani_reg import ManifoldRegularization
@@ -45,7 +46,16 @@ METHODS: dict[str, type[Method]] = {
     "union": Union,
 }
 
-__all__ = ["METHODS", "Method", "create", "fit_in_chunks", "method_class", "method_from_text", "register"]
+__all__ = [
+    "METHODS",
+    "Method",
+    "create",
+    "fit_in_chunks",
+    "karate_club",
+    "method_class",
+    "method_from_text",
+    "register",
+]
 
 
 def register(name: str, own: type) -> type[Method]:

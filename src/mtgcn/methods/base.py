@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.settings import Settings
 from mtgcn.task import Prediction, Task
 from mtgcn.training.memory import default_budget, threads_for
 
@@ -24,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
+class Method(Settings, ABC):
     """Settings, and a way from a task to a prediction. All runs of the task are fitted together."""
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled

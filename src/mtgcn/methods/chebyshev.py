@@ -2,18 +2,22 @@
 
 Every power of the Laplacian reaches one hop further and has weights of its own; GCN is what is left of degree 1 when
 its two weights are made one.
+
+    Z = softmax(Σ_k T_k(L̃) H Θ1_k),  H = ReLU(Σ_k T_k(L̃) X Θ0_k),  k = 0 … K,
+    T_0(x) = 1,  T_1(x) = x,  T_k(x) = 2 x T_{k-1}(x) - T_{k-2}(x),
+    L̃ = 2 L / λ - I,  L = I - D^-1/2 A D^-1/2,  λ its largest eigenvalue.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mtgcn.errors import InputError
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.settings import NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import Phase, train
 
@@ -21,16 +25,16 @@ from mtgcn.training.loop import Phase, train
 @dataclass(frozen=True, kw_only=True)
 class ChebyshevFilters(NetworkSettings, NetworkMethod):
     """As in Kipf and Welling's comparison: two layers, and all that is not the filter as in `gcn`. The Laplacian is
-    scaled with its largest eigenvalue, computed, as both papers' programs do, not with the bound 2."""
+    scaled with its largest eigenvalue, computed, as both papers' programs do, not with the bound 2.
 
-    degree: int = 2  # K: polynomials T_0 … T_K
-    epochs: int = 200
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("chebyshev").fit(task)), 2)
+    0.96
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("degree", 1), ("epochs", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+    degree: PositiveInt = 2  # K: polynomials T_0 … T_K
+    epochs: NonNegativeInt = 200  # of training
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=self.degree)

@@ -3,6 +3,9 @@
 For every class, the nodes from which absorbing walks most likely end at labelled nodes of that class join the labels
 (their Algorithm 1); then a GCN is trained on all of them.
 
+    P = α (L + αI)^-1,  L = D - A,
+    Y_k := Y_k ∪ the t unlabelled nodes i with the largest Σ_{j in Y_k} P_ij,  for every class k.
+
 What the paper leaves open, and the choice here:
 - Every class ranks all nodes by itself, so a node may be among the best of two classes. In the authors' program it
   then carries both labels, and the cross-entropy counts both. So it does here (`contested="both"`), except that the
@@ -19,15 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.errors import InputError
 from mtgcn.linalg.absorbing_walks import absorbing_walk
 from mtgcn.methods.gcn import supervised_step
-from mtgcn.methods.growing import check_growth
-from mtgcn.methods.lp import check_alpha
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
+from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.task import Prediction, Task
 from mtgcn.training.label_growing import best_of_each_class, joined, uncontested
 from mtgcn.training.loop import Phase, train
@@ -36,21 +37,23 @@ from mtgcn.training.pseudo_labels import default_per_class, labelled_mask
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
+Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
+
 
 @dataclass(frozen=True, kw_only=True)
 class CoTraining(NetworkSettings, NetworkMethod):
-    """Labels found by random walks, then a GCN."""
+    """Labels found by random walks, then a GCN.
 
-    per_class: int | None = None  # t: how many labels the walks find for each class; None: as for mt-gcn
-    epochs: int = 200
-    alpha: float = 1e-6  # α: how readily a walk ends
-    contested: Literal["both", "neither"] = "both"  # which labels a node gets that two classes claim
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("co-training").fit(task)), 2)
+    0.96
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_growth(self.per_class, self.epochs)
-        check_alpha(self.alpha)
-        check_contested(self.contested)
+    per_class: PositiveInt | None = None  # t: how many labels the walks find for each class; None: as for mt-gcn
+    epochs: NonNegativeInt = 200  # of training
+    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
+    contested: Contested = "both"  # which labels a node gets that two classes claim
 
     def network(self, task: Task) -> GCN:
         return GCN(task, peers=1, settings=self)
@@ -79,8 +82,3 @@ def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "no
     absorbed = absorbing_walk(task.graph, alpha).by_class(task.labelled, task.num_classes, np.add)
     score = torch.from_numpy(absorbed).permute(2, 1, 0).to(task.device)
     return best_of_each_class(score, per_class, labelled_mask(task))
-
-
-def check_contested(contested: str) -> None:
-    if contested not in ("both", "neither"):
-        raise InputError(f"contested is {contested!r}; choose from both, neither")

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.errors import InputError
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
+from mtgcn.settings import NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task, run_seed
 from mtgcn.training.label_growing import joined
 from mtgcn.training.loop import Phase, Step, train
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 class GrowingGCN(NetworkSettings, NetworkMethod):
     """A GCN trained on the labels, then, after each growth of its label set, on the larger set."""
 
-    per_class: int | None = None  # t: how many labels of each class join in all; None: as for mt-gcn
-    epochs: int = 200  # of every stage: before the first growth and after each
+    per_class: PositiveInt | None = None  # t: how many labels of each class join in all; None: as for mt-gcn
+    epochs: NonNegativeInt = 200  # of every stage: before the first growth and after each
     restart: bool = False  # whether a fresh network is trained after the last growth; else the one there is trains on
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_growth(self.per_class, self.epochs)
 
     @abstractmethod
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
@@ -103,10 +99,3 @@ class _Stages:
         marks = self.method.propose(self.network, self.task, self.per_class)
         self.pseudo_labelled_at[marks.any(1) & (self.pseudo_labelled_at == 0)] = growth * self.method.epochs + 1
         self.task = replace(self.task, labelled=joined(self.task.labelled, marks))
-
-
-def check_growth(per_class: int | None, epochs: int) -> None:
-    if per_class is not None and per_class < 1:
-        raise InputError(f"per_class is {per_class}; give at least 1")
-    if epochs < 0:
-        raise InputError(f"epochs is {epochs}; give at least 0")

@@ -7,7 +7,7 @@ over edges. It has a closed form, and one factorisation serves every run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,8 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import normalized_laplacian, scaled_features
 from mtgcn.methods.base import Method
+from mtgcn.nn.base import FeatureScaling
+from mtgcn.settings import Gt, NonNegativeFloat
 from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ MOST_FEATURES = 20_000  # their square, in doubles, is 3.2 GB
 # graph has hundreds of nodes and the smoothness of all nodes is a sum, so on larger graphs it has to weigh less.
 AMBIENTS = (0.005, 0.05, 0.5)
 RATIOS = (9.0, 0.9, 0.09, 0.009, 0.0009)
+
+Ambient = Annotated[float, Gt(0, remedy="more than 0, or the answer is not unique")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +49,16 @@ class ManifoldRegularization(Method):
       of `AMBIENTS` and `RATIOS`. Leaving one out has a closed form too.
     - Targets are one column per class, 1 or 0, less the share of the class among the run's labels, which is added to
       the answer again. So the scores of a node sum to 1; those below 0 are cut off to make probabilities.
+
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("mani-reg").fit(task)), 2)
+    0.96
     """
 
-    ambient: float | None = None  # None: chosen for each run by leaving its labels out one at a time
-    ratio: float | None = None  # likewise
-    feature_scaling: Literal["sum", "length", "none"] = "length"  # what each feature row is divided by
-
-    def __post_init__(self) -> None:
-        if self.ambient is not None and self.ambient <= 0:
-            raise InputError(f"ambient is {self.ambient}; give more than 0, or the answer is not unique")
-        if self.ratio is not None and self.ratio < 0:
-            raise InputError(f"ratio is {self.ratio}; give at least 0")
-        if self.feature_scaling not in ("sum", "length", "none"):
-            raise InputError(f"feature_scaling is {self.feature_scaling!r}; choose from sum, length, none")
+    ambient: Ambient | None = None  # None: chosen for each run by leaving its labels out one at a time
+    ratio: NonNegativeFloat | None = None  # of smoothness to size; None: chosen together with `ambient`
+    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
 
     def fit(self, task: Task) -> Prediction:
         features = sp.csr_array(scaled_features(task.graph, self.feature_scaling), dtype=np.float64)

@@ -2,6 +2,9 @@
 
 A network on the features of a node alone learns the labels and, at the same time, an embedding of the graph:
 neighbours are pulled together, random other nodes are pushed apart until a margin lies between them.
+
+    loss = Σ_labelled ℓ(f_i, y_i) + λ Σ_ij ℓ'(f_i, f_j),
+    ℓ'(f_i, f_j) = |f_i - f_j|² for neighbours,  max(0, m - |f_i - f_j|)² for others.
 """
 
 from __future__ import annotations
@@ -14,12 +17,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.errors import InputError
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import CLASSES, NODES, mean_of_peers, rows_at
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import supervised_loss
@@ -37,22 +40,20 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
     """What the paper offers as choices, or leaves to be tuned on validation nodes, which a run here does not have:
 
     - The embedding is the output layer, the first of the paper's three ways.
-    - The loss of a pair is |f_i - f_j|² for neighbours and max(0, margin - |f_i - f_j|)² for others.
     - Where the paper takes steps on single pairs in turn, an epoch here takes every edge, weighted, and for every
       node one other drawn at random. Each of the two parts is a mean, so that graphs of any size weigh the same.
     - The network is that of `gcn` without its propagation, so that the two rows differ in how they use the graph.
+
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("semi-emb").fit(task)), 2)
+    0.96
     """
 
     draws_by_place: ClassVar[bool] = True
-    epochs: int = 200
-    embedding_weight: float = 1.0  # λ
-    margin: float = 1.0  # m
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epochs", "embedding_weight", "margin"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least 0")
+    epochs: NonNegativeInt = 200  # of training
+    embedding_weight: NonNegativeFloat = 1.0  # λ: of the pairs beside the labels
+    margin: NonNegativeFloat = 1.0  # m: how far apart others are pushed
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=0)

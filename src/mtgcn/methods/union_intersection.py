@@ -3,6 +3,10 @@
 A GCN is trained on the labels. Then what random walks and what the GCN itself would add are united, for more
 labels, or intersected, for surer ones; and the GCN trains on with them.
 
+    Y_k := Y_k ∪ (C_k ∪ S_k),  or  Y_k := Y_k ∪ (C_k ∩ S_k),  for every class k,
+
+where C_k is what co-training would add to the labels of class k, and S_k what self-training would.
+
 What the paper leaves open, and the choice here:
 - Sets are compared class by class, as in the authors' program: a node is in the intersection if both give it the same
   class. In the union, a node to which they give different classes carries both labels, and the cross-entropy counts
@@ -13,14 +17,14 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from mtgcn.methods.co_training import check_contested, most_absorbing
-from mtgcn.methods.lp import check_alpha
+from mtgcn.methods.co_training import Contested, most_absorbing
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.nn.gcn import GCN
+from mtgcn.settings import PositiveFloat
 from mtgcn.task import Task
 from mtgcn.training.label_growing import uncontested
 
@@ -30,15 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Union(SelfTraining):
-    """What either of the two would add."""
+    """What either of the two would add.
 
-    alpha: float = 1e-6  # α: how readily a walk ends
-    contested: Literal["both", "neither"] = "both"  # which labels a node gets that two classes claim
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("union").fit(task)), 2)
+    0.96
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_alpha(self.alpha)
-        check_contested(self.contested)
+    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
+    contested: Contested = "both"  # which labels a node gets that two classes claim
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
@@ -47,13 +52,15 @@ class Union(SelfTraining):
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection(SelfTraining):
-    """What both of the two would add."""
+    """What both of the two would add.
 
-    alpha: float = 1e-6  # α: how readily a walk ends
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("intersection").fit(task)), 2)
+    0.96
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_alpha(self.alpha)
+    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         return super().propose(network, task, per_class) & most_absorbing(task, per_class, self.alpha)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,42 +17,29 @@ from mtgcn.nn.axes import CLASSES, rows_at
 from mtgcn.nn.dropout import DropoutStream
 from mtgcn.nn.init import uniform
 from mtgcn.nn.products import InputProduct
+from mtgcn.settings import NonNegativeFloat, PositiveInt, Rate, Settings
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
     from mtgcn.task import Task
 
+FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is divided by
+
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSettings:
+class NetworkSettings(Settings):
     """What the GCN-like methods share. Defaults are the paper's; where it is silent, its authors' program's."""
 
-    hidden_channels: int = 16
-    dropout: float = 0.5  # on the hidden layer
-    input_dropout: float = 0.0  # on the features; any other value costs one product per model
-    learning_rate: float = 0.01
-    weight_decay: float = 5e-4
+    hidden_channels: PositiveInt = 16  # of the hidden layer
+    dropout: Rate = 0.5  # on the hidden layer
+    input_dropout: Rate = 0.0  # on the features; any other value costs one product per model
+    learning_rate: NonNegativeFloat = 0.01  # of Adam
+    weight_decay: NonNegativeFloat = 5e-4  # of Adam: added to the gradient
     decay_on: Literal["all", "first-layer"] = "all"  # which parameters the weight decay pulls on
-    bias: bool = True
+    bias: bool = True  # whether each layer adds one
     init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: Literal["sum", "length", "none"] = "sum"  # what each feature row is divided by
-
-    def __post_init__(self) -> None:
-        epochs = [(part.name, 0) for part in fields(self) if part.name.endswith("epochs")]
-        for name, least in (("hidden_channels", 1), ("learning_rate", 0), ("weight_decay", 0), *epochs):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
-        for name in ("dropout", "input_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; give a rate from 0 to below 1")
-        for name, choices in (
-            ("decay_on", ("all", "first-layer")),
-            ("init", ("uniform", "glorot")),
-            ("feature_scaling", ("sum", "length", "none")),
-        ):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(choices)}")
+    feature_scaling: FeatureScaling = "sum"  # what each feature row is divided by
 
 
 class StackedNetwork(nn.Module, ABC):

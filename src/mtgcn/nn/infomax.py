@@ -20,6 +20,7 @@ from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.nn.init import uniform
+from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.task import Nodes, Task
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ class Propagation:
 
 
 @dataclass(frozen=True)
-class InfomaxSettings:
+class InfomaxSettings(Settings):
     """How encoders are trained."""
 
-    dimensions: int = 256
-    repeats: int = 1  # encoders that differ in their random numbers only, their embeddings side by side
-    epochs: int = 200
-    learning_rate: float = 0.002
-    weight_decay: float = 0.0
+    dimensions: PositiveInt = 256
+    repeats: PositiveInt = 1  # encoders that differ in their random numbers only, their embeddings side by side
+    epochs: NonNegativeInt = 200
+    learning_rate: NonNegativeFloat = 0.002
+    weight_decay: NonNegativeFloat = 0.0
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:
         """On large graphs shorter embeddings and fewer epochs, so that neither memory nor time runs away."""

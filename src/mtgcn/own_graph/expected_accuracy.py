@@ -33,7 +33,7 @@ class ExpectedAccuracy:
 
 def why_not_measurable(graph: Graph, method: Method, folds: int = FOLDS) -> str | None:
     """Why the labels of this graph cannot tell how accurate the method will be; None if they can."""
-    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
+    counts = graph.label_counts
     rarest = int(counts.argmin())
     if method.uses_validation:
         return "the method needs validation labels of its own"

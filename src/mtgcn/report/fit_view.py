@@ -65,7 +65,7 @@ def fit_view(model: FittedModel, seed: int = 0) -> FitView:
     shown = _shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
     return FitView(
         class_names=graph.class_names,
-        given_counts=np.bincount(graph.labels[graph.known], minlength=classes),
+        given_counts=graph.label_counts,
         predicted_counts=np.bincount(probabilities[rest].argmax(axis=1), minlength=classes),
         confidence=probabilities[rest].max(axis=1),
         map=Map(

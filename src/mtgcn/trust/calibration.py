@@ -56,8 +56,7 @@ def tempered(
 
 def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
     """The given labels dealt out class by class, to at most ten hands. The only label of a class is in none."""
-    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
-    spare = graph.known[counts[graph.labels[graph.known]] > 1]
+    spare = graph.known[graph.label_counts[graph.labels[graph.known]] > 1]
     if not len(spare):
         raise InputError(
             "no class has a second label, so that none can be held out to measure by; label a second node of a class"

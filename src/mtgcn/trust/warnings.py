@@ -47,8 +47,7 @@ def label_warnings(graph: Graph) -> list[str]:
 
 def single_label_warning(graph: Graph) -> str | None:
     """Classes that rest on one example."""
-    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
-    single = [graph.class_names[number] for number in np.flatnonzero(counts == 1)]
+    single = [graph.class_names[number] for number in np.flatnonzero(graph.label_counts == 1)]
     if not single:
         return None
     named = ", ".join(repr(name) for name in single[:5]) + (f" and {len(single) - 5} more" if len(single) > 5 else "")
@@ -110,7 +109,7 @@ def predicted_homophily_warning(graph: Graph, probabilities: Float[np.ndarray, "
 
 def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
     """Predictions that know far fewer classes than the labels do."""
-    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
+    counts = graph.label_counts
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     predicted = np.bincount(probabilities[rest].argmax(axis=1), minlength=graph.num_classes)
     if not len(rest) or _effective_classes(predicted) >= COLLAPSED_BELOW * _effective_classes(counts):
