@@ -6,8 +6,7 @@ They are of the lowest and the highest label rate of each dataset and lie beside
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,13 @@ import numpy as np
 import torch
 
 from mtgcn import environment
+from mtgcn.benchmark.plan import Selection
+from mtgcn.benchmark.progress import FittingProgress, silent_fitting
 from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.benchmark.statistics import summarise
 from mtgcn.benchmark.store import write_text
-from mtgcn.benchmark.sweep import Selection
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
@@ -85,11 +85,7 @@ def _is_wanted(cell: Cell, selection: Selection) -> bool:
 _DATASETS_OF_THE_PAPER = {cell.dataset for table in PAPER_TABLES for cell in table.cells}
 
 
-def draw_curves(
-    selection: Selection,
-    folder: Path,
-    progress: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
-) -> Path:
+def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = silent_fitting) -> Path:
     """Train what the folder's curves lack, one cell after the other, and write each down as soon as it is done."""
     cells = curve_cells(selection)
     stored = {json.dumps(curves.made, sort_keys=True): curves for curves in read_curves(folder)}
