@@ -60,6 +60,7 @@ for command in (
     experiments.compare,
     reproduction.reproduce,
     reproduction.report,
+    reproduction.convert,
     experiments.demo,
     own_graph.fit,
     own_graph.predict,

@@ -18,6 +18,7 @@ from mtgcn import environment
 from mtgcn.benchmark.plan import Selection
 from mtgcn.benchmark.progress import FittingProgress, silent_fitting
 from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
+from mtgcn.benchmark.rows import FORMAT, check_format, format_of
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.benchmark.statistics import summarise
@@ -57,6 +58,7 @@ class Curves:
     losses: dict[str, Band]
     class_names: tuple[str, ...]
     precision: tuple[Band, ...]  # of the pseudo labels of each class
+    format: int = FORMAT
 
     @property
     def teaching_from(self) -> int:
@@ -109,9 +111,12 @@ def read_curves(folder: Path) -> list[Curves]:
     if not path.exists():
         return []
     try:
-        return [_from_json(content) for content in json.loads(path.read_text(encoding="utf-8"))]
+        found = [_from_json(content) for content in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is no file of curves ({error}); take it away and draw them anew") from error
+    for curves in found:
+        check_format(curves.format, path)
+    return found
 
 
 def _making(cell: Cell, selection: Selection) -> dict[str, Any]:
@@ -171,6 +176,7 @@ def _from_json(content: dict[str, Any]) -> Curves:
 
     return Curves(
         **{
+            "format": format_of(content),
             **content,
             "epochs": tuple(content["epochs"]),
             "accuracy": band(content["accuracy"]),

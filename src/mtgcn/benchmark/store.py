@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from mtgcn.benchmark.rows import StoredRow
+from mtgcn.benchmark.rows import StoredRow, check_format
 from mtgcn.errors import InputError
 from mtgcn.storage.atomic import write_atomically
 
@@ -161,6 +161,8 @@ def _scan(path: Path, content: bytes) -> _Scan:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         position += len(line)
         row = _parsed(line)
+        if row:
+            check_format(row.format, path)
         if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
             _check_nothing_follows(content[position:], path, number)
             break

@@ -1,4 +1,4 @@
-"""`mtgcn reproduce` and `report`: stored rows, and what is made of them."""
+"""`mtgcn reproduce`, `report` and `convert`: stored rows, and what is made of them."""
 
 from __future__ import annotations
 
@@ -112,3 +112,14 @@ def report(folder: RowsFolder) -> None:
 
     for path in write_report(folder, stored_evidence(read_units(folder))):
         print(path)
+
+
+def convert(folder: RowsFolder) -> None:
+    """Bring rows and curves that an mtgcn before 0.3.0 stored to today's names of settings; the numbers stay."""
+    from mtgcn.benchmark.conversion import convert_folder
+
+    converted = convert_folder(folder)
+    for path in converted:
+        print(path)
+    if not converted:
+        remark(f"everything in {folder} is of today's format already")
