@@ -8,6 +8,7 @@ import pytest
 
 import mtgcn
 from mtgcn import cli, datasets
+from mtgcn.commands import experiments
 
 QUICK = ["--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
 RUN_DIGITS = ["run", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3", "--device", "cpu", *QUICK]
@@ -228,7 +229,7 @@ def test_demo_falls_back_to_digits(mtgcn_command, monkeypatch, reachable, datase
     else:
         without_planetoid(monkeypatch, datasets.load)
     compared = []
-    monkeypatch.setattr(cli, "compare", lambda **options: compared.append(options))
+    monkeypatch.setattr(experiments, "compare", lambda **options: compared.append(options))
     status, out, err = mtgcn_command("demo")
     assert status == 0
     assert compared == [{"dataset": dataset, "labels_per_class": "2"}]

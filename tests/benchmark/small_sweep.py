@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from mtgcn.benchmark.executors import in_this_process, in_workers
+from mtgcn.benchmark.reproduce import run_missing
 from mtgcn.benchmark.store import Store
-from mtgcn.benchmark.sweep import run_missing
 from mtgcn.benchmark.units import Unit
 from mtgcn.methods import create
 

@@ -9,8 +9,8 @@ from mtgcn import datasets
 from mtgcn.benchmark import curves as curves_module
 from mtgcn.benchmark import statistics
 from mtgcn.benchmark.curves import CURVES_FILE, curve_cells, draw_curves, read_curves
+from mtgcn.benchmark.plan import Selection
 from mtgcn.benchmark.run import run_cell
-from mtgcn.benchmark.sweep import Selection
 from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits

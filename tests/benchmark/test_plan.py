@@ -7,7 +7,7 @@ import pytest
 
 from mtgcn import environment
 from mtgcn.benchmark import units
-from mtgcn.benchmark.sweep import Selection, TimeLeft, plan
+from mtgcn.benchmark.plan import Selection, plan
 from mtgcn.benchmark.units import execute
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
@@ -22,28 +22,28 @@ def test_everything_is_every_registered_method_of_every_cell():
     whole = plan(Selection())
     assert set(whole.missing_methods).isdisjoint(METHODS)
     assert whole.counted == ("cora", "citeseer", "pubmed")
-    assert {place.unit.dataset for place in whole.units} == {"cora", "citeseer", "pubmed"}
-    assert sum(place.unit.method == "mt-gcn" for place in whole.units) == 14 + 3  # the public split of each dataset
-    assert len({place.unit.id for place in whole.units}) == len(whole.units)
-    assert {place.unit.runs for place in whole.units if place.unit.dataset == "pubmed"} == {10}
+    assert {one.unit.dataset for one in whole.units} == {"cora", "citeseer", "pubmed"}
+    assert sum(one.unit.method == "mt-gcn" for one in whole.units) == 14 + 3  # the public split of each dataset
+    assert len({one.unit.id for one in whole.units}) == len(whole.units)
+    assert {one.unit.runs for one in whole.units if one.unit.dataset == "pubmed"} == {10}
 
 
 def test_tables_datasets_methods_and_runs_narrow_it():
     places = planned(tables=["2", "5"], datasets=["cora"], methods=["gcn", "mt-gcn"], runs=7)
-    assert [(place.table.name, place.unit.labels_per_class, place.unit.method) for place in places] == [
+    assert [(one.place.table.name, one.unit.labels_per_class, one.unit.method) for one in places] == [
         *(("2", count, name) for count in (2, 4, 8, 12) for name in ("gcn", "mt-gcn")),
         *(("5", 20, name) for _ in ("random", "public") for name in ("gcn", "mt-gcn")),
     ]
-    assert {place.unit.runs for place in places} == {7}
-    assert places[0].entry.printed == 42.6
+    assert {one.unit.runs for one in places} == {7}
+    assert places[0].place.entry.printed == 42.6
 
 
 def test_a_method_that_no_chosen_cell_lists_runs_on_all_random_splits():
     places = planned(tables=["2"], methods=["mani-reg"])
-    assert [place.unit.labels_per_class for place in places] == [2, 4, 8, 12]
-    assert {place.entry.printed for place in places} == {None}
+    assert [one.unit.labels_per_class for one in places] == [2, 4, 8, 12]
+    assert {one.place.entry.printed for one in places} == {None}
     everywhere = planned(methods=["mani-reg", "mt-gcn"])
-    assert Counter((place.unit.method, place.unit.split) for place in everywhere) == {
+    assert Counter((one.unit.method, one.unit.split) for one in everywhere) == {
         ("mani-reg", "public"): 3,
         ("mt-gcn", "random"): 14,
         ("mt-gcn", "public"): 3,
@@ -54,13 +54,13 @@ def test_methods_of_the_tables_that_do_not_exist_yet_are_named(monkeypatch):
     monkeypatch.delitem(METHODS, "lp")
     whole = plan(Selection(tables=["2"]))
     assert whole.missing_methods == ("lp",)
-    assert "lp" not in {place.unit.method for place in whole.units}
+    assert "lp" not in {one.unit.method for one in whole.units}
 
 
 def test_digits_only_if_asked_for():
-    assert {place.unit.dataset for place in planned(datasets=["digits"])} == {"digits"}
-    assert {place.unit.dataset for place in planned(tables=["digits"])} == {"digits"}
-    assert {place.unit.dataset for place in planned(datasets=["digits", "cora"])} == {"digits", "cora"}
+    assert {one.unit.dataset for one in planned(datasets=["digits"])} == {"digits"}
+    assert {one.unit.dataset for one in planned(tables=["digits"])} == {"digits"}
+    assert {one.unit.dataset for one in planned(datasets=["digits", "cora"])} == {"digits", "cora"}
 
 
 def test_the_counts_of_table_1_need_no_unit():
@@ -70,9 +70,9 @@ def test_the_counts_of_table_1_need_no_unit():
 
 def test_the_authors_way_of_reporting():
     places = planned(protocol="paper", datasets=["cora"])
-    assert [place.unit.labels_per_class for place in places] == [2, 4, 8, 12, 20]
-    for place in places:
-        unit = place.unit
+    assert [one.unit.labels_per_class for one in places] == [2, 4, 8, 12, 20]
+    for one in places:
+        unit = one.unit
         assert (unit.method, unit.split, unit.validation) == ("mt-gcn", "random", 0)
         assert (unit.runs, unit.averages) == (300, 10)
         assert unit.settings == create("mt-gcn", checkpoint="best-training")
@@ -80,26 +80,26 @@ def test_the_authors_way_of_reporting():
 
 def test_the_ablation():
     places = planned(ablation=True, tables=["3"])
-    assert {place.unit.method for place in places} == {"mt-gcn"}
-    assert [place.title for place in places[:3]] == ["mt-gcn", "without L_pl", "without L_cl"]
-    assert [place.entry.printed for place in places[:2]] == [67.7, None]
+    assert {one.unit.method for one in places} == {"mt-gcn"}
+    assert [one.place.title for one in places[:3]] == ["mt-gcn", "without L_pl", "without L_cl"]
+    assert [one.place.entry.printed for one in places[:2]] == [67.7, None]
     [plain] = planned(tables=["3"], methods=["mt-gcn"])[:1]
     assert plain.unit.id == places[0].unit.id  # shared with the tables, not run twice
 
 
 def test_the_comparison_of_backbones():
     places = planned(backbones=True)
-    assert {place.unit.method for place in places} == {"mt-gcn"}
+    assert {one.unit.method for one in places} == {"mt-gcn"}
     assert len(places) == 14 * 8
-    assert [place.title for place in places[:4]] == ["gcn alone", "gcn taught", "chebyshev alone", "chebyshev taught"]
-    settings = {place.title: place.unit.settings for place in places}
+    assert [one.place.title for one in places[:4]] == ["gcn alone", "gcn taught", "chebyshev alone", "chebyshev taught"]
+    settings = {one.place.title: one.unit.settings for one in places}
     for name in BACKBONES:
         alone, taught = settings[f"{name} alone"], settings[f"{name} taught"]
         assert (alone.backbone, alone.warmup_epochs, alone.teaching_epochs) == (name, 400, 0)
         assert taught == create("mt-gcn", backbone=name)
     [plain] = planned(tables=["2"], methods=["mt-gcn"])[:1]
     assert plain.unit.id == places[1].unit.id  # shared with the tables, not run twice
-    assert {place.unit.dataset for place in planned(backbones=True, datasets=["digits"])} == {"digits"}
+    assert {one.unit.dataset for one in planned(backbones=True, datasets=["digits"])} == {"digits"}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def unit():
 
 def test_the_test_nodes_of_a_unit_do_not_depend_on_what_else_was_asked_for(unit):
     together = planned(tables=["2"], methods=["gcn+v", "mt-gcn"])
-    assert unit.id in {place.unit.id for place in together}
+    assert unit.id in {one.unit.id for one in together}
     assert unit.validation == 500
 
 
@@ -179,8 +179,8 @@ def test_the_methods_of_a_cell_share_splits_and_test_nodes(monkeypatch):
 
     monkeypatch.setattr(units, "run_cell", watched)
     places = planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]
-    for place in places:
-        execute(place.unit)
+    for one in places:
+        execute(one.unit)
     assert seen[0] == seen[1] == seen[2]
     assert {len(test) for _, test in seen[0]} == {1797 - 20 - 500}
 
@@ -195,16 +195,3 @@ def test_a_unit_runs_with_its_own_number_of_threads(unit, monkeypatch):
     execute(replace(unit, threads=before + 1))
     assert counted == [before + 1]
     assert torch.get_num_threads() == before
-
-
-def test_time_left_is_guessed_from_what_the_method_took(unit):
-    class Row:
-        method, dataset, seconds = "mt-gcn", "cora", 2.0
-
-    assert TimeLeft([]).seconds([unit], workers=1) is None
-    guess = TimeLeft([[Row()] * 10])
-    cora = 10 * 2708
-    assert guess.seconds([unit], workers=1) == pytest.approx(20 * 30 * 2708 / cora)
-    assert guess.seconds([unit, unit], workers=2) == pytest.approx(20 * 30 * 2708 / cora)
-    # Of a method never seen, what the others took.
-    assert guess.seconds([replace(unit, method="gcn")], workers=1) == pytest.approx(60)

@@ -6,7 +6,7 @@ import torch
 
 from mtgcn.benchmark.rows import ResultRow
 from mtgcn.benchmark.run import run_cell
-from mtgcn.benchmark.summary import compare_cells, summarise_cell
+from mtgcn.benchmark.tables import compare_cells, summarise_cell
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.splits import Split, draw_splits

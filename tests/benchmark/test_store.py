@@ -12,7 +12,7 @@ import pytest
 
 from mtgcn.benchmark import store as store_module
 from mtgcn.benchmark.rows import StoredRow
-from mtgcn.benchmark.store import Store, read_units
+from mtgcn.benchmark.store import Store, read_units, write_text
 from mtgcn.errors import InputError
 
 
@@ -175,11 +175,11 @@ def test_a_summary_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     def no_space(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Store(tmp_path) as store:
-        store.write_text("summary.md", "old")
+    with Store(tmp_path):
+        write_text(tmp_path, "summary.md", "old")
         monkeypatch.setattr(store_module.os, "fsync", no_space)
         with pytest.raises(InputError, match=r"cannot write .*summary.md: No space left on device; make room there"):
-            store.write_text("summary.md", "new")
+            write_text(tmp_path, "summary.md", "new")
     assert (tmp_path / "summary.md").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "rows.jsonl", "summary.md"]
 

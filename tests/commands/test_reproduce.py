@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from mtgcn import cli
-from mtgcn.benchmark import curves, executors, sweep
+from mtgcn.benchmark import curves, executors
+from mtgcn.benchmark import plan as plan_module
 from mtgcn.benchmark.store import Store
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
@@ -24,7 +25,7 @@ def few_epochs(monkeypatch):
         known = METHODS[name].__dataclass_fields__
         return create(name, **{**{key: value for key, value in changed.items() if key in known}, **settings})
 
-    monkeypatch.setattr(sweep, "create", quick)
+    monkeypatch.setattr(plan_module, "create", quick)
     return changed
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from mtgcn import environment
 from mtgcn.benchmark import statistics
+from mtgcn.benchmark.plan import Selection, plan
 from mtgcn.benchmark.rows import StoredRow
-from mtgcn.benchmark.sweep import Selection, plan
 
 
-def rows_of(unit, accuracy, spread):
+def rows_of(unit, accuracy, scale):
     """Runs about the accuracy asked for; they part with the square of their number, so no two differences tie."""
     mean_square = (unit.runs - 1) * (2 * unit.runs - 1) / 6
     return tuple(
@@ -21,7 +21,7 @@ def rows_of(unit, accuracy, spread):
             settings=asdict(unit.settings),
             run=run,
             seed=unit.seed,
-            accuracy=accuracy + spread * (run**2 - mean_square),
+            accuracy=accuracy + scale * (run**2 - mean_square),
             macro_f1=accuracy,
             calibration_error=0.125,
             seconds=1.5,
@@ -50,10 +50,10 @@ def stored():
     """The units of a selection as a store would hold them; each place has an accuracy of its own."""
 
     def units(**selection):
-        places = plan(Selection(**{"runs": 4, **selection})).units
+        planned = plan(Selection(**{"runs": 4, **selection})).units
         return {
-            place.unit.id: rows_of(place.unit, accuracy=0.4 + 0.001 * number, spread=1e-6 * (number + 1))
-            for number, place in enumerate(places)
+            one.unit.id: rows_of(one.unit, accuracy=0.4 + 0.001 * number, scale=1e-6 * (number + 1))
+            for number, one in enumerate(planned)
         }
 
     return units

@@ -2,7 +2,7 @@
 
 import re
 
-from mtgcn.benchmark.evidence import stored_evidence
+from mtgcn.benchmark.tables import stored_evidence
 from mtgcn.report.latex import escaped, latex_tables
 
 

@@ -6,10 +6,11 @@ from html.parser import HTMLParser
 import pytest
 
 from mtgcn.benchmark.curves import Band, Curves
-from mtgcn.benchmark.evidence import stored_evidence
 from mtgcn.benchmark.protocol import PAPER_TABLES
+from mtgcn.benchmark.tables import stored_evidence
 from mtgcn.datasets import describe
-from mtgcn.report.page import commands, html_page
+from mtgcn.report.page import html_page
+from mtgcn.report.page_commands import commands
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 

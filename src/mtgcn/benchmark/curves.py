@@ -6,8 +6,7 @@ They are of the lowest and the highest label rate of each dataset and lie beside
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,14 @@ import numpy as np
 import torch
 
 from mtgcn import environment
+from mtgcn.benchmark.plan import Selection
+from mtgcn.benchmark.progress import FittingProgress, silent_fitting
 from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
+from mtgcn.benchmark.rows import FORMAT, check_format, format_of
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.benchmark.statistics import summarise
 from mtgcn.benchmark.store import write_text
-from mtgcn.benchmark.sweep import Selection
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
@@ -57,6 +58,7 @@ class Curves:
     losses: dict[str, Band]
     class_names: tuple[str, ...]
     precision: tuple[Band, ...]  # of the pseudo labels of each class
+    format: int = FORMAT
 
     @property
     def teaching_from(self) -> int:
@@ -85,11 +87,7 @@ def _is_wanted(cell: Cell, selection: Selection) -> bool:
 _DATASETS_OF_THE_PAPER = {cell.dataset for table in PAPER_TABLES for cell in table.cells}
 
 
-def draw_curves(
-    selection: Selection,
-    folder: Path,
-    progress: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
-) -> Path:
+def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = silent_fitting) -> Path:
     """Train what the folder's curves lack, one cell after the other, and write each down as soon as it is done."""
     cells = curve_cells(selection)
     stored = {json.dumps(curves.made, sort_keys=True): curves for curves in read_curves(folder)}
@@ -113,9 +111,12 @@ def read_curves(folder: Path) -> list[Curves]:
     if not path.exists():
         return []
     try:
-        return [_from_json(content) for content in json.loads(path.read_text(encoding="utf-8"))]
+        found = [_from_json(content) for content in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is no file of curves ({error}); take it away and draw them anew") from error
+    for curves in found:
+        check_format(curves.format, path)
+    return found
 
 
 def _making(cell: Cell, selection: Selection) -> dict[str, Any]:
@@ -175,6 +176,7 @@ def _from_json(content: dict[str, Any]) -> Curves:
 
     return Curves(
         **{
+            "format": format_of(content),
             **content,
             "epochs": tuple(content["epochs"]),
             "accuracy": band(content["accuracy"]),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from mtgcn.errors import InputError
+
+FORMAT = 2  # of stored rows and curves: what their fields and settings are called
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,32 @@ class StoredRow(ResultRow):
     validation: int  # nodes set aside and scored for nobody
     runs: int  # rows of this unit
     averages: int  # into how many averages, of which the authors print the largest, the runs are cut
+    format: int = FORMAT
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> StoredRow:
         """What `dataclasses.asdict` made, after a way through JSON."""
         counts = content["labels_per_class"]
-        return StoredRow(**{**content, "labels_per_class": tuple(counts) if isinstance(counts, list) else counts})
+        return StoredRow(
+            **{
+                "format": format_of(content),
+                **content,
+                "labels_per_class": tuple(counts) if isinstance(counts, list) else counts,
+            }
+        )
+
+
+def format_of(content: Mapping[str, Any]) -> int:
+    """The format of a stored row or curve; the first did not say."""
+    return int(content.get("format", 1))
+
+
+def check_format(found: int, path: Path) -> None:
+    """Refuse what another mtgcn wrote and this one would misread."""
+    if found < FORMAT:
+        raise InputError(
+            f"{path} is of format {found}, as mtgcn before 0.3.0 wrote it, and this one reads format {FORMAT}; "
+            f"run mtgcn convert {path.parent} once, which keeps all numbers"
+        )
+    if found > FORMAT:
+        raise InputError(f"{path} is of format {found} and this mtgcn reads format {FORMAT}; take a newer mtgcn")

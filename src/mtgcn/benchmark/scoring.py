@@ -21,7 +21,7 @@ CALIBRATION_BINS = 15
 
 @dataclass(frozen=True)
 class Score:
-    """How well one run's belief fits its test nodes; each number lies between 0 and 1."""
+    """How well one run's probabilities fit its test nodes; each number lies between 0 and 1."""
 
     accuracy: float
     macro_f1: float

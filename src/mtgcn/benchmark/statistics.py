@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 RESAMPLES = 10_000
+SIGNIFICANCE_LEVEL = 0.05  # p-values below it are taken for more than chance
 BOOTSTRAP_SEED = 0  # fixed, so that equal samples always have equal intervals
 
 
@@ -28,7 +29,7 @@ class SampleSummary:
 
 
 def summarise(per_run: Sequence[float]) -> SampleSummary:
-    """Mean, spread and 95 % interval of a number measured once per run.
+    """Mean, standard deviation and 95 % interval of a number measured once per run.
 
     >>> summarise([0.5, 0.7]).mean
     0.6
@@ -69,6 +70,11 @@ class PairedTest:
     difference: SampleSummary
     p_value: float  # of the Wilcoxon signed-rank test, two-sided
     p_corrected: float  # by Holm, for all the comparisons made together
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it is more than chance, even among so many comparisons."""
+        return self.p_corrected < SIGNIFICANCE_LEVEL
 
 
 def paired_tests(samples: Sequence[Sequence[float]], references: Sequence[Sequence[float]]) -> list[PairedTest]:
@@ -146,7 +152,7 @@ def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequenc
     )
 
 
-def critical_difference(methods: int, cells: int, level: float = 0.05) -> float:
+def critical_difference(methods: int, cells: int, level: float = SIGNIFICANCE_LEVEL) -> float:
     """Nemenyi's: q sqrt(k (k + 1) / 6 N), q the studentized range of k methods divided by sqrt(2)."""
     from scipy.stats import studentized_range
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from mtgcn.benchmark.rows import StoredRow
+from mtgcn.benchmark.rows import StoredRow, check_format
 from mtgcn.errors import InputError
 from mtgcn.storage.atomic import write_atomically
 
@@ -35,11 +35,12 @@ def read_units(folder: Path) -> dict[str, Rows]:
     path, packed = folder / ROWS_FILE, folder / PACKED_ROWS_FILE
     if not path.exists() and not packed.exists():
         raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
-    units = _scan(packed, _unpacked(packed)).units if packed.exists() else {}
+    units = _scan(packed, unpacked(packed)).units if packed.exists() else {}
     return units | (_scan(path, path.read_bytes()).units if path.exists() else {})
 
 
-def _unpacked(path: Path) -> bytes:
+def unpacked(path: Path) -> bytes:
+    """What a packed file holds."""
     try:
         return gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
@@ -92,10 +93,6 @@ class Store:
             ) from error
         self._units[rows[0].unit] = tuple(rows)
 
-    def write_text(self, name: str, text: str) -> Path:
-        """A file beside the rows."""
-        return write_text(self.folder, name, text)
-
     def _read_and_repair(self) -> dict[str, Rows]:
         found = _scan(self.path, self.path.read_bytes())
         damaged = found.bytes - found.complete_bytes
@@ -112,11 +109,16 @@ class Store:
 def write_text(folder: Path, name: str, text: str) -> Path:
     """A file in a folder: after a crash there is the old one or the new one, never half of it."""
     path = folder / name
+    write_bytes(path, text.encode())
+    return path
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """A file, whole or not at all."""
     try:
-        write_atomically(path, text.encode())
+        write_atomically(path, content)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; make room there, or choose another --out") from error
-    return path
 
 
 def _locked(folder: Path) -> IO[str]:
@@ -159,6 +161,8 @@ def _scan(path: Path, content: bytes) -> _Scan:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         position += len(line)
         row = _parsed(line)
+        if row:
+            check_format(row.format, path)
         if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
             _check_nothing_follows(content[position:], path, number)
             break

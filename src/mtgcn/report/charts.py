@@ -13,7 +13,7 @@ from html import escape
 from itertools import pairwise
 
 from mtgcn.benchmark.protocol import PRINTED_NAMES, REFERENCE
-from mtgcn.benchmark.statistics import RankComparison, SampleSummary
+from mtgcn.benchmark.statistics import PairedTest, RankComparison
 from mtgcn.report.svg import horizontal_grid, picture, text
 
 COLOURS = 7  # .c0 to .c6 in the style sheet; the reference has one of its own
@@ -290,10 +290,10 @@ def spaced_out(wanted: Sequence[float], *, gap: float, low: float, high: float) 
     return places
 
 
-def estimate_of(difference: SampleSummary, p_value: float, level: float) -> Estimate:
+def estimate_of(test: PairedTest) -> Estimate:
     """A paired difference as it is drawn."""
-    low, high = difference.ci95
-    return Estimate(100 * difference.mean, 100 * low, 100 * high, p_value < level)
+    low, high = test.difference.ci95
+    return Estimate(100 * test.difference.mean, 100 * low, 100 * high, test.is_significant)
 
 
 def _style_number(method: str) -> int:

@@ -79,7 +79,7 @@ def map_chart(shown: Map, names: Sequence[str]) -> str:
     parts = []
     free = shown.given < 0
     levels = (
-        ("doubt", free & (shown.confidence < UNSURE)),
+        ("unsure", free & (shown.confidence < UNSURE)),
         ("fair", free & (shown.confidence >= UNSURE) & (shown.confidence < SURE)),
         ("sure", free & (shown.confidence >= SURE)),
     )
@@ -87,7 +87,7 @@ def map_chart(shown: Map, names: Sequence[str]) -> str:
         for number in range(len(names)):
             dots = _dots(where[chosen & (shown.predicted == number)])
             if dots:
-                hollow = f'<path class="hole" d="{dots}"/>' if look == "doubt" else ""
+                hollow = f'<path class="hole" d="{dots}"/>' if look == "unsure" else ""
                 parts.append(f'<g class="k{number}"><path class="dot {look}" d="{dots}"/>{hollow}</g>')
     for (x, y), given in zip(where[~free], shown.given[~free], strict=True):
         parts.append(

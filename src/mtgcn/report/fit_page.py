@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import mtgcn
 from mtgcn.errors import InputError
 from mtgcn.report import fit_charts
 from mtgcn.report.fit_view import SURE, UNSURE, FitView, fit_view, histogram
+from mtgcn.report.templating import rendered
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.trust.fitted_model import FittedModel
 
@@ -36,17 +36,11 @@ def fit_page(model: FittedModel, path: str | Path) -> None:
 
 def fit_html(model: FittedModel) -> str:
     """The page: warnings, nodes worth a look, confidence, class sizes, a map and the learning curves."""
-    environment = Environment(
-        loader=PackageLoader("mtgcn.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     view, graph = fit_view(model), model.graph_
     named = f" of {graph.name}" if graph.name else ""
     few_classes = len(view.class_names) <= MOST_CLASSES_IN_LEGEND
-    return environment.get_template("fit_page.html").render(
+    return rendered(
+        "fit_page.html",
         title=f"The nodes{named}, classified",
         lead=_lead(view),
         facts=_facts(model),

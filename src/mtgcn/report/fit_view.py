@@ -103,8 +103,8 @@ def _places(model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int) -> F
     from sklearn.manifold import TSNE
 
     peers = model.label_distributions_[None] if model.peer_distributions_ is None else model.peer_distributions_
-    believed = np.concatenate(list(np.sqrt(peers[:, shown])), axis=1)  # Hellinger's distance between beliefs
-    rows = np.concatenate([_of_unit_spread(appearance(model.graph_)[shown]), _of_unit_spread(believed)], axis=1)
+    roots = np.concatenate(list(np.sqrt(peers[:, shown])), axis=1)  # for Hellinger's distance between probabilities
+    rows = np.concatenate([_of_unit_scale(appearance(model.graph_)[shown]), _of_unit_scale(roots)], axis=1)
     if len(shown) < 5:  # too few for neighbours of neighbours
         return _between_0_and_1(rows[:, :2])
     perplexity = min(30.0, (len(shown) - 1) / 3)
@@ -115,10 +115,10 @@ def _places(model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int) -> F
     return _between_0_and_1(found)
 
 
-def _of_unit_spread(rows: np.ndarray) -> np.ndarray:
+def _of_unit_scale(rows: np.ndarray) -> np.ndarray:
     centred = rows - rows.mean(axis=0)
-    spread = np.sqrt((centred**2).sum(axis=1).mean())
-    return centred / spread if spread > 0 else centred
+    scale = np.sqrt((centred**2).sum(axis=1).mean())
+    return centred / scale if scale > 0 else centred
 
 
 def _between_0_and_1(places: np.ndarray) -> np.ndarray:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mtgcn.benchmark.evidence import Evidence
-from mtgcn.benchmark.measured import Line, MeasuredTable
-from mtgcn.benchmark.protocol import PRINTED_NAMES, TABLES
+from mtgcn.benchmark.protocol import PRINTED_NAMES, TABLES, Cell
 from mtgcn.benchmark.split_choice import PUBLIC
+from mtgcn.benchmark.tables import Evidence, Line, MeasuredTable
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,9 @@ class Grid:
             for row in self.rows
             if not row.optimistic
             for other in row.lines
-            if other and _cell(other) == _cell(line)
+            if other and other.place.cell == line.place.cell
         ]
         return len(column) > 1 and line.reported == max(column)
-
-
-_Cell = tuple[str, int, str]
 
 
 def result_grids(evidence: Evidence) -> list[Grid]:
@@ -94,14 +90,13 @@ def _grids(tables: Sequence[MeasuredTable]) -> list[Grid]:
     grids = []
     for split in dict.fromkeys(line.split for line, _ in lines):
         some = [(line, optimistic) for line, optimistic in lines if line.split == split]
-        cells = dict.fromkeys(_cell(line) for line, _ in some)
+        cells = dict.fromkeys(line.place.cell for line, _ in some)
         grids.append(
             Grid(
                 number=first.name if first.name.isdigit() else "",
                 title=f"{first.title}{', public split' if split == PUBLIC else ''}",
                 columns=tuple(
-                    dataset if of_datasets else f"{labels} label{'s' if labels > 1 else ''} per class"
-                    for dataset, labels, _ in cells
+                    cell.dataset if of_datasets else labels_per_class_title(cell.labels_per_class) for cell in cells
                 ),
                 rows=tuple(_rows(some, tuple(cells))),
             )
@@ -109,11 +104,11 @@ def _grids(tables: Sequence[MeasuredTable]) -> list[Grid]:
     return grids
 
 
-def _rows(lines: Sequence[tuple[Line, bool]], cells: Sequence[_Cell]) -> Iterable[GridRow]:
+def _rows(lines: Sequence[tuple[Line, bool]], cells: Sequence[Cell]) -> Iterable[GridRow]:
     for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in lines):
-        own = {_cell(line): line for line, authors in lines if (line.title, authors) == (title, optimistic)}
+        own = {line.place.cell: line for line, authors in lines if (line.title, authors) == (title, optimistic)}
         yield GridRow(title, tuple(own.get(cell) for cell in cells), optimistic)
 
 
-def _cell(line: Line) -> _Cell:
-    return line.dataset, line.labels_per_class, line.split
+def labels_per_class_title(labels: int) -> str:
+    return f"{labels} label{'s' if labels > 1 else ''} per class"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtgcn.benchmark.evidence import Evidence
-from mtgcn.benchmark.measured import Line
 from mtgcn.benchmark.protocol import PROTOCOL_TITLES
 from mtgcn.benchmark.statistics import SampleSummary
+from mtgcn.benchmark.tables import Evidence, Line
 from mtgcn.report.grids import Grid, GridRow, ablation_grids, backbone_grids, result_grids
+from mtgcn.report.numbers import SIGNED, number, percent
 
 _ESCAPES = str.maketrans(
     {
@@ -56,12 +56,12 @@ def _row_name(row: GridRow) -> str:
 def _result_cells(grid: Grid, row: GridRow, line: Line | None) -> list[str]:
     if line is None:
         return ["", "", ""]
-    mean = f"{line.reported:.1f}"
+    mean = number(line.reported)
     if grid.is_best(line) and not row.optimistic:
         mean = rf"\textbf{{{mean}}}"
-    ours = mean if row.optimistic else f"{mean} {_interval(line.accuracy, '.1f')}"
-    printed = "" if line.printed is None else f"{line.printed:.1f}"
-    difference = "" if line.difference is None else f"${line.difference:+.1f}$"
+    ours = mean if row.optimistic else f"{mean} {_interval(line.accuracy)}"
+    printed = "" if line.printed is None else number(line.printed)
+    difference = "" if line.difference is None else f"${number(line.difference, SIGNED)}$"
     return [printed, ours, difference]
 
 
@@ -89,13 +89,14 @@ def _difference_cells(line: Line | None) -> list[str]:
     test = line.against_rival if line else None
     if test is None:
         return ["", ""]
-    return [f"${100 * test.difference.mean:+.1f}$ {_interval(test.difference, '+.1f')}", f"{test.p_corrected:.2g}"]
+    difference = f"${percent(test.difference.mean, SIGNED)}$ {_interval(test.difference, SIGNED)}"
+    return [difference, f"{test.p_corrected:.2g}"]
 
 
-def _interval(sample: SampleSummary, form: str) -> str:
+def _interval(sample: SampleSummary, form: str = ".1f") -> str:
     if len(sample.per_run) == 1:
-        return ""
-    low, high = (format(100 * end, form) for end in sample.ci95)
+        return ""  # which says nothing about another run
+    low, high = (percent(end, form) for end in sample.ci95)
     return rf"{{\scriptsize $[{low}, {high}]$}}"
 
 

@@ -6,13 +6,11 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from mtgcn.benchmark.measured import Line, MeasuredTable
-from mtgcn.benchmark.protocol import PROTOCOL_TITLES, TABLE_1
+from mtgcn.benchmark.protocol import PROTOCOL_TITLES
 from mtgcn.benchmark.split_choice import PUBLIC
-from mtgcn.benchmark.statistics import SampleSummary
+from mtgcn.benchmark.tables import COUNTS, Line, MeasuredTable, table_1
 from mtgcn.datasets import Description
-
-BOLD_BELOW = 0.05  # corrected p-values that are worth a look
+from mtgcn.report.numbers import SIGNED, interval, number, percent
 
 
 def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
@@ -34,24 +32,11 @@ def comma_separated(tables: Sequence[MeasuredTable]) -> str:
 def _counts_section(counts: Sequence[Description]) -> list[str]:
     if not counts:
         return []
-    printed = {line.dataset: line for line in TABLE_1}
-    headings = ["dataset", "nodes", "edges listed", "classes", "features"]
     rows = [
-        [
-            found.name,
-            *(
-                f"{ours} ({theirs} printed)"
-                for ours, theirs in (
-                    (found.nodes, printed[found.name].nodes),
-                    (found.edges_listed, printed[found.name].edges),
-                    (found.classes, printed[found.name].classes),
-                    (found.features, printed[found.name].features),
-                )
-            ),
-        ]
-        for found in counts
+        [line.dataset, *(f"{counted} ({printed} printed)" for printed, counted in line.pairs)]
+        for line in table_1(counts)
     ]
-    return ["## Table 1: the datasets", "", *_pipes(headings, rows), ""]
+    return ["## Table 1: the datasets", "", *_pipes(["dataset", *COUNTS], rows), ""]
 
 
 def _section(table: MeasuredTable) -> list[str]:
@@ -79,12 +64,12 @@ def _our_columns(table: MeasuredTable) -> tuple[list[str], list[list[str]]]:
         if test:
             p_value = f"{test.p_corrected:.2g}"
             against = [
-                f"{100 * test.difference.mean:+.1f}",
-                _interval(test.difference, "+.1f"),
-                f"**{p_value}**" if test.p_corrected < BOLD_BELOW else p_value,
+                percent(test.difference.mean, SIGNED),
+                interval(test.difference, SIGNED),
+                f"**{p_value}**" if test.is_significant else p_value,
             ]
-        measured = [f"{line.reported:.1f}", _interval(line.accuracy, ".1f"), *_beside_the_printed(line)]
-        cost = [f"{100 * line.calibration_error.mean:.1f}", f"{line.seconds_per_run:.2f}"]
+        measured = [number(line.reported), interval(line.accuracy), *_beside_the_printed(line)]
+        cost = [percent(line.calibration_error.mean), f"{line.seconds_per_run:.2f}"]
         rows.append([_cell_title(line), line.title, *measured, *against, *cost])
     return headings, rows
 
@@ -95,8 +80,8 @@ def _authors_columns(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]
         [
             _cell_title(line),
             line.title,
-            f"{line.reported:.1f}",
-            f"{100 * line.accuracy.mean:.1f}",
+            number(line.reported),
+            percent(line.accuracy.mean),
             *_beside_the_printed(line),
         ]
         for line in lines
@@ -107,17 +92,11 @@ def _authors_columns(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]
 def _beside_the_printed(line: Line) -> list[str]:
     if line.printed is None or line.difference is None:
         return ["", ""]
-    return [f"{line.printed:.1f}", f"{line.difference:+.1f}"]
+    return [number(line.printed), number(line.difference, SIGNED)]
 
 
 def _cell_title(line: Line) -> str:
     return f"{line.dataset} {line.labels_per_class}{', public split' if line.split == PUBLIC else ''}"
-
-
-def _interval(sample: SampleSummary, form: str) -> str:
-    if len(sample.per_run) == 1:
-        return "one run"  # says nothing about another run
-    return " to ".join(format(100 * end, form) for end in sample.ci95)
 
 
 def _pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -125,17 +104,17 @@ def _pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
-    first, test = line.rows[0], line.against_rival
+    test = line.against_rival
     return {
         "table": table.name,
         "protocol": "paper (optimistic)" if table.protocol == "paper" else table.protocol,
         "dataset": line.dataset,
         "labels_per_class": line.labels_per_class,
         "split": line.split,
-        "method": first.method,
+        "method": line.method,
         "variant": line.title,
-        "runs": first.runs,
-        "seed": first.seed,
+        "runs": line.runs,
+        "seed": line.seed,
         "reported_percent": line.reported,
         "printed_percent": line.printed,
         "difference_percent": line.difference,
@@ -151,7 +130,7 @@ def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
         "p_value": test and test.p_value,
         "p_value_holm": test and test.p_corrected,
         "seconds_per_run": line.seconds_per_run,
-        "device": first.device,
-        "threads": first.threads,
+        "device": line.device,
+        "threads": line.threads,
         "note": line.note,
     }

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from mtgcn.benchmark.statistics import SampleSummary
-from mtgcn.benchmark.summary import CellSummary, Comparison
+from mtgcn.benchmark.tables import CellSummary, Comparison
 from mtgcn.datasets import Description
+from mtgcn.report.numbers import SIGNED, interval, percent
 
 PIPED_WIDTH = 200  # columns when standard output is no terminal and has no width of its own
 
@@ -53,7 +53,7 @@ def cell_table(cell: CellSummary) -> Table:
         ("macro F1 %", cell.macro_f1),
         ("calibration error %", cell.calibration_error),
     ):
-        table.add_row(measure, _percent(sample.mean), _percent(sample.std), _interval(sample))
+        table.add_row(measure, percent(sample.mean), percent(sample.std), interval(sample))
     return table
 
 
@@ -68,11 +68,11 @@ def comparison_table(comparison: Comparison) -> Table:
         difference = comparison.differences.get(cell.method)
         table.add_row(
             cell.method,
-            _percent(cell.accuracy.mean),
-            _interval(cell.accuracy),
-            _percent(difference.mean, signed=True) if difference else "",
-            _interval(difference, signed=True) if difference else "",
-            _percent(cell.macro_f1.mean),
+            percent(cell.accuracy.mean),
+            interval(cell.accuracy),
+            percent(difference.mean, SIGNED) if difference else "",
+            interval(difference, SIGNED) if difference else "",
+            percent(cell.macro_f1.mean),
             f"{cell.seconds:.1f}",
         )
     return table
@@ -90,13 +90,3 @@ def _cell_title(cell: CellSummary) -> str:
 def _made_on(cell: CellSummary, with_seconds: bool = True) -> str:
     seconds = f"{cell.seconds:.1f} s, " if with_seconds else ""
     return f"{seconds}seed {cell.seed}, {cell.device}, {cell.threads} threads, torch {cell.versions['torch']}"
-
-
-def _percent(share: float, signed: bool = False) -> str:
-    return f"{100 * share:+.1f}" if signed else f"{100 * share:.1f}"
-
-
-def _interval(sample: SampleSummary, signed: bool = False) -> str:
-    if len(sample.per_run) == 1:
-        return "one run"  # says nothing about another run
-    return " to ".join(_percent(end, signed) for end in sample.ci95)

@@ -6,11 +6,11 @@ import pytest
 
 from mtgcn import environment
 from mtgcn.benchmark import statistics
-from mtgcn.benchmark.evidence import stored_evidence
-from mtgcn.benchmark.measured import measured_tables
+from mtgcn.benchmark.plan import Selection, plan
 from mtgcn.benchmark.protocol import ABLATION, BACKBONES
 from mtgcn.benchmark.rows import StoredRow
-from mtgcn.benchmark.sweep import Selection, plan
+from mtgcn.benchmark.tables import measured_tables, stored_evidence, table_1
+from mtgcn.datasets import describe
 from mtgcn.errors import InputError
 
 
@@ -49,7 +49,7 @@ def few_resamples(monkeypatch):
 
 def stored(**selection):
     places = plan(Selection(**{"tables": ["2"], "runs": 2, **selection})).units
-    return {place.unit.id: rows_of(place.unit) for place in places}
+    return {one.unit.id: rows_of(one.unit) for one in places}
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def stored(**selection):
 def test_rows_alone_say_what_the_plan_knew(selection):
     # Ablations have no digits, and the authors' protocol no public split.
     wanted = plan(Selection(**{"runs": 2, **selection}))
-    units = {place.unit.id: rows_of(place.unit) for place in wanted.units}
+    units = {one.unit.id: rows_of(one.unit) for one in wanted.units}
     evidence = stored_evidence(units)
-    found = [*evidence.ours, *evidence.optimistic, *evidence.ablation, *evidence.backbones]
+    found = (*evidence.ours, *evidence.optimistic, *evidence.ablation, *evidence.backbones)
     assert found[-len(measured_tables(wanted, units)) :] == measured_tables(wanted, units)
     assert evidence.units_left_out == 0
 
@@ -93,10 +93,10 @@ def test_backbones_are_sorted_out_of_the_tables_and_each_is_compared_with_itself
 
 def test_what_teaching_adds_is_the_difference_from_the_same_network_alone():
     units = {}
-    for place in plan(Selection(tables=["2"], runs=3, backbones=True)).units:
-        gain = 0.125 if place.title == "appnp taught" else 0.0
-        rows = rows_of(place.unit)
-        units[place.unit.id] = tuple(replace(row, accuracy=row.accuracy + gain) for row in rows)
+    for one in plan(Selection(tables=["2"], runs=3, backbones=True)).units:
+        gain = 0.125 if one.place.title == "appnp taught" else 0.0
+        rows = rows_of(one.unit)
+        units[one.unit.id] = tuple(replace(row, accuracy=row.accuracy + gain) for row in rows)
     [table] = stored_evidence(units).backbones
     gains = {line.title: line.against_rival.difference.mean for line in table.lines if line.against_rival}
     assert gains == pytest.approx({"gcn taught": 0, "chebyshev taught": 0, "appnp taught": 0.125, "gat taught": 0})
@@ -170,3 +170,9 @@ def test_a_cell_is_compared_with_one_number_of_runs():
 def test_nothing_stored_is_said():
     with pytest.raises(InputError, match="no unit is finished yet"):
         stored_evidence({})
+
+
+def test_counts_stand_beside_what_the_paper_prints():
+    described = [describe("digits"), replace(describe("digits"), name="cora", nodes=3, edges_listed=4)]
+    [line] = table_1(described)  # of digits the paper prints nothing
+    assert (line.dataset, line.pairs) == ("cora", ((2708, 3), (5429, 4), (7, 10), (1433, 64)))

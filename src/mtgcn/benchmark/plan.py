@@ -1,12 +1,11 @@
-"""A sweep: which units a command asks for, and running those that are not stored yet."""
+"""Which units of work a command asks for, and which place of the tables each of them fills."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtgcn.benchmark.executors import Executor
+from mtgcn.benchmark.placing import Place
 from mtgcn.benchmark.protocol import (
     ABLATION,
     AVERAGES,
@@ -18,13 +17,10 @@ from mtgcn.benchmark.protocol import (
     TABLE_1,
     TABLES,
     Cell,
-    Entry,
     Protocol,
     Table,
 )
-from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.split_choice import RANDOM
-from mtgcn.benchmark.store import Store
 from mtgcn.benchmark.units import Unit
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods import METHODS, create
@@ -75,10 +71,7 @@ class PlannedUnit:
     """A unit, and the place in a table that it fills."""
 
     unit: Unit
-    table: Table
-    cell: Cell
-    entry: Entry  # what the paper prints there
-    title: str  # the method, or the variant of an ablation
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,7 @@ def plan(selection: Selection) -> Plan:
         return Plan(selection, counted, tuple(units), ())
     methods = {cell: _methods_of(cell, places, selection) for _, cell in places}
     units = [
-        _planned(table, cell, cell.entry(name), name, {}, selection)
+        _planned(Place(table, cell, selection.protocol, name), {}, selection)
         for table, cell in places
         for name in methods[cell]
         if name in METHODS
@@ -158,14 +151,12 @@ def _variants(table: Table, cell: Cell, selection: Selection) -> Iterator[Planne
     if selection.ablation and table not in PAPER_TABLES:
         raise InputError(f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out")
     for variant in BACKBONES if selection.backbones else ABLATION:
-        changes = variant.settings(cell.dataset)
-        entry = Entry(REFERENCE) if changes else cell.entry(REFERENCE)
-        yield _planned(table, cell, entry, variant.title, changes, selection)
+        place = Place(table, cell, selection.protocol, variant.title)
+        yield _planned(place, variant.settings(cell.dataset), selection)
 
 
-def _planned(
-    table: Table, cell: Cell, entry: Entry, title: str, changes: Mapping[str, object], selection: Selection
-) -> PlannedUnit:
+def _planned(place: Place, changes: Mapping[str, object], selection: Selection) -> PlannedUnit:
+    cell, method = place.cell, place.entry.method
     authors = selection.protocol == "paper"
     averages = AVERAGES if authors else 1
     unit = Unit(
@@ -174,69 +165,16 @@ def _planned(
         labels_per_class=cell.labels_per_class,
         split=cell.split,
         validation=0 if authors else cell.validation,
-        method=entry.method,
-        settings=create(entry.method, **changes, **(AUTHORS_SETTINGS if authors else {})),
+        method=method,
+        settings=create(method, **changes, **(AUTHORS_SETTINGS if authors else {})),
         runs=averages * (selection.runs or cell.runs),
         averages=averages,
         seed=selection.seed,
         device=selection.device,
         threads=selection.threads,
     )
-    return PlannedUnit(unit, table, cell, entry, title)
+    return PlannedUnit(unit, place)
 
 
 def _listed(names: Sequence[str] | None) -> str:
     return "any" if names is None else ", ".join(names)
-
-
-def run_missing(
-    units: Iterable[Unit], store: Store, executor: Executor, on_stored: Callable[[Unit], None] = lambda _: None
-) -> list[tuple[Unit, InputError]]:
-    """Execute the units that the store does not hold and store each as soon as it is done.
-
-    Gives back the units that cannot be executed, and why; they keep no other from running.
-    """
-    failed = []
-    missing = [unit for unit in units if unit.id not in store.units]
-    with closing(executor(missing)) as outcomes:  # workers end with it
-        for unit, outcome in outcomes:
-            if isinstance(outcome, InputError):
-                failed.append((unit, outcome))
-            else:
-                store.append(outcome)
-            on_stored(unit)
-    return failed
-
-
-class TimeLeft:
-    """A guess from what was seen: the seconds a method took for a run and node, times what is left of them."""
-
-    ELSEWHERE = 2000  # nodes, of a dataset whose number is not in table 1
-
-    def __init__(self, rows: Iterable[Sequence[StoredRow]]) -> None:
-        self._seconds: dict[str, float] = {}
-        self._work: dict[str, float] = {}
-        for unit_rows in rows:
-            self.saw(unit_rows)
-
-    def saw(self, rows: Sequence[StoredRow]) -> None:
-        """Learn from the rows of a unit."""
-        method = rows[0].method
-        self._seconds[method] = self._seconds.get(method, 0) + sum(row.seconds for row in rows)
-        self._work[method] = self._work.get(method, 0) + self._work_of(rows[0].dataset, len(rows))
-
-    def seconds(self, units: Iterable[Unit], workers: int) -> float | None:
-        """How long these units will take `workers` processes; None while nothing was seen."""
-        if not self._work:
-            return None
-        typical = sum(self._seconds.values()) / sum(self._work.values())
-        return (
-            sum(self._rate(unit.method, typical) * self._work_of(unit.dataset, unit.runs) for unit in units) / workers
-        )
-
-    def _rate(self, method: str, typical: float) -> float:
-        return self._seconds[method] / self._work[method] if method in self._work else typical
-
-    def _work_of(self, dataset: str, runs: int) -> float:
-        nodes = {printed.dataset: printed.nodes for printed in TABLE_1}
-        return runs * nodes.get(dataset, self.ELSEWHERE)

@@ -1,4 +1,4 @@
-"""Sweeps that are killed, shared out and interrupted, each as a process of its own."""
+"""Sweeps that are killed, shared out and interrupted, each as a process of its own; and how long they will take."""
 
 import json
 import os
@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mtgcn.benchmark.plan import Selection, plan
+from mtgcn.benchmark.reproduce import TimeLeft
 from mtgcn.benchmark.store import Store
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
@@ -132,3 +135,18 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path):
     first, second = errors.splitlines()
     assert first.endswith(f"of 8 units are stored in {tmp_path}; the same command goes on from there")
     assert second == "mtgcn: interrupted"
+
+
+def test_time_left_is_guessed_from_what_the_method_took():
+    unit = plan(Selection(tables=["2"], methods=["mt-gcn"])).units[0].unit
+
+    class Row:
+        method, dataset, seconds = "mt-gcn", "cora", 2.0
+
+    assert TimeLeft([]).seconds([unit], workers=1) is None
+    guess = TimeLeft([[Row()] * 10])
+    cora = 10 * 2708
+    assert guess.seconds([unit], workers=1) == pytest.approx(20 * 30 * 2708 / cora)
+    assert guess.seconds([unit, unit], workers=2) == pytest.approx(20 * 30 * 2708 / cora)
+    # Of a method never seen, what the others took.
+    assert guess.seconds([replace(unit, method="gcn")], workers=1) == pytest.approx(60)

@@ -1,0 +1,125 @@
+"""`mtgcn reproduce`, `report` and `convert`: stored rows, and what is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from mtgcn.commands.shared import Device, listed, remark
+from mtgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from mtgcn.benchmark.protocol import Protocol
+
+RowsFolder = Annotated[Path, typer.Argument(help="Where mtgcn reproduce put its rows.", metavar="DIR")]
+
+
+def reproduce(
+    table: Annotated[
+        str | None, typer.Option(help="Tables of the paper, 1 to 5, or digits.", show_default="1 to 5", metavar="N,N…")
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Only these.", show_default="those of the paper", metavar="NAME,NAME…")
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Only these, also some the paper lacks.", show_default="the paper's", metavar="NAME,NAME…"),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs of each cell.", show_default="30, PubMed 10", metavar="N")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Decides splits and all else that is random.", show_default="0", metavar="N")
+    ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="ours, or the authors' way of reporting, which is optimistic: the better peer by test accuracy, the "
+            "largest of ten averages.",
+            metavar="ours|paper",
+        ),
+    ] = "ours",
+    ablation: Annotated[bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.")] = False,
+    backbones: Annotated[
+        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.")
+    ] = False,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.")
+    ] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the rows; what it holds is not run again.")] = Path(
+        "reproduction"
+    ),
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes; rows are the same for any number.", show_default="by cores", metavar="N"),
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Of each unit of work; another number makes new rows.", metavar="N")] = 1,
+    device: Device = "auto",
+) -> None:
+    """The paper's tables, measured anew. Stopped at any moment, the same command goes on where it was."""
+    from mtgcn.benchmark.executors import default_workers
+    from mtgcn.benchmark.plan import Selection, plan
+    from mtgcn.benchmark.protocol import checked_seed
+    from mtgcn.benchmark.reproduce import carry_out
+    from mtgcn.benchmark.store import Store
+    from mtgcn.environment import chosen_device, device_title
+    from mtgcn.report.files import write_reproduction
+    from mtgcn.report.progress import fitting_progress, sweep_progress
+
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; give at least 1")
+    selection = Selection(
+        tables=None if table is None else listed(table, "table"),
+        datasets=None if datasets is None else listed(datasets, "datasets"),
+        methods=None if methods is None else listed(methods, "methods"),
+        runs=runs,
+        seed=checked_seed(seed, final=final),
+        protocol=cast("Protocol", protocol),  # checked there
+        ablation=ablation,
+        backbones=backbones,
+        curves=curves,
+        device=device_title(chosen_device(device)),
+        threads=threads,
+    )
+    planned = plan(selection)
+    for name in planned.missing_methods:
+        remark(f"leaving out {name}, which this version does not have")
+    with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
+        try:
+            workers = workers or default_workers(selection.device, threads)
+            reproduction = carry_out(planned, store, workers, sweep_progress, fitting_progress)
+        except KeyboardInterrupt:
+            done = sum(one.unit.id in store.units for one in planned.units)
+            remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
+            raise
+        text, files = write_reproduction(out, reproduction)
+    print(text)
+    remark(f"wrote {', '.join(map(str, files))}")
+    if reproduction.failures:
+        raise InputError("; ".join(reproduction.failures))
+
+
+def report(folder: RowsFolder) -> None:
+    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything."""
+    from mtgcn.benchmark.store import read_units
+    from mtgcn.benchmark.tables import stored_evidence
+    from mtgcn.report.files import write_report
+
+    for path in write_report(folder, stored_evidence(read_units(folder))):
+        print(path)
+
+
+def convert(folder: RowsFolder) -> None:
+    """Bring rows and curves that an mtgcn before 0.3.0 stored to today's names of settings; the numbers stay."""
+    from mtgcn.benchmark.conversion import convert_folder
+
+    converted = convert_folder(folder)
+    for path in converted:
+        print(path)
+    if not converted:
+        remark(f"everything in {folder} is of today's format already")

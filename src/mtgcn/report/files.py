@@ -1,0 +1,49 @@
+"""What is written beside the rows: the summaries of a reproduction, the page and the LaTeX tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mtgcn.benchmark.curves import read_curves
+from mtgcn.benchmark.plan import Selection
+from mtgcn.benchmark.reproduce import Reproduction
+from mtgcn.benchmark.store import write_text
+from mtgcn.benchmark.tables import Evidence
+from mtgcn.datasets import describe, where
+from mtgcn.report.latex import latex_tables
+from mtgcn.report.page import html_page
+from mtgcn.report.summary_files import comma_separated, markdown
+
+
+def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, list[Path]]:
+    """The tables in Markdown, and the files that were written.
+
+    The summaries are of one plan; our protocol, the authors', the ablation and the backbones each have files of their
+    own. The page and the LaTeX tables are of everything in the folder.
+    """
+    name = f"summary{_kind(reproduction.plan.selection)}"
+    text = markdown(reproduction.tables, reproduction.counts)
+    files = [write_text(folder, f"{name}.md", text)]
+    files += [reproduction.curves] if reproduction.curves else []
+    if reproduction.evidence:
+        files.append(write_text(folder, f"{name}.csv", comma_separated(reproduction.tables)))
+        files += write_report(folder, reproduction.evidence)
+    return text, files
+
+
+def write_report(folder: Path, evidence: Evidence) -> list[Path]:
+    """The page and the LaTeX tables, beside the rows. Nothing is fetched for them, and no sweep is disturbed."""
+    shown = dict.fromkeys(line.dataset for table in (*evidence.ours, *evidence.optimistic) for line in table.lines)
+    counts = [describe(name) for name in shown if where(name)]
+    return [
+        write_text(folder, "report.html", html_page(evidence, counts, read_curves(folder))),
+        write_text(folder, "tables.tex", latex_tables(evidence)),
+    ]
+
+
+def _kind(selection: Selection) -> str:
+    if selection.ablation:
+        return "-ablation"
+    if selection.backbones:
+        return "-backbones"
+    return "-paper" if selection.protocol == "paper" else ""
