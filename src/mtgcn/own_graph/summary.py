@@ -65,8 +65,7 @@ def label_coverage(graph: Graph) -> Coverage:
 
 
 def label_counts(graph: Graph) -> dict[str, int]:
-    counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
-    return dict(zip(graph.class_names, counts.tolist(), strict=True))
+    return dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
 
 
 def mean_confidence(model: MutualTeachingClassifier) -> float:
