@@ -49,9 +49,7 @@ class Method(ABC):
         """The peers whose mean is the answer."""
         return slice(None)
 
-    def combined(
-        self, peers: Float[np.ndarray, "runs peers nodes classes"]
-    ) -> Float[np.ndarray, "runs nodes classes"]:
+    def combined(self, peers: Float[np.ndarray, "runs peers nodes classes"]) -> Float[np.ndarray, "runs nodes classes"]:
         """The answer that these peers give together, the same whether `fit` or `apply` asked them."""
         return peers[:, self.answering_peers].mean(axis=1)
 
