@@ -114,6 +114,11 @@ class Graph:
         return np.bincount(self.labels[self.known], minlength=self.num_classes)
 
     @cached_property
+    def label_counts(self) -> Int[np.ndarray, "classes"]:
+        """How many labels of each class are known."""
+        return np.bincount(self.labels[self.known], minlength=self.num_classes)
+
+    @cached_property
     def without_labels(self) -> Graph:
         """The same graph without a single label: all that a method may see of it."""
         bare = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again

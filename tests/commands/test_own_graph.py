@@ -321,6 +321,19 @@ def test_predictions_for_new_rows_alone(mtgcn_command, fitted, tmp_path):
     assert {row["peers_agree"] for row in table} <= {"yes", "no"}
 
 
+def test_predictions_for_nodes_the_model_knows(mtgcn_command, fitted, tmp_path):
+    header, *rows = fitted.node_rows
+    nodes = write_csv(tmp_path / "nodes.csv", [header, *rows[::-1]])
+    of_fit, again = tmp_path / "fit.csv", tmp_path / "again.csv"
+    assert mtgcn_command("predict", fitted.out, "--out", of_fit)[0] == 0
+    status, _, err = mtgcn_command("predict", fitted.out, "--nodes", nodes, "--out", again)
+    note = "60 of 60 nodes have ids that the model knows and get the answers of the fit"
+    assert (status, err) == (0, f"mtgcn: note: {note}\n")
+    assert read_csv(again) == read_csv(of_fit)[::-1]
+    _, out, err = mtgcn_command("predict", fitted.out, "--nodes", nodes, "--out", again, "--json")
+    assert (json.loads(out)["notes"], err) == ([note], "")
+
+
 # ---- suggest
 
 
@@ -621,6 +634,14 @@ def test_a_model_from_a_newer_version(mtgcn_command, own, model_copy):
         assert_refused(mtgcn_command, own, arguments, "has format 99")
 
 
+def test_a_model_from_an_older_version(mtgcn_command, own, model_copy):
+    card = json.loads((model_copy / "card.json").read_text())
+    (model_copy / "card.json").write_text(json.dumps({**card, "format": 1, "versions": {"mtgcn": "0.2.0"}}))
+    for arguments in commands_that_read(own):
+        message = "has format 1, written by mtgcn 0.2.0, which reads it"
+        assert_refused(mtgcn_command, own, arguments, message)
+
+
 def test_no_model_at_all(mtgcn_command, own):
     for arguments in commands_that_read(own):
         assert_refused(mtgcn_command, own, arguments, "is no model folder")
@@ -635,11 +656,16 @@ def test_new_nodes_must_have_the_features_of_training(mtgcn_command, own, model_
 
 def test_a_method_without_parameters_knows_its_own_nodes_alone(mtgcn_command, own):
     assert mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)[0] == 0
-    predictions = own.folder / "p.csv"
-    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--out", predictions]
-    assert_refused(mtgcn_command, own, arguments, "keeps nothing that could be applied to another graph")
+    predictions, same = own.folder / "p.csv", own.folder / "same.csv"
+    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--out"]
     assert mtgcn_command("predict", own.out, "--out", predictions)[0] == 0
     assert {row["peers_agree"] for row in read_csv(predictions)} == {""}
+    assert mtgcn_command(*arguments, same)[0] == 0
+    assert same.read_text() == predictions.read_text()
+    own.edge_rows.pop()
+    own.write()
+    message = "keeps nothing that could be applied to another graph"
+    assert_refused(mtgcn_command, own, [*arguments, predictions], message)
 
 
 def test_suggest_more_than_there_are(mtgcn_command, own, model_copy):

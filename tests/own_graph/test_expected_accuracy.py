@@ -7,7 +7,7 @@ import pytest
 
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import Method, create
-from mtgcn.own_graph.expected_accuracy import expected_accuracy, why_not_measurable, wilson_interval
+from mtgcn.own_graph.expected_accuracy import expected_accuracy, why_not_measurable
 from mtgcn.task import Prediction
 from mtgcn.trust import held_out
 
@@ -37,6 +37,16 @@ def test_no_label_is_predicted_with_its_own_help(some_labels):
     measured = expected_accuracy(some_labels, KnowsWhatItIsGiven(), seed=0)
     assert measured.accuracy == pytest.approx(8 / 24)  # the labels of class 0, and no other
     assert (measured.labels, measured.folds) == (24, 5)
+    # Wilson's interval by hand, z = 1.96: (x + z²/2 ± z √(x (n - x) / n + z²/4)) / (n + z²) for x = 8 of n = 24.
+    middle, reach, scale = 8 + 3.8415 / 2, 1.95996 * (8 * 16 / 24 + 3.8415 / 4) ** 0.5, 24 + 3.8415
+    assert measured.ci95 == pytest.approx(((middle - reach) / scale, (middle + reach) / scale), abs=1e-4)
+
+
+def test_the_interval_of_labels_that_are_all_right_ends_at_one(some_labels):
+    of_one_class = replace(some_labels, labels=np.where(some_labels.labels == UNKNOWN, UNKNOWN, 0))
+    measured = expected_accuracy(of_one_class, KnowsWhatItIsGiven(), seed=0)
+    assert (measured.accuracy, measured.ci95[1]) == (1, 1)
+    assert measured.ci95[0] == pytest.approx(1 - 3.8415 / (24 + 3.8415), abs=1e-4)
 
 
 def test_an_easy_graph_is_expected_to_be_easy(some_labels):
@@ -83,10 +93,3 @@ def test_it_is_said_when_labels_cannot_tell(make_graph, labelled, method, statem
     labels[list(labelled)] = graph.labels[list(labelled)]
     told = why_not_measurable(replace(graph, labels=labels), create(method), folds=5)
     assert told == statement or statement in told
-
-
-def test_wilsons_interval_by_hand():
-    # 0 of 10: the upper end is z² / (n + z²).
-    low, high = wilson_interval(0, 10)
-    assert (low, high) == (0, pytest.approx(3.841459 / 13.841459, abs=1e-6))
-    assert wilson_interval(10, 10) == (pytest.approx(1 - high), pytest.approx(1))

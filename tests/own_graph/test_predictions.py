@@ -46,7 +46,7 @@ def test_many_rows_are_all_there(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 3)
     probabilities = np.random.default_rng(0).dirichlet([1, 1], size=10)
     path = tmp_path / "new" / "predictions.csv"
-    write_predictions(path, Predictions(np.arange(10) * 7, ("x", "y"), probabilities, None, None))
+    write_predictions(path, Predictions(np.arange(10) * 7, ("x", "y"), probabilities, None, np.full(10, -1)))
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert [row["id"] for row in rows] == [str(7 * number) for number in range(10)]
     assert np.allclose(

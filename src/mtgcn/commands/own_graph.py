@@ -4,42 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtgcn.commands.shared import (
-    AsJson,
-    Columns,
-    Device,
-    Edges,
-    Features,
-    GraphFile,
-    Knn,
-    Labels,
-    Metric,
-    Nodes,
-    Seed,
-    Settings,
-    graph_files,
-    listed,
-    print_json,
-    remark,
-)
+from mtgcn.commands.file_options import takes_graph_files
+from mtgcn.commands.shared import AsJson, Device, Seed, Settings, listed, print_json, remark
+
+if TYPE_CHECKING:
+    from mtgcn.own_graph.inputs import GraphFiles
 
 ModelFolder = Annotated[Path, typer.Argument(help="Where mtgcn fit put the model.", metavar="MODEL")]
 
 
+@takes_graph_files()
 def fit(
     out: Annotated[Path, typer.Option(help="Folder for the model; an older model there is replaced.", metavar="DIR")],
-    edges: Edges = None,
-    nodes: Nodes = None,
-    labels: Labels = None,
-    graph: GraphFile = None,
-    knn: Knn = None,
-    metric: Metric = "euclidean",
-    columns: Columns = None,
-    features: Features = None,
+    files: GraphFiles,
     classes: Annotated[
         str | None,
         typer.Option(help="The classes there are; a label of another, or none of one, is an error.", metavar="A,B…"),
@@ -61,16 +42,7 @@ def fit(
     from mtgcn.own_graph.summary import summary_lines
 
     summary = fit_files(
-        graph_files(
-            edges=edges,
-            nodes=nodes,
-            labels=labels,
-            graph=graph,
-            knn=knn,
-            metric=metric,
-            columns=columns,
-            features=features,
-        ),
+        files,
         out=out,
         report=report,
         method=method,
@@ -86,23 +58,20 @@ def fit(
         print(*summary_lines(summary), sep="\n")
 
 
+@takes_graph_files("edges", "nodes", "graph", "columns")
 def predict(
     model: ModelFolder,
     out: Annotated[Path, typer.Option(help="CSV file for the predictions.", metavar="FILE")],
-    edges: Edges = None,
-    nodes: Nodes = None,
-    graph: GraphFile = None,
-    columns: Columns = None,
+    files: GraphFiles,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """The class of every node: those the model was fitted on or, with files, those of a graph it has not seen.
 
-    With --nodes alone, each row is attached to the most similar nodes of the training graph.
+    With --nodes alone, nodes of the fit get its answer, known by their ids; others are attached to the most similar.
     """
     from mtgcn.own_graph.predicting import predict_files
 
-    files = graph_files(edges=edges, nodes=nodes, graph=graph, columns=columns)
     predictions, notes = predict_files(model, files, out=out, device=device)
     counts = predictions.count_by_class()
     if as_json:

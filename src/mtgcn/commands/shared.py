@@ -73,27 +73,8 @@ def listed(text: str, option: str) -> list[str]:
     return parts
 
 
-def graph_files(
-    *,
-    edges: Path | None = None,
-    nodes: Path | None = None,
-    labels: Path | None = None,
-    graph: Path | None = None,
-    knn: int | None = None,
-    metric: str = "euclidean",
-    columns: list[str] | None = None,
-    features: str | None = None,
-) -> GraphFiles:
+def graph_files(**options: Any) -> GraphFiles:
     """The options about a person's own files, checked."""
-    from mtgcn.own_graph.inputs import GraphFiles, parsed_columns
+    from mtgcn.commands.file_options import FileOptions
 
-    return GraphFiles(
-        edges=edges,
-        nodes=nodes,
-        labels=labels,
-        graph=graph,
-        knn=knn,
-        metric=metric,
-        columns=parsed_columns(columns or ()),
-        features=None if features is None else listed(features, "features"),
-    )
+    return FileOptions(**options).files()

@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.estimator.inputs import as_graph, classes_and_labels
-from mtgcn.estimator.row_lookup import NOWHERE, first_equal, same_table
+from mtgcn.estimator.answers import Answers, of_fit, of_graph, of_rows, summing_to_one
+from mtgcn.estimator.attaching import graph_of_rows
+from mtgcn.estimator.checks import check_classes, check_magnitude, check_magnitudes
+from mtgcn.estimator.inputs import as_graph, classes_and_labels, has_node_ids
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.linalg.neighbours import nearest, neighbour_graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, create, fit_in_chunks, method_class
 from mtgcn.methods.plugins import as_method
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 DEFAULT_METHOD = "mt-plus"
 METHOD_WITH_BACKBONE = "mt-gcn"  # where a backbone is given and no method is named
 GIVEN, NEVER = 0, -1  # in `labeled_iter_`: a label of its own, and neither that nor ever a pseudo label
-LARGEST_NUMBER = 1e15
 VALIDATION_SHARE = 3  # of this many labels of a class, one goes to a method that chooses by validation
 
 
@@ -71,6 +71,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     history_ : name -> [epochs, peers], the losses and what else the method tells of its training
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
     graph_ : the `Graph` that was fitted, with the labels as given
+    has_node_ids_ : whether its nodes have ids of their own; else their ids say where they stand
     method_ : the method with all its settings
     parameters_ : name -> array, what was trained; None for methods without parameters
 
@@ -94,6 +95,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     n_features_in_: int
     history_: dict[str, Float[np.ndarray, "epochs peers"]]
     graph_: Graph
+    has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
 
@@ -121,7 +123,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def fit(self, X: Any, y: Any, graph: Any = None) -> MutualTeachingClassifier:  # noqa: N803
         """Learn the classes of all rows of X from the few that y tells.
 
-        `graph` edges the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
+        `graph` joins the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
         numpy or torch), a networkx graph (its nodes in their order), PyG data, or a `Graph`. Without one, rows are
         linked to their nearest neighbours. With one, X may be None: features are then what the graph itself brings,
         or made from its edges (see `mtgcn.structure`).
@@ -130,13 +132,15 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
         table = None if X is None else self._checked_table(X, reset=True)
         classes, labels = classes_and_labels(y)
-        _check_classes(classes)
+        check_classes(classes)
         if table is not None:
             check_consistent_length(table, labels)
-        if graph is None:
-            given = self._neighbour_graph(table)
-        else:
+        if graph is not None:
             given = as_graph(graph, None if table is None else table.shape[0])
+        elif table is not None:
+            given = graph_of_rows(self, table)
+        else:
+            raise InputError("neither X nor a graph was given; give one of them, or both")
         fitted = Graph(
             adjacency=given.adjacency,
             features=given.features if table is None else table,
@@ -145,18 +149,18 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             class_names=tuple(map(str, classes)),
             name=given.name,
         )
-        return self._fit(fitted, classes)
+        return self._fit(fitted, classes, has_node_ids(graph))
 
     def fit_graph(self, graph: Graph) -> MutualTeachingClassifier:
         """Learn the classes of all nodes from the labels that the graph holds; its features may be None."""
         classes = np.array(graph.class_names)
-        counts = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
-        _check_classes(classes[counts > 0])
+        counts = graph.label_counts
+        check_classes(classes[counts > 0])
         if counts.min() == 0:
             raise InputError(
                 f"class {graph.class_names[counts.argmin()]!r} has no labelled node; label one, or leave the class out"
             )
-        return self._fit(graph, classes)
+        return self._fit(graph, classes, named=True)
 
     def predict(self, X: Any = None, graph: Any = None) -> np.ndarray:  # noqa: N803
         """The most probable class of each row; which rows are meant, `predict_proba` tells."""
@@ -166,36 +170,24 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_proba(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "rows classes"]:  # noqa: N803
         """How probable each class is, for each row.
 
-        - `predict_proba(X)` with the X of `fit`, or nothing at all: what was found for those nodes,
-          `label_distributions_`. A single row that equals one of them gets the answer of the first such.
+        - `predict_proba()`: what was found for the nodes of `fit`, `label_distributions_`.
+        - `predict_proba(X)`: rows that were there in `fit` get the same answer. Rows carry no ids, so they are known by
+          their features; of equal rows the first is taken to be the first of `fit`, the second the second, and so on.
         - `predict_proba(X_new)`: rows that were not there are attached to their nearest rows of the training data, and
           the trained peers applied to the graph that makes. It is one graph for all new rows, so how one is judged
           depends, a little, on the others.
         - `predict_proba(X_new, graph)`: the trained peers applied to that graph, whose nodes are the rows of X_new.
-          Training nodes that should take part must be among them.
+          Training nodes that should take part must be among them. Where it is the very graph of `fit`, the same ids
+          with the same features and edges in any order, it gets the answers of `fit`.
 
         Methods without parameters (`parameters_` is None) have found out about the nodes of `fit` and no others.
         """
-        check_is_fitted(self)
-        if graph is not None:
-            return _mean_of_peers(self._on_another_graph(X, graph))
-        place, new_rows = self._among_training_rows(X)
-        probabilities = self.label_distributions_[place]
-        if new_rows is not None:
-            probabilities[place == NOWHERE] = _mean_of_peers(self._attached(new_rows))
-        return probabilities
+        return self._answers(X, graph).probabilities
 
     def peer_probabilities(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "peers rows classes"]:  # noqa: N803
-        """What `predict_proba` says of the same rows, from each peer on its own; a method without peers is one."""
-        check_is_fitted(self)
-        if graph is not None:
-            return self._on_another_graph(X, graph)
-        place, new_rows = self._among_training_rows(X)
-        of_training = self.label_distributions_[None] if self.peer_distributions_ is None else self.peer_distributions_
-        probabilities = of_training[:, place]
-        if new_rows is not None:
-            probabilities[:, place == NOWHERE] = self._attached(new_rows)
-        return probabilities
+        """What each peer on its own says of the same rows as `predict_proba`; a method without peers is one."""
+        answers = self._answers(X, graph)
+        return answers.probabilities[None] if answers.peers is None else answers.peers
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, graph: Any = None) -> float:  # noqa: N803
         """Accuracy on those rows of X whose class y tells."""
@@ -242,8 +234,16 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         tags.input_tags.sparse = True
         return tags
 
-    def _fit(self, graph: Graph, classes: np.ndarray) -> MutualTeachingClassifier:
-        _check_magnitudes(graph)
+    def _answers(self, X: Any, graph: Any) -> Answers:  # noqa: N803
+        check_is_fitted(self)
+        rows = None if X is None else self._checked_table(X, reset=False)
+        if graph is None:
+            return of_fit(self) if rows is None else of_rows(self, rows)
+        given = as_graph(graph, None if rows is None else rows.shape[0])
+        return of_graph(self, given if rows is None else replace(given, features=rows, feature_names=()))
+
+    def _fit(self, graph: Graph, classes: np.ndarray, named: bool) -> MutualTeachingClassifier:
+        check_magnitudes(graph)
         method = self._chosen_method()
         seed = _seed(self.random_state)
         seen = graph
@@ -253,13 +253,14 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         device = chosen_device(self.device)
         task = observe(seen, [split], seed, with_validation=method.uses_validation, device=device)
         self._keep(graph, classes, method, fit_in_chunks(method, task))
+        self.has_node_ids_ = named
         return self
 
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
         """The one run of the prediction, as learned attributes."""
         self.graph_, self.classes_, self.method_ = graph, classes, method
         self.n_features_in_ = graph.num_features
-        self.label_distributions_ = _summing_to_one(prediction.probabilities[0])
+        self.label_distributions_ = summing_to_one(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
@@ -291,99 +292,11 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             raise InputError("this model was fitted without features and knows its own graph alone; pass no X")
         with np.errstate(over="ignore", invalid="ignore"):  # what does not fit 32 bits is infinite then, and refused
             table = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
-        _check_magnitude(table, "a feature")
+        check_magnitude(table, "a feature")
         return sp.csr_array(table) if sp.issparse(table) else table
-
-    def _neighbour_graph(self, table: sp.csr_array | np.ndarray | None) -> Graph:
-        if table is None:
-            raise InputError("neither X nor a graph was given; give one of them, or both")
-        return Graph(
-            adjacency=neighbour_graph(table, **self._linking(table.shape[0] - 1), mutual=self.mutual_neighbors)
-        )
-
-    def _linking(self, most: int) -> dict[str, Any]:
-        if not isinstance(self.neighbors, int | np.integer) or self.neighbors < 1:
-            raise InputError(f"neighbors is {self.neighbors!r}; give a whole number, at least 1")
-        return {"k": min(int(self.neighbors), most), "metric": self.metric}
-
-    def _among_training_rows(
-        self,
-        X: Any,  # noqa: N803
-    ) -> tuple[Int[np.ndarray, "rows"], sp.csr_array | np.ndarray | None]:
-        """Where each row stands in the training data, `NOWHERE` for new ones; and the new ones, if there are any."""
-        if X is None:
-            return np.arange(self.graph_.num_nodes), None
-        rows = self._checked_table(X, reset=False)
-        if same_table(self._trained_table(), rows):  # place by place, since equal rows may be different nodes
-            return np.arange(self.graph_.num_nodes), None
-        place = first_equal(self._trained_table(), rows)
-        new = place == NOWHERE
-        return place, rows[new] if new.any() else None
-
-    def _trained_table(self) -> sp.csr_array | np.ndarray:
-        features = self.graph_.features
-        assert features is not None, "_checked_table refuses rows for a graph without features"
-        return features
-
-    def _on_another_graph(self, X: Any, graph: Any) -> Float[np.ndarray, "peers rows classes"]:  # noqa: N803
-        if self.graph_.features is None:
-            raise InputError(
-                "this model was fitted without features, so its numbers mean nothing on another graph; "
-                "fit on the graph that holds the new nodes"
-            )
-        rows = None if X is None else self._checked_table(X, reset=False)
-        given = as_graph(graph, None if rows is None else rows.shape[0])
-        return self._applied(replace(given.without_labels, features=given.features if rows is None else rows))
-
-    def _attached(self, rows: sp.csr_array | np.ndarray) -> Float[np.ndarray, "peers rows classes"]:
-        """What the peers believe of new rows, each linked to its nearest training rows."""
-        graph, table, count = self.graph_, self._trained_table(), rows.shape[0]
-        rows = _in_form_of(table, rows)
-        edges = nearest(table, rows, **self._linking(most=graph.num_nodes))
-        usual_weight = graph.adjacency.data.mean() if graph.adjacency.nnz else 1.0
-        starts = np.arange(count + 1) * edges.shape[1]
-        joining = sp.csr_array(
-            (np.full(edges.size, usual_weight, dtype=np.float32), edges.reshape(-1), starts), (count, graph.num_nodes)
-        )
-        larger = Graph(
-            adjacency=sp.block_array([[graph.adjacency, joining.T], [joining, None]], format="csr"),
-            features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
-        )
-        return self._applied(larger)[:, graph.num_nodes :]
-
-    def _applied(self, graph: Graph) -> Float[np.ndarray, "peers nodes classes"]:
-        if graph.num_features != self.n_features_in_:
-            raise InputError(
-                f"{graph.num_features} features for each node of the graph and {self.n_features_in_} in training; give "
-                "the same ones"
-            )
-        _check_magnitudes(graph)
-        graph = replace(graph, class_names=self.graph_.class_names)
-        return self.method_.apply(self.parameters_ or {}, graph, chosen_device(self.device))[0]
 
 
 _NOBODY: Int[np.ndarray, "0"] = np.empty(0, dtype=np.int64)
-
-
-def _check_classes(classes: np.ndarray) -> None:
-    if len(classes) == 0:
-        raise InputError("no node is labelled; label at least one of each of 2 classes")
-    if len(classes) == 1:
-        raise InputError(f"labels of one class only, {classes[0]}, and 2 are the least; label nodes of another class")
-
-
-def _check_magnitudes(graph: Graph) -> None:
-    _check_magnitude(graph.adjacency, "an edge weight")
-    if graph.features is not None:
-        _check_magnitude(graph.features, "a feature")
-
-
-def _check_magnitude(matrix: Any, what: str) -> None:
-    """Refuse numbers whose sums and products would no longer fit 32 bits."""
-    values = matrix.data if sp.issparse(matrix) else matrix
-    largest = max(values.max(initial=0), -values.min(initial=0))
-    if largest > LARGEST_NUMBER:
-        raise InputError(f"{what} of size {largest:g}, the limit is {LARGEST_NUMBER:g}; scale all of them down")
 
 
 def _with_validation(graph: Graph) -> Split:
@@ -403,20 +316,3 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _mean_of_peers(peers: Float[np.ndarray, "peers rows classes"]) -> Float[np.ndarray, "rows classes"]:
-    return _summing_to_one(peers.mean(axis=0))
-
-
-def _summing_to_one(probabilities: np.ndarray) -> Float[np.ndarray, "nodes classes"]:
-    """In doubles, whose sums are one to their last digits."""
-    probabilities = probabilities.astype(np.float64)
-    return probabilities / probabilities.sum(axis=1, keepdims=True)
-
-
-def _in_form_of(table: sp.csr_array | np.ndarray, rows: sp.csr_array | np.ndarray) -> sp.csr_array | np.ndarray:
-    """Sparse rows where the table is sparse, dense ones where it is dense."""
-    if sp.issparse(table):
-        return sp.csr_array(rows)
-    return sp.csr_array(rows).toarray() if sp.issparse(rows) else rows

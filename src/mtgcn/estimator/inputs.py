@@ -83,7 +83,7 @@ def as_graph(given: Any, nodes: int | None) -> Graph:
     so their number is known, tells a 2 x 2 adjacency from two edges."""
     if isinstance(given, Graph):
         return given
-    if type(given).__module__.startswith("networkx."):
+    if _is_networkx(given):
         return Graph.from_networkx(given, label=False, features=None if nodes is None else ())
     if hasattr(given, "edge_index"):
         return _from_pyg(given, with_features=nodes is None)
@@ -97,6 +97,15 @@ def as_graph(given: Any, nodes: int | None) -> Graph:
         f"graph of type {type(given).__name__}; give a scipy matrix, an array, an edge index, a networkx graph, PyG "
         "data or a Graph"
     )
+
+
+def has_node_ids(given: Any) -> bool:
+    """Whether what holds a graph also tells what its nodes are called, beyond their order."""
+    return isinstance(given, Graph) or _is_networkx(given)
+
+
+def _is_networkx(given: Any) -> bool:
+    return type(given).__module__.startswith("networkx.")
 
 
 def _from_array(given: np.ndarray, nodes: int | None) -> Graph:

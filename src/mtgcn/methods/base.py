@@ -39,11 +39,20 @@ class Method(Settings, ABC):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        """What peers trained before believe of the nodes of this graph, which they need not have seen."""
+        """What each peer trained before says of the nodes of this graph, which it need not have seen."""
         raise InputError(
             f"{type(self).__name__} keeps nothing that could be applied to another graph; "
             "fit it on the graph that holds the new nodes"
         )
+
+    @property
+    def answering_peers(self) -> slice:
+        """The peers whose mean is the answer."""
+        return slice(None)
+
+    def combined(self, peers: Float[np.ndarray, "runs peers nodes classes"]) -> Float[np.ndarray, "runs nodes classes"]:
+        """The answer that these peers give together, the same whether `fit` or `apply` asked them."""
+        return peers[:, self.answering_peers].mean(axis=1)
 
     def bytes_per_run(self, task: Task) -> int:
         """About how much memory one run takes while fitting; 0 if many runs take no more than one."""

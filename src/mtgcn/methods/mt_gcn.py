@@ -11,7 +11,6 @@ class as further labels (hard) and as probabilities to match (soft).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.methods.base import CPU
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
 from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
@@ -34,8 +32,6 @@ from mtgcn.training.recording import Recorder, recorder_for
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-    from mtgcn.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,17 +95,15 @@ class MTGCN(NetworkSettings, NetworkMethod):
             parameters=network.trained(),
         )
 
-    def apply(
-        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
-    ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        probabilities = super().apply(parameters, graph, device)
-        return probabilities if self.output == "mean" else probabilities[:, :1]
+    @property
+    def answering_peers(self) -> slice:
+        return slice(None) if self.output == "mean" else slice(1)
 
     def _heard(
         self, probabilities: Float[Tensor, "nodes classes runs peers"]
     ) -> Float[Tensor, "nodes classes runs some"]:
         """The peers whose mean is the answer."""
-        return probabilities if self.output == "mean" else probabilities[..., :1]
+        return probabilities[..., self.answering_peers]
 
     def bytes_per_run(self, task: Task) -> int:
         return bytes_per_model(self.backbone, task, self) * self.peers

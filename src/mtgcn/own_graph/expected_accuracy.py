@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import binomtest
 
 from mtgcn.trust.held_out import fits_without, stratified_folds
 
@@ -59,17 +59,5 @@ def expected_accuracy(
     probabilities = fits_without(graph, method, held_out, seed, device).probabilities
     predicted = np.concatenate([probabilities[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
     right = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
-    return ExpectedAccuracy(right / len(predicted), wilson_interval(right, len(predicted)), len(predicted), folds)
-
-
-def wilson_interval(right: int, tried: int) -> tuple[float, float]:
-    """The 95 % interval of a share, by Wilson's formula, which also holds near 0 and 1.
-
-    >>> [round(end, 3) for end in wilson_interval(16, 20)]
-    [0.584, 0.919]
-    """
-    z, share = 1.959964, right / tried
-    middle = share + z**2 / (2 * tried)
-    reach = z * sqrt(share * (1 - share) / tried + (z / (2 * tried)) ** 2)
-    scale = 1 + z**2 / tried
-    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)
+    low, high = binomtest(right, len(predicted)).proportion_ci(method="wilson")  # which also holds near 0 and 1
+    return ExpectedAccuracy(right / len(predicted), (float(low), float(high)), len(predicted), folds)

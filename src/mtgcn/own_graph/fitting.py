@@ -17,10 +17,10 @@ from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy, expected_accurac
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
-from mtgcn.own_graph.outputs import check_file_destination
 from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, mean_confidence
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
+from mtgcn.storage.destinations import check_file
 from mtgcn.trust.warnings import model_warnings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def fit_files(
     )
     check_destination(out)
     if report is not None:
-        check_file_destination(report)
+        check_file(report)
     with collected_notes() as notes:
         graph = read_graph(files)
         check_learnable(graph, classes)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
+from typing import Any, Literal
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
@@ -26,9 +25,9 @@ class GraphFiles:
     graph: Path | None = None
     knn: int | None = None
     metric: str = "euclidean"
-    columns: Mapping[str, str] = field(default_factory=dict)  # the column of a role, where its name does not tell
+    # The column of a role, where its name does not tell; False: none is.
+    columns: Mapping[str, str | Literal[False]] = field(default_factory=dict)
     features: Sequence[str] | None = None  # the columns that are features; None: all that are nothing else
-    ignore_labels: bool = False  # for nodes that are only to be predicted
 
     def __post_init__(self) -> None:
         if self.graph and (self.edges or self.nodes or self.knn):
@@ -56,9 +55,9 @@ class GraphFiles:
         return main.name if main else ""
 
 
-def parsed_columns(assignments: Sequence[str]) -> dict[str, str]:
+def parsed_columns(assignments: Sequence[str]) -> dict[str, str | Literal[False]]:
     """`label=topic` texts as a mapping."""
-    columns: dict[str, str] = {}
+    columns: dict[str, str | Literal[False]] = {}
     for assignment in assignments:
         role, equals, column = (part.strip() for part in assignment.partition("="))
         if not equals or not column:
@@ -72,18 +71,10 @@ def parsed_columns(assignments: Sequence[str]) -> dict[str, str]:
 def read_graph(files: GraphFiles) -> Graph:
     """The graph with its edges: read, or made by joining nodes with similar features."""
     if files.graph:
-        weight, label = (files.columns.get(role) for role in ROLES_IN_GRAPH_FILES)
-        return Graph.from_file(
-            files.graph,
-            files.labels,
-            weight=weight,
-            # What an .npz file calls its parts is fixed, so there is nothing to choose.
-            label=False if files.ignore_labels and files.graph.suffix.lower() != ".npz" else label,
-            features=files.features,
-            name=files.title,
-        )
+        attributes: Mapping[str, Any] = files.columns
+        return Graph.from_file(files.graph, files.labels, **attributes, features=files.features, name=files.title)
     if not files.edges and not files.knn:
-        raise InputError("no edges; give --edges or --graph, or --nodes with --knn to edge similar nodes")
+        raise InputError("no edges; give --edges or --graph, or --nodes with --knn to join similar nodes")
     graph = read_tables(files)
     if not files.knn:
         return graph
@@ -96,35 +87,26 @@ def read_graph(files: GraphFiles) -> Graph:
 
 def read_tables(files: GraphFiles) -> Graph:
     """What the tables hold; without an edge list, nodes without edges."""
-    return Graph.from_csv(
-        files.edges,
-        files.nodes,
-        files.labels,
-        source_column=_column(files.columns.get("source")),
-        target_column=_column(files.columns.get("target")),
-        weight_column=_column(files.columns.get("weight")),
-        id_column=_column(files.columns.get("id")),
-        label_column=False if files.ignore_labels else _column(files.columns.get("label")),
-        feature_columns=None if files.features is None else [_required(column) for column in files.features],
-        name=files.title,
-    )
+    columns: dict[str, Any] = {f"{role}_column": _column(name) for role, name in files.columns.items()}
+    if files.features is not None:
+        columns["feature_columns"] = [_column(name) for name in files.features]
+    return Graph.from_csv(files.edges, files.nodes, files.labels, **columns, name=files.title)
 
 
-def _column(name: str | None) -> str | int | None:
-    return None if name is None else _required(name)
-
-
-def _required(name: str) -> str | int:
+def _column(name: str | Literal[False]) -> str | int | Literal[False]:
     """A column by its name; `column 3` is what the third is called in a table without a header."""
-    position = re.fullmatch(r"column ([1-9][0-9]*)", name)
+    position = re.fullmatch(r"column ([1-9][0-9]*)", name) if name else None
     return int(position[1]) - 1 if position else name
 
 
 def for_prediction(files: GraphFiles, trained: Graph) -> GraphFiles:
-    """The same files, of which only the features that the model knows are wanted."""
+    """The same files, of which only the features that the model knows are wanted, and no label."""
     if not trained.feature_names:
         return files  # which columns are features must then be found as it was for the training data
-    return replace(files, features=None if files.graph else trained.feature_names, ignore_labels=True)
+    if files.graph and files.graph.suffix.lower() == ".npz":
+        return replace(files, features=None)  # what such a file calls its parts is fixed
+    features = None if files.graph else trained.feature_names
+    return replace(files, features=features, columns={**files.columns, "label": False})
 
 
 def with_features_of(graph: Graph, trained: Graph) -> Graph:
@@ -141,9 +123,7 @@ def with_features_of(graph: Graph, trained: Graph) -> Graph:
 
 def check_learnable(graph: Graph, classes: Sequence[str] | None = None) -> None:
     """Refuse labels that leave nothing to learn or nothing to tell. `classes` are those that there should be."""
-    counts = dict(
-        zip(graph.class_names, np.bincount(graph.labels[graph.known], minlength=graph.num_classes), strict=True)
-    )
+    counts = dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
     if not len(graph.known):
         raise InputError("no node is labelled; give --labels, or a column 'label' in --nodes")
     if classes is not None:

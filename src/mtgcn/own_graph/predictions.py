@@ -1,4 +1,4 @@
-"""What a model believes of each node, as a table: one row per node, written whole or not at all."""
+"""What a model says of each node, as a table: one row per node, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtgcn.errors import InputError
+from mtgcn.estimator.classifier import GIVEN, NEVER
+from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
+    from mtgcn.estimator.answers import Answers
     from mtgcn.estimator.classifier import MutualTeachingClassifier
 
-GIVEN, PSEUDO_LABEL, NEITHER = "given", "pseudo-label", "neither"
 ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Beliefs about the nodes of a graph, and what part each node had in training."""
+    """What is said of the nodes of a graph, and what part each node had in training."""
 
     ids: np.ndarray
     class_names: tuple[str, ...]
     probabilities: Float[np.ndarray, "nodes classes"]
     peers: Float[np.ndarray, "peers nodes classes"] | None
-    # 0 given, the epoch a node first served as pseudo label, -1 never; None: a graph that was not trained on
-    labeled_iter: Int[np.ndarray, "nodes"] | None
+    labeled_iter: Int[np.ndarray, "nodes"]  # 0 given, the epoch a node first served as pseudo label, -1 never
 
     @property
     def predicted(self) -> Int[np.ndarray, "nodes"]:
@@ -51,14 +52,14 @@ class Predictions:
         return dict(zip(self.class_names, counts.tolist(), strict=True))
 
 
-def training_predictions(model: MutualTeachingClassifier) -> Predictions:
-    """What the model said of the nodes it was fitted on."""
+def predictions_of(model: MutualTeachingClassifier, ids: np.ndarray, answers: Answers) -> Predictions:
+    """The answers about the nodes with these ids. Nodes of the fit keep the part they had in it."""
     return Predictions(
-        ids=model.graph_.node_ids,
+        ids=ids,
         class_names=tuple(map(str, model.classes_)),
-        probabilities=model.label_distributions_,
-        peers=model.peer_distributions_,
-        labeled_iter=model.labeled_iter_,
+        probabilities=answers.probabilities,
+        peers=answers.peers,
+        labeled_iter=np.where(answers.place == NOWHERE, NEVER, model.labeled_iter_[answers.place]),
     )
 
 
@@ -95,18 +96,15 @@ def _rows(predictions: Predictions) -> Iterator[list[str]]:
         rows = predictions.probabilities[some].tolist()
         ids = predictions.ids[some].tolist()
         agreed = [""] * len(ids) if agree is None else np.where(agree[some], "yes", "no").tolist()
-        roles = _roles(predictions.labeled_iter, some, len(ids))
+        roles = map(_role, predictions.labeled_iter[some].tolist())
         for name, probabilities, agreement, role in zip(ids, rows, agreed, roles, strict=True):
             best = max(probabilities)
             predicted = predictions.class_names[probabilities.index(best)]
             yield [str(name), predicted, f"{best:.6f}", *(f"{share:.6f}" for share in probabilities), agreement, *role]
 
 
-def _roles(labeled_iter: np.ndarray | None, some: slice, nodes: int) -> list[tuple[str, str]]:
-    """For each node what it was in training, and the epoch it first taught in."""
-    if labeled_iter is None:
-        return [(NEITHER, "")] * nodes
-    return [
-        (GIVEN, "") if epoch == 0 else (NEITHER, "") if epoch < 0 else (PSEUDO_LABEL, str(epoch))
-        for epoch in labeled_iter[some].tolist()
-    ]
+def _role(labeled_iter: int) -> tuple[str, str]:
+    """What a node was in training, and the epoch it first taught in."""
+    if labeled_iter in (GIVEN, NEVER):
+        return "given" if labeled_iter == GIVEN else "neither", ""
+    return "pseudo-label", str(labeled_iter)

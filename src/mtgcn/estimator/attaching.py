@@ -1,0 +1,57 @@
+"""Edges between rows that are alike: among those of a fit that has no graph, and from new rows to those of a fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.linalg.neighbours import nearest, neighbour_graph
+
+if TYPE_CHECKING:
+    from mtgcn.estimator.classifier import MutualTeachingClassifier
+
+Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
+
+
+def graph_of_rows(model: MutualTeachingClassifier, table: Table) -> Graph:
+    """A graph of these rows, each joined with its nearest."""
+    return Graph(
+        adjacency=neighbour_graph(
+            table, _neighbors(model, most=table.shape[0] - 1), model.metric, mutual=model.mutual_neighbors
+        )
+    )
+
+
+def with_new_rows(model: MutualTeachingClassifier, rows: Table) -> Graph:
+    """The graph of the fit and, after its nodes, these rows: each joined with the nodes that are most like it, by
+    edges of the usual weight."""
+    graph, table, count = model.graph_, model.graph_.features, rows.shape[0]
+    assert table is not None, "rows are refused where the fit had no features"
+    rows = _in_form_of(table, rows)
+    edges = nearest(table, rows, _neighbors(model, most=graph.num_nodes), model.metric)
+    usual_weight = graph.adjacency.data.mean() if graph.adjacency.nnz else 1.0
+    starts = np.arange(count + 1) * edges.shape[1]
+    joining = sp.csr_array(
+        (np.full(edges.size, usual_weight, dtype=np.float32), edges.reshape(-1), starts), (count, graph.num_nodes)
+    )
+    return Graph(
+        adjacency=sp.block_array([[graph.adjacency, joining.T], [joining, None]], format="csr"),
+        features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
+    )
+
+
+def _neighbors(model: MutualTeachingClassifier, most: int) -> int:
+    if not isinstance(model.neighbors, int | np.integer) or model.neighbors < 1:
+        raise InputError(f"neighbors is {model.neighbors!r}; give a whole number, at least 1")
+    return min(int(model.neighbors), most)
+
+
+def _in_form_of(table: Table, rows: Table) -> Table:
+    """Sparse rows where the table is sparse, dense ones where it is dense."""
+    if sp.issparse(table):
+        return sp.csr_array(rows)
+    return sp.csr_array(rows).toarray() if sp.issparse(rows) else rows

@@ -1,0 +1,171 @@
+"""The card of a model folder: what the model is, in JSON that a person can read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mtgcn.errors import InputError
+from mtgcn.estimator.model_folder.files import CARD, damaged
+
+if TYPE_CHECKING:
+    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.methods import Method
+
+KIND = "mtgcn model"
+# Raised whenever what is written could no longer be read by an older mtgcn, or the other way round. 2: settings of
+# methods and the counts of the graph have the field's names.
+FORMAT = 2
+LARGEST_CARD = 64 * 2**20  # bytes; a real one is a few thousand, and it is read before anything is checked
+
+
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """A model's card, checked; the other files are not opened."""
+    folder = Path(folder)
+    card = _unchecked_card(folder)
+    if card is None:
+        raise InputError(f"{folder} is no model folder, it has no card.json of one; give one that mtgcn fit wrote")
+    if type(card.get("format")) is not int or card["format"] < 1:  # True is an int as well
+        raise damaged(folder, f"its format is {card.get('format')!r}")
+    if card["format"] > FORMAT:
+        raise InputError(
+            f"model folder {folder} has format {card['format']}, written by mtgcn {_writer(card)}, and this version "
+            f"reads up to {FORMAT}; update mtgcn, or fit the model again"
+        )
+    if card["format"] < FORMAT:
+        raise InputError(
+            f"model folder {folder} has format {card['format']}, written by mtgcn {_writer(card)}, which reads it, and "
+            f"this version reads {FORMAT} alone; fit the model again with the same files"
+        )
+    if card.get("sha256") != checksum(card):
+        raise damaged(folder, "card.json was changed after it was written")
+    return card
+
+
+def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dict[str, Any]:
+    """The card of a fitted model, all but the files it comes with and its own checksum."""
+    from mtgcn.environment import versions
+
+    graph = model.graph_
+    names = getattr(model, "feature_names_in_", None)  # there only where the features came with names
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "method": _method_card(model),
+        "estimator": _estimator_card(model),
+        "classes": model.classes_.tolist(),
+        "classes_type": model.classes_.dtype.str if model.classes_.dtype != object else "object",
+        "class_names": list(graph.class_names),
+        **({} if names is None else {"feature_names": list(names)}),
+        "graph": {
+            "name": graph.name,
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "features": graph.num_features,
+            "has_node_ids": model.has_node_ids_,
+            "feature_names": list(graph.feature_names),
+        },
+        "training": {
+            "epochs": int(model.n_iter_),
+            "labels_given": dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)),
+            **training,
+        },
+        "versions": versions(),
+    }
+
+
+def _method_card(model: MutualTeachingClassifier) -> dict[str, Any]:
+    from mtgcn.methods import METHODS
+
+    settings = {field.name: getattr(model.method_, field.name) for field in fields(model.method_) if field.init}
+    for name, kind in METHODS.items():
+        if type(model.method_) is kind:
+            return {"name": name, "settings": _plain(settings)}
+    raise InputError(
+        f"method {type(model.method_).__name__} is not registered, so a model folder could not name it; "
+        "call mtgcn.methods.register with a name and its class first"
+    )
+
+
+def _estimator_card(model: MutualTeachingClassifier) -> dict[str, Any]:
+    """The estimator's own parameters."""
+    parameters = model.get_params(deep=False)
+    if not isinstance(model.method, str | None):  # a method object, which the card names and describes
+        card = _method_card(model)
+        parameters |= {"method": card["name"], "settings": card["settings"]}
+    if not isinstance(model.random_state, int | np.integer):
+        parameters["random_state"] = None  # a generator has moved on since; what it drew is in the weights
+    return _plain(parameters)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values as JSON gives them back."""
+    try:
+        return json.loads(json.dumps(values, default=_plain_number))
+    except TypeError as error:
+        raise InputError(
+            f"{error} is code, which a model folder never holds; use what has a name (backbone='gat'), or pickle"
+        ) from error
+
+
+def _plain_number(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(type(value).__name__)
+
+
+def method_from(card: Mapping[str, Any], folder: Path) -> Method:
+    """The method that a card names, with the settings it gives."""
+    from mtgcn.methods import create
+
+    # A frozen dataclass of settings holds tuples, which JSON knows as lists.
+    settings = {key: _as_tuple(value) for key, value in card["settings"].items()}
+    try:
+        return create(card["name"], **settings)
+    except InputError as error:
+        raise InputError(f"model folder {folder} needs what this mtgcn lacks: {error}") from error
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+def _unchecked_card(folder: Path) -> dict[str, Any] | None:
+    """What the card of a model folder says; None where there is none."""
+    path = folder / CARD
+    try:
+        if path.stat().st_size > LARGEST_CARD:
+            return None
+        card = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InputError(f"cannot read model folder {folder}: {error.strerror}; check path and permissions") from error
+    except (ValueError, RecursionError) as error:
+        raise damaged(folder, f"card.json is not JSON, {error}") from error
+    return card if isinstance(card, dict) and card.get("kind") == KIND else None
+
+
+def is_model(folder: Path) -> bool:
+    """Whether a folder has the card of a model, of any format."""
+    try:
+        return _unchecked_card(folder) is not None
+    except InputError:
+        return False
+
+
+def checksum(card: Mapping[str, Any]) -> str:
+    """Of all that the card says, but for the checksum itself."""
+    rest = {key: value for key, value in card.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _writer(card: Mapping[str, Any]) -> str:
+    versions = card.get("versions")
+    return str(versions.get("mtgcn")) if isinstance(versions, dict) else "of unknown version"

@@ -1,0 +1,120 @@
+"""The files of a model folder: written whole or not at all, and read only if they are what the card says they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtgcn.errors import InputError
+
+CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
+FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
+
+Arrays = dict[str, np.ndarray]
+
+
+def damaged(folder: Path, why: str) -> InputError:
+    """What to raise of a folder that is no longer what was written."""
+    return InputError(f"model folder {folder} is damaged: {why}; restore it from a copy, or fit the model again")
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `folder` once that is done; otherwise nothing has happened."""
+    folder = folder.resolve()
+    beside = next(parent for parent in folder.parents if parent.exists())
+    mark = f".{folder.name}.{secrets.token_hex(4)}"
+    partial, aside = beside / f"{mark}.partial", folder.parent / f"{mark}.replaced"
+    try:
+        partial.mkdir()
+        yield partial
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists():
+            os.rename(folder, aside)
+        try:
+            os.rename(partial, folder)
+        except OSError:
+            if aside.exists():
+                os.rename(aside, folder)
+            raise
+        _keep_what_is_not_ours(aside, folder)
+    except OSError as error:
+        raise InputError(
+            f"cannot write model folder {folder}: {error.strerror or error}; make room or give another folder, "
+            "nothing was changed"
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _keep_what_is_not_ours(old: Path, new: Path) -> None:
+    """A person's own files in the folder of the old model move to that of the new; the old model goes."""
+    if not old.exists():
+        return
+    for path in old.iterdir():
+        if path.name not in FILES:
+            os.rename(path, new / path.name)
+    shutil.rmtree(old)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    _force_to_disk(path)
+
+
+def write_arrays(path: Path, arrays: Arrays) -> dict[str, Any]:
+    """Writes a safetensors file; returns its entry in the card."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    path.touch()
+    usual_mode = path.stat().st_mode  # safetensors would let only the owner read the file
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:  # a full disk, for instance
+        raise OSError(str(error)) from error
+    path.chmod(usual_mode)
+    _force_to_disk(path)
+    return entry_of(path)
+
+
+def read_arrays(path: Path, entry: Mapping[str, Any]) -> Arrays:
+    """The arrays of a safetensors file that is what its entry in the card says."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    folder = path.parent
+    if path.name not in FILES:
+        raise damaged(folder, f"its card names a file {path.name!r}")
+    try:
+        size = path.stat().st_size
+        if size != entry["bytes"]:
+            raise damaged(folder, f"{path.name} has {size} bytes, not {entry['bytes']}")
+        if entry_of(path)["sha256"] != entry["sha256"]:
+            raise damaged(folder, f"{path.name} was changed after it was written")
+        return load_file(path)
+    except FileNotFoundError:
+        raise damaged(folder, f"{path.name} is missing") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
+    except SafetensorError as error:
+        raise damaged(folder, f"{path.name} is no safetensors file, {error}") from error
+
+
+def entry_of(path: Path) -> dict[str, Any]:
+    """What the card says of a file: its size and checksum."""
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _force_to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

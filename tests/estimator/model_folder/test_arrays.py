@@ -1,0 +1,66 @@
+"""A model's numbers as arrays: of every type they come back as they were."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.model_folder import load_model, save_model
+from mtgcn.estimator.model_folder.files import entry_of
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.arange(40) * 10**12,
+        np.arange(40) + 0.5,
+        np.array([f"{number:03}" for number in range(40)]),
+        np.array(["", *map(str, range(39))]),
+    ],
+    ids=["integers", "floats", "texts", "one empty"],
+)
+def test_ids_come_back_as_they_were(farm_model, tmp_path, ids):
+    renamed = MutualTeachingClassifier(**farm_model.get_params())
+    renamed.__dict__.update(farm_model.__dict__, graph_=replace(farm_model.graph_, node_ids=ids))
+    save_model(renamed, tmp_path / "model")
+    back = load_model(tmp_path / "model").graph_.node_ids
+    assert back.tolist() == ids.tolist()
+    assert back.dtype == ids.dtype
+
+
+def test_dense_features_and_none(farm, tmp_path, assert_equal, quick_settings):
+    for features in (farm.features.toarray(), None):
+        fitted = MutualTeachingClassifier("mt-gcn", settings=quick_settings, random_state=0).fit_graph(
+            replace(farm, features=features, feature_names=() if features is None else farm.feature_names)
+        )
+        save_model(fitted, tmp_path / "model")  # the second replaces the first
+        loaded = load_model(tmp_path / "model")
+        assert_equal(loaded, fitted)
+        assert np.array_equal(loaded.graph_.features, features) if features is not None else not loaded.n_features_in_
+
+
+def test_classes_keep_their_type(tmp_path, quick_settings):
+    table = np.random.default_rng(0).random((30, 4))
+    y = np.array([30, 10, 20] * 2 + [-1] * 24)
+    fitted = MutualTeachingClassifier("mt-gcn", settings=quick_settings, neighbors=3, random_state=0).fit(table, y)
+    fitted.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.classes_.tolist() == [10, 20, 30]
+    assert loaded.predict(table).dtype == fitted.predict(table).dtype
+    assert np.array_equal(loaded.predict(table[:5]), fitted.predict(table[:5]))
+
+
+def test_indices_out_of_range_are_not_followed(folder, rewritten):
+    from safetensors.numpy import load_file, save_file
+
+    arrays = load_file(folder / "graph.safetensors")
+    arrays["adjacency.indices"][0] = 10**6
+    save_file(arrays, folder / "graph.safetensors")
+    card = json.loads((folder / "card.json").read_text())
+    path = folder / "graph.safetensors"
+    rewritten(files={**card["files"], "graph.safetensors": entry_of(path)})
+    with pytest.raises(InputError, match="damaged: its parts do not fit together"):
+        load_model(folder)
