@@ -108,11 +108,6 @@ class Graph:
         """The nodes whose class is known."""
         return np.flatnonzero(self.labels != UNKNOWN)
 
-    @property
-    def label_counts(self) -> Int[np.ndarray, "classes"]:
-        """How many nodes of each class are known."""
-        return np.bincount(self.labels[self.known], minlength=self.num_classes)
-
     @cached_property
     def label_counts(self) -> Int[np.ndarray, "classes"]:
         """How many labels of each class are known."""

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtgcn.commands.file_options import takes_graph_files
 from mtgcn.commands.shared import (
     AsJson,
-    Columns,
     Device,
-    Edges,
-    Features,
-    GraphFile,
-    Knn,
-    Labels,
-    Metric,
-    Nodes,
     Seed,
     Settings,
-    graph_files,
     listed,
     print_json,
     remark,
@@ -73,7 +65,9 @@ def run(
         print_table(cell_table(cell))
 
 
+@takes_graph_files()
 def compare(
+    *,
     dataset: Annotated[str | None, typer.Option(help="cora, citeseer, pubmed or digits; or give own files.")] = None,
     methods: Annotated[str, typer.Option(help="Names with commas between.", metavar="NAME,NAME…")] = "gcn,mt-gcn",
     labels_per_class: LabelsPerClass = None,
@@ -81,23 +75,13 @@ def compare(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    edges: Edges = None,
-    nodes: Nodes = None,
-    labels: Labels = None,
-    graph: GraphFile = None,
-    knn: Knn = None,
-    metric: Metric = "euclidean",
-    columns: Columns = None,
-    features: Features = None,
+    files: GraphFiles,
     as_json: AsJson = False,
 ) -> None:
     """Several methods on the same splits: means, intervals and paired differences. Of own files, the labels that a
     split does not draw are what it is scored on."""
     from mtgcn.methods import method_from_text
 
-    files = graph_files(
-        edges=edges, nodes=nodes, labels=labels, graph=graph, knn=knn, metric=metric, columns=columns, features=features
-    )
     if (dataset is None) != files.given:
         raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
     if files.given and split == "public":

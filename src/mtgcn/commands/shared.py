@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mtgcn.errors import InputError
-
-if TYPE_CHECKING:
-    from mtgcn.own_graph.inputs import GraphFiles
 
 Seed = Annotated[int, typer.Option(help="Decides the splits and everything random in the methods.", metavar="N")]
 Device = Annotated[str, typer.Option(help="auto takes the GPU where there is one.", metavar="auto|cpu|cuda")]
@@ -71,10 +68,3 @@ def listed(text: str, option: str) -> list[str]:
         if parts.count(part) > 1:
             raise InputError(f"{option} names {part!r} twice; name it once")
     return parts
-
-
-def graph_files(**options: Any) -> GraphFiles:
-    """The options about a person's own files, checked."""
-    from mtgcn.commands.file_options import FileOptions
-
-    return FileOptions(**options).files()
