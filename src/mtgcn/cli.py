@@ -31,6 +31,7 @@ from mtgcn.commands.shared import (
     remark,
 )
 from mtgcn.errors import InputError
+from mtgcn.training.freed_blocks import keep_freed_blocks
 
 if TYPE_CHECKING:
     from mtgcn.benchmark.protocol import Protocol
@@ -64,6 +65,7 @@ SplitSource = Annotated[
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
+    keep_freed_blocks()
     try:
         status = app(args=arguments, prog_name="mtgcn", standalone_mode=False)
     except typer.TyperException as error:

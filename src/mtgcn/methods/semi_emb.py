@@ -21,6 +21,7 @@ from mtgcn.nn.axes import CLASSES, NODES, mean_of_peers, rows_at
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import supervised_loss
 
@@ -75,7 +76,7 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
                 }
             )
 
-        history = train(network, [Phase(self.epochs, step)])
+        history = train(network, [Phase(self.epochs, step)], Adam(self.learning_rate, self.weight_decay))
         return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
