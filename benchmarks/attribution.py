@@ -26,13 +26,19 @@ from speed import LOWEST_RATE, RUNS
 from synthetic import random_graph
 from torch import Tensor
 
-from mtgcn import networks, propagation, random_streams, training
 from mtgcn.datasets import load
 from mtgcn.graph import Graph
+from mtgcn.linalg.operators import DenseOperator, SparseOperator
 from mtgcn.methods import MTGCN, mt_gcn
 from mtgcn.methods.base import fit_in_chunks
+from mtgcn.nn.dropout import DropoutStream, ReluDropout
+from mtgcn.nn.products import _GroupedProduct
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
+from mtgcn.training import loop
+from mtgcn.training.adam import Optimisation
+from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.training.progress import reporting_progress
 
 NUMBER = 4  # bytes
 
@@ -77,16 +83,16 @@ def size(*values: Any) -> int:
     return sum(value.nbytes for value in values if isinstance(value, Tensor))
 
 
-def sparse_cost(result: Tensor, operator: propagation.SparseOperator, x: Tensor) -> tuple[int, int]:
+def sparse_cost(result: Tensor, operator: SparseOperator, x: Tensor) -> tuple[int, int]:
     return size(result, x) + 2 * NUMBER * operator.nnz, operator.nnz * x.shape[1]
 
 
-def sparse_name(operator: propagation.SparseOperator, x: Tensor) -> str:
+def sparse_name(operator: SparseOperator, x: Tensor) -> str:
     rows, columns = operator.matrix.shape
     return "products with Â" if rows == columns else "products with X"
 
 
-def dense_cost(result: Tensor, operator: propagation.DenseOperator, x: Tensor) -> tuple[int, int]:
+def dense_cost(result: Tensor, operator: DenseOperator, x: Tensor) -> tuple[int, int]:
     return size(result, x, operator.matrix), operator.nnz * x[0].numel()
 
 
@@ -104,8 +110,8 @@ def traffic(result: Any, *args: Any) -> tuple[int, int]:
     return size(*results, *args), 0
 
 
-def adam_cost(_: Any, adam: training.Adam) -> tuple[int, int]:
-    parameters = [one for group, _, _ in adam.groups for one in group]
+def adam_cost(_: Any, adam: Optimisation) -> tuple[int, int]:
+    parameters = [one for group in adam.groups for one in group.parameters]
     return 7 * size(*parameters), 0  # reads four arrays, writes three
 
 
@@ -113,16 +119,16 @@ def adam_cost(_: Any, adam: training.Adam) -> tuple[int, int]:
 def watching(ledger: Ledger) -> Iterator[None]:
     """While this lasts, everything an epoch does is charged to a part of the ledger."""
     wraps = [
-        (propagation.SparseOperator, "multiply", sparse_name, sparse_cost),
-        (propagation.DenseOperator, "__call__", "products with X", dense_cost),
-        (networks._GroupedProduct, "forward", "hidden layer times Θ1", modelwise_cost),
-        (networks._GroupedProduct, "backward", "hidden layer times Θ1", modelwise_cost),
-        (networks.ReluDropout, "forward", "ReLU and dropout", traffic),
-        (networks.ReluDropout, "backward", "ReLU and dropout", traffic),
-        (random_streams.DropoutStream, "_kept", "dropout's bits", traffic),
+        (SparseOperator, "multiply", sparse_name, sparse_cost),
+        (DenseOperator, "__call__", "products with X", dense_cost),
+        (_GroupedProduct, "forward", "hidden layer times Θ1", modelwise_cost),
+        (_GroupedProduct, "backward", "hidden layer times Θ1", modelwise_cost),
+        (ReluDropout, "forward", "ReLU and dropout", traffic),
+        (ReluDropout, "backward", "ReLU and dropout", traffic),
+        (DropoutStream, "_kept", "dropout's bits", traffic),
         (mt_gcn, "confidence", "choosing pseudo labels", traffic),
         (mt_gcn, "most_confident", "choosing pseudo labels", traffic),
-        (training.Adam, "step", "Adam", adam_cost),
+        (Optimisation, "step", "Adam", adam_cost),
         (mt_gcn.Teaching, "step", "losses and bookkeeping, forward", lambda *_: (0, 0)),
     ]
     with ExitStack() as stack:
@@ -148,8 +154,8 @@ def attribute(graph: Graph, labels_per_class: int, runs: int, epochs: int) -> tu
         last = now
         ledger.recording = 2 <= done < epochs + 2
 
-    every_epoch = mock.patch.object(training, "EPOCHS_BETWEEN_REPORTS", 1)
-    with watching(ledger), every_epoch, training.reporting_progress(epoch_done):
+    every_epoch = mock.patch.object(loop, "EPOCHS_BETWEEN_REPORTS", 1)
+    with watching(ledger), every_epoch, reporting_progress(epoch_done):
         fit_in_chunks(MTGCN(warmup_epochs=1, teaching_epochs=epochs + 1), task)
     return ledger, total
 
@@ -188,6 +194,7 @@ def product_rate(side: int = 2048) -> float:
 
 
 def main() -> None:
+    keep_freed_blocks()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="cora,pubmed", help="comma-separated")
     parser.add_argument("--epochs", type=int, default=20)

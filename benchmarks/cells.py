@@ -21,12 +21,14 @@ from mtgcn.environment import chosen_device
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
+from mtgcn.training.freed_blocks import keep_freed_blocks
 
 CELLS = {"cora": (2, 4, 8, 12, 20), "citeseer": (3, 6, 12, 18, 20), "pubmed": (2, 3, 7, 20)}
 RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}
 
 
 def main() -> None:
+    keep_freed_blocks()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)

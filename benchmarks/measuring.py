@@ -18,6 +18,7 @@ import torch
 from mtgcn import environment, training
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.task import Prediction, Task
+from mtgcn.training.freed_blocks import keep_freed_blocks
 
 GIB = 2**30
 
@@ -90,7 +91,7 @@ def peak_memory() -> int:
 
 def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
     """`work(*args)` where nothing else has taken memory before."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with multiprocessing.get_context("spawn").Pool(1, initializer=keep_freed_blocks) as pool:
         return pool.apply(work, args)
 
 

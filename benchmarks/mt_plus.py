@@ -21,11 +21,13 @@ from mtgcn.environment import chosen_device
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
+from mtgcn.training.freed_blocks import keep_freed_blocks
 
 CELLS = {"cora": (2, 30), "citeseer": (3, 30), "pubmed": (2, 10)}
 
 
 def main() -> None:
+    keep_freed_blocks()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(CELLS))
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")

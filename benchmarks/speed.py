@@ -34,6 +34,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe, run_seed
+from mtgcn.training.freed_blocks import keep_freed_blocks
 from mtgcn.training.pseudo_labels import default_per_class
 
 LOWEST_RATE = {"cora": 2, "citeseer": 3, "pubmed": 2}  # labels per class
@@ -46,6 +47,7 @@ SINGLE_REPETITIONS = 3
 
 
 def main() -> None:
+    keep_freed_blocks()
     arguments = _arguments()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)

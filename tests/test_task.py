@@ -173,3 +173,10 @@ def test_a_split_by_hand_becomes_a_task(graph):
     known = graph.known[:3]
     task = observe(graph, [Split(known[:1], [], known[1:])], seed=0)
     assert task.labelled.index.tolist() == [[int(known[0])]]
+
+
+def test_a_task_without_labels_gives_its_runs_nothing(graph):
+    task = Task.without_labels(graph, runs=3)
+    assert (task.runs, task.labelled.index.shape, task.validation) == (3, (3, 0), None)
+    assert task.graph is graph.without_labels
+    assert Task.without_labels(graph).runs == 1

@@ -11,6 +11,7 @@ import typer
 import mtgcn
 from mtgcn.commands import data, experiments, own_graph, reproduction
 from mtgcn.errors import InputError
+from mtgcn.training.freed_blocks import keep_freed_blocks
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 INTERRUPTED = 130  # as shells count it
@@ -25,6 +26,7 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
+    keep_freed_blocks()
     try:
         status = app(args=arguments, prog_name="mtgcn", standalone_mode=False)
     except typer.TyperException as error:

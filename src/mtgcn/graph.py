@@ -113,14 +113,30 @@ class Graph:
         """How many labels of each class are known."""
         return np.bincount(self.labels[self.known], minlength=self.num_classes)
 
-    @cached_property
+    @property
     def without_labels(self) -> Graph:
         """The same graph without a single label: all that a method may see of it."""
-        bare = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again
+        return self._bare if len(self.known) else self
+
+    @cached_property
+    def _bare(self) -> Graph:
+        return self._relabelled(np.full(self.num_nodes, UNKNOWN))
+
+    def with_labels_of(self, other: Graph) -> Graph:
+        """This graph with the labels of another, of the same nodes and classes. What is made once of a graph without
+        labels is shared between them."""
+        if not len(other.known):
+            return self.without_labels
+        graph = self._relabelled(other.labels)
+        vars(graph)["_bare"] = self.without_labels
+        return graph
+
+    def _relabelled(self, labels: Int[np.ndarray, "nodes"]) -> Graph:
+        graph = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again
         for part in fields(self):
-            object.__setattr__(bare, part.name, getattr(self, part.name))
-        object.__setattr__(bare, "labels", _frozen(np.full(self.num_nodes, UNKNOWN)))
-        return bare
+            object.__setattr__(graph, part.name, getattr(self, part.name))
+        object.__setattr__(graph, "labels", _frozen(labels))
+        return graph
 
     @classmethod
     def from_scipy(

@@ -65,6 +65,13 @@ class Task:
         if (self.graph.labels != UNKNOWN).any():
             raise InputError("a task's graph must hold no labels; pass graph.without_labels")
 
+    @staticmethod
+    def without_labels(graph: Graph, runs: int = 1, device: torch.device | str = "cpu") -> Task:
+        """A task that gives its runs nothing to learn from: for networks that are trained already."""
+        device = torch.device(device)
+        nobody = torch.zeros(runs, 0, dtype=torch.int64, device=device)
+        return Task(graph.without_labels, Nodes(nobody, nobody), seeds=(0,) * runs, device=device)
+
     @property
     def runs(self) -> int:
         return len(self.seeds)

@@ -16,6 +16,7 @@ from mtgcn.methods.multi_stage import default_stages
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, train
 
 GROWING = ("co-training", "self-training", "union", "intersection", "multi-stage", "m3s")
@@ -36,7 +37,7 @@ def trained(task, method, rounds):
     """A GCN trained on one label set after another, and what it believes in the end."""
     network = GCN(task, 1, method)
     phases = [Phase(EPOCHS, lambda task=task: supervised_step(network, task)) for task in rounds]
-    train(network, phases)
+    train(network, phases, Adam(method.learning_rate, method.weight_decay))
     return network
 
 

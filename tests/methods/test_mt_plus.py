@@ -6,7 +6,6 @@ from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus import Teaching
-from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.linear import LinearPeers
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -23,9 +22,7 @@ def _cache(tmp_path, monkeypatch):
 def teaching_of(graph, labels=2, **settings):
     task = observe(graph, draw_splits(graph, labels, 3, 0), 0)
     embeddings = [[torch.zeros(graph.num_nodes, 4)] * 2]
-    return Teaching(
-        create("mt-plus", **QUICK | settings), LinearPeers(task, embeddings, [0] * 3, NetworkSettings()), task
-    )
+    return Teaching(create("mt-plus", **QUICK | settings), LinearPeers(task, embeddings, [0] * 3), task)
 
 
 def some_probabilities(graph, seed=0):

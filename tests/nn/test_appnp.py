@@ -2,15 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.graph import Graph
-from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.operators import SparseOperator
-from mtgcn.nn.appnp import APPNP, personalized_page_rank
+from mtgcn.nn.appnp import APPNP
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
-
-CPU = torch.device("cpu")
 
 
 def walk_matrix(adjacency, steps, restart):
@@ -20,29 +15,6 @@ def walk_matrix(adjacency, steps, restart):
         total = total + restart * (1 - restart) ** step * power
         power = power @ adjacency
     return total + (1 - restart) ** steps * power
-
-
-def test_one_step_on_two_nodes_by_hand():
-    pair = Graph(np.array([[0, 1], [1, 0]]))  # Â is 1/2 everywhere
-    adjacency = SparseOperator(normalized_adjacency(pair), CPU, symmetric=True)
-    start = torch.tensor([[1.0], [0.0]])
-    # 0.75 · 1/2 arrives at both, and 0.25 goes back to where it began.
-    assert personalized_page_rank(start, adjacency, 1, 0.25).tolist() == [[0.625], [0.375]]
-    assert torch.equal(personalized_page_rank(start, adjacency, 0, 0.25), start)
-
-
-@pytest.mark.parametrize(("steps", "restart"), [(1, 0.5), (3, 0.2), (10, 0.1)])
-def test_a_walk_and_its_gradient_are_the_polynomials(make_graph, dense_propagation, steps, restart):
-    graph = make_graph(weighted=True, unreached=True)
-    adjacency = SparseOperator(normalized_adjacency(graph), CPU, symmetric=True)
-    start = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    towards = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(1))
-    matrix = walk_matrix(dense_propagation(graph), steps, restart)
-    found = personalized_page_rank(start, adjacency, steps, restart)
-    torch.testing.assert_close(found.double(), torch.einsum("ij,jab->iab", matrix, start.double()), atol=1e-5, rtol=0)
-    (found * towards).sum().backward()
-    expected = torch.einsum("ji,jab->iab", matrix, towards.double())
-    torch.testing.assert_close(start.grad.double(), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("runs", "peers"), [(1, 1), (3, 2)])

@@ -8,9 +8,11 @@ from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.progress import reporting_progress
 
+ADAM = Adam(learning_rate=0.01, weight_decay=5e-4)
 MT_GCN = {"warmup_epochs": 4, "teaching_epochs": 3, "per_class": 4}
 
 
@@ -29,9 +31,10 @@ def sum_of_parameters(network, factor):
 
 @pytest.mark.parametrize(("decay", "pulled"), [("all", 4), ("first-layer", 2)])
 def test_weight_decay_pulls_on_the_layers_it_should(task, weights_of, decay, pulled):
-    network = GCN(task, 2, NetworkSettings(decay_on=decay, weight_decay=0.5, learning_rate=0.01))
+    network = GCN(task, 2, NetworkSettings(decay_on=decay))
     before = weights_of(network, 1, 1)
-    train(network, [Phase(1, lambda: Step({"nothing": sum_of_parameters(network, 0.0)}))])
+    phase = Phase(1, lambda: Step({"nothing": sum_of_parameters(network, 0.0)}))
+    train(network, [phase], Adam(learning_rate=0.01, weight_decay=0.5))
     after = weights_of(network, 1, 1)
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         # Adam's first step is the learning rate times the gradient's sign, and the gradient is the decay's: w / 2.
@@ -41,22 +44,22 @@ def test_weight_decay_pulls_on_the_layers_it_should(task, weights_of, decay, pul
 
 
 def test_the_first_step_of_adam_moves_every_parameter_by_the_learning_rate(task, weights_of):
-    network = GCN(task, 2, NetworkSettings(weight_decay=0, learning_rate=0.03))
+    network = GCN(task, 2, NetworkSettings())
     before = weights_of(network, 2, 0)
-    train(network, [Phase(1, lambda: Step({"loss": sum_of_parameters(network, 1.0)}))])
+    train(network, [Phase(1, lambda: Step({"loss": sum_of_parameters(network, 1.0)}))], Adam(learning_rate=0.03))
     for old, new in zip(before, weights_of(network, 2, 0), strict=True):
         torch.testing.assert_close(new, old - 0.03, atol=1e-6, rtol=0)
 
 
 def test_losses_are_added_and_notes_are_not(task, weights_of):
-    network = GCN(task, 2, NetworkSettings(weight_decay=0, learning_rate=0.03))
+    network = GCN(task, 2, NetworkSettings())
     before = weights_of(network, 0, 0)
 
     def step():
         one, other = sum_of_parameters(network, 1.0), sum_of_parameters(network, -3.0)
         return Step({"one": one, "other": other}, {"note": sum_of_parameters(network, 9.0)})
 
-    train(network, [Phase(1, step)])
+    train(network, [Phase(1, step)], Adam(learning_rate=0.03))
     for old, new in zip(before, weights_of(network, 0, 0), strict=True):
         torch.testing.assert_close(new, old + 0.03, atol=1e-6, rtol=0)  # 1 - 3 < 0, whatever the note says
 
@@ -73,7 +76,7 @@ def test_history_has_a_value_per_epoch_run_and_peer_and_nan_where_a_phase_has_no
 
         return step
 
-    history = train(network, [Phase(2, note("early")), Phase(3, note("late"))])
+    history = train(network, [Phase(2, note("early")), Phase(3, note("late"))], ADAM)
     assert set(history) == {"loss", "early", "late"}
     assert all(values.shape == (5, 3, 2) for values in history.values())
     np.testing.assert_allclose(history["early"][:, 1, 0], [0.2, 1.2, np.nan, np.nan, np.nan], rtol=1e-6)
@@ -86,7 +89,7 @@ def test_after_each_epoch_its_phase_is_told(task):
     def phase(name, epochs):
         return Phase(epochs, lambda: Step({"loss": sum_of_parameters(network, 1.0)}), lambda: told.append(name))
 
-    train(network, [phase("first", 2), phase("second", 1)])
+    train(network, [phase("first", 2), phase("second", 1)], ADAM)
     assert told == ["first", "first", "second"]
 
 
@@ -100,18 +103,18 @@ def test_before_a_phase_it_is_told_once(task):
 
         return Phase(epochs, step, before=lambda: told.append(f"before {name}"))
 
-    train(network, [phase("first", 2), phase("second", 1)])
+    train(network, [phase("first", 2), phase("second", 1)], ADAM)
     assert told == ["before first", "first", "first", "before second", "second"]
 
 
 def test_every_epoch_drops_other_units(task):
-    network, seen = GCN(task, 1, NetworkSettings(weight_decay=0)), []
+    network, seen = GCN(task, 1, NetworkSettings()), []
 
     def step():
         seen.append(network.logits().detach())
         return Step({"loss": sum_of_parameters(network, 0.0)})  # nothing to learn: only dropout can change
 
-    train(network, [Phase(3, step)])
+    train(network, [Phase(3, step)], Adam(learning_rate=0.01))
     assert not torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[1], seen[2])
 
@@ -133,10 +136,44 @@ def test_progress_is_reported_up_to_the_last_epoch_and_only_when_asked(task):
 def test_without_bias_the_biases_stay_zero(task):
     network = GCN(task, 2, NetworkSettings(bias=False))
     weight = network.weight0.detach().clone()
-    train(network, [Phase(3, lambda: supervised_step(network, task))])
+    train(network, [Phase(3, lambda: supervised_step(network, task))], ADAM)
     assert not torch.equal(network.weight0, weight)
     assert not network.bias0.any()
     assert not network.bias1.any()
+    assert {name for name, _ in network.named_parameters()} == {"weight0", "weight1"}
+    assert set(network.trained()) == {"weight0", "bias0", "weight1", "bias1"}  # stored like any other
+
+
+class Slope:
+    """As little as can be trained: one number for each model, which is not decayed. No task, no classes."""
+
+    runs, peers, device, can_be_recorded = 2, 1, torch.device("cpu"), True
+
+    def __init__(self):
+        self.values = torch.nn.Parameter(torch.zeros(2, 1))
+        self.epochs, self.in_training = 0, False
+
+    def parameters(self):
+        return [self.values]
+
+    def decayed_parameters(self):
+        return []
+
+    def train(self):
+        self.in_training = True
+
+    def new_epoch(self):
+        self.epochs += 1
+
+
+def test_whatever_keeps_the_contract_can_be_trained():
+    slope = Slope()
+    history = train(slope, [Phase(4, lambda: Step({"loss": 1 * slope.values}))], Adam(0.5, weight_decay=9.0))
+    assert (slope.epochs, slope.in_training) == (4, True)
+    # Adam's steps along a gradient that stays the same are all of the learning rate.
+    np.testing.assert_allclose(
+        history["loss"], np.array([0, -0.5, -1, -1.5])[:, None, None] + np.zeros((1, 2, 1)), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(

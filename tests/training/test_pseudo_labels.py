@@ -152,3 +152,11 @@ def ring(nodes, name=""):
 )
 def test_pseudo_labels_per_class_by_the_papers_rule(graph, per_class):
     assert default_per_class(graph) == per_class
+
+
+def test_a_node_is_chosen_if_any_peer_of_its_run_chose_it():
+    # Two slots, two runs, two peers; of the second run's first peer no slot is filled, and names node 0.
+    nodes = torch.tensor([[[1, 2], [0, 4]], [[2, 3], [0, 4]]])
+    filled = torch.tensor([[[True, True], [False, True]], [[True, False], [False, False]]])
+    marks = Chosen(nodes, filled, per_class=1).chosen_by_any(5)
+    assert marks.T.nonzero().tolist() == [[0, 1], [0, 2], [1, 4]]

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.units import Unit, execute
 from mtgcn.errors import InputError
+from mtgcn.training.freed_blocks import keep_freed_blocks
 
 MOST_WORKERS_BY_DEFAULT = 4  # each holds a graph and a stack of its own in memory
 
@@ -78,6 +79,7 @@ def _result(future: Future[list[StoredRow]], workers: int) -> list[StoredRow] | 
 
 
 def _start_worker(watched: Connection) -> None:
+    keep_freed_blocks()
     threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
 
 

@@ -7,7 +7,6 @@ its rows alone.
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import json
 import os
@@ -17,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
 
 from mtgcn.benchmark.rows import StoredRow, check_format
 from mtgcn.errors import InputError
 from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.locks import HeldElsewhere, OwnedLock
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read
@@ -52,25 +51,31 @@ class Store:
 
     def __init__(self, folder: Path, warn: Callable[[str], None] = warnings.warn) -> None:
         self.folder, self.path, self._warn = folder, folder / ROWS_FILE, warn
+        self._lock = OwnedLock(folder / LOCK_FILE)
         self._units: dict[str, Rows] = {}
 
     def __enter__(self) -> Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(self.folder)
+            self._lock.acquire()
+        except HeldElsewhere as held:
+            raise InputError(
+                f"another sweep (process {held.owner}) is writing into {self.folder}; "
+                "wait for it, or choose another --out"
+            ) from None
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             self._units = self._read_and_repair()
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
-        self._lock.close()  # which releases it, as the death of this process would
+        self._lock.release()
 
     @property
     def units(self) -> Mapping[str, Rows]:
@@ -119,24 +124,6 @@ def write_bytes(path: Path, content: bytes) -> None:
         write_atomically(path, content)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; make room there, or choose another --out") from error
-
-
-def _locked(folder: Path) -> IO[str]:
-    """The lock file, held. The kernel lets go of it when the process ends, however it ends."""
-    lock = (folder / LOCK_FILE).open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        owner = lock.read().strip() or "unknown"
-        lock.close()
-        raise InputError(
-            f"another sweep (process {owner}) is writing into {folder}; wait for it, or choose another --out"
-        ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
 
 
 def _write_all(file: int, content: bytes) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
+
+from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -99,15 +100,10 @@ def solving_bytes(num_nodes: int, labelled: int) -> int:
     return 8 * 8 * min(SOLVED_AT_ONCE, num_nodes * labelled)
 
 
+@once_per_graph
 def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
     """The walk on a graph, made and factored once for every α."""
-    known = _WALKS.setdefault(graph, {})
-    if alpha not in known:
-        known[alpha] = AbsorbingWalk(graph, alpha)
-    return known[alpha]
-
-
-_WALKS: WeakKeyDictionary[Graph, dict[float, AbsorbingWalk]] = WeakKeyDictionary()
+    return AbsorbingWalk(graph, alpha)
 
 
 def conjugate_gradients(

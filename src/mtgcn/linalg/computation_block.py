@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalView:
+class ComputationBlock:
     """What a two-layer network must compute to know a few nodes of each run: Â X at their neighbours, then the
     rows of Â that lead from there to them. Each run has its own neighbours, so the rows of all runs are listed
     one after the other and the operators are block-diagonal over runs."""
@@ -29,12 +29,14 @@ class LocalView:
     readout: SparseOperator  # (some · runs) x rows: Â
 
 
-def local_view(adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: Int[Tensor, "runs some"]) -> LocalView:
-    """The view of the nodes `index`, given Â and Â X; an index below 0 is nobody's and gets an empty row."""
+def computation_block(
+    adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: Int[Tensor, "runs some"]
+) -> ComputationBlock:
+    """The block of the nodes `index`, given Â and Â X; an index below 0 is nobody's and gets an empty row."""
     device, runs = index.device, len(index)
     place, run_of_place = np.nonzero(index.T.cpu().numpy() >= 0)
     arrows = adjacency[index.cpu().numpy()[run_of_place, place]].tocoo()
-    # A row of the view is a neighbour in a run; many arrows lead to the same one.
+    # A row of the block is a neighbour in a run; many arrows lead to the same one.
     neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
     distinct, column = np.unique(neighbour, return_inverse=True)
     run_index, node = np.divmod(distinct, adjacency.shape[0])
@@ -44,7 +46,7 @@ def local_view(adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: 
     def sparse(row: np.ndarray, column: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseOperator:
         return SparseOperator(sp.csr_array((data, (row, column)), shape=shape, dtype=np.float32), device)
 
-    return LocalView(
+    return ComputationBlock(
         nodes=torch.from_numpy(node).to(device),
         run_index=torch.from_numpy(run_index).to(device),
         features=SparseOperator(

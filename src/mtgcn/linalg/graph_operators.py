@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, chain, on_device
+from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -30,20 +30,18 @@ class GraphOperators:
     input_chain: tuple[Operator, ...]  # multiply by Â X
 
 
+@once_per_graph
 def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
-    """The operators of a graph, made once for every scaling and device."""
-    known = _OPERATORS.setdefault(graph, {})
-    if (scaling, device) not in known:
-        adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
-        features = scaled_features(graph, scaling)
-        if sp.issparse(features):
-            smoothed = adjacency.matrix @ features
-            multiply_by_it: tuple[Operator, ...] = chain(adjacency, features, smoothed)
-        else:
-            smoothed = _smoothed(adjacency, on_device(features, np.float32, device))
-            multiply_by_it = (DenseOperator(smoothed),)
-        known[scaling, device] = GraphOperators(adjacency, features, smoothed, multiply_by_it)
-    return known[scaling, device]
+    """The operators of a graph for a scaling of its features, on a device."""
+    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
+    features = scaled_features(graph, scaling)
+    if sp.issparse(features):
+        smoothed = adjacency.matrix @ features
+        multiply_by_it: tuple[Operator, ...] = chain(adjacency, features, smoothed)
+    else:
+        smoothed = _smoothed(adjacency, on_device(features, np.float32, device))
+        multiply_by_it = (DenseOperator(smoothed),)
+    return GraphOperators(adjacency, features, smoothed, multiply_by_it)
 
 
 COLUMNS_AT_ONCE = 32  # about as wide as what training will multiply, so that the same tiles serve
@@ -54,6 +52,3 @@ def _smoothed(adjacency: SparseOperator, features: Float[Tensor, "nodes features
     for mine, given in zip(result.split(COLUMNS_AT_ONCE, 1), features.split(COLUMNS_AT_ONCE, 1), strict=True):
         mine.copy_(adjacency.multiply(given.contiguous()))
     return result
-
-
-_OPERATORS: WeakKeyDictionary[Graph, dict[tuple[str, torch.device], GraphOperators]] = WeakKeyDictionary()

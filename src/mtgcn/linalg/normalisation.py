@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from mtgcn.errors import InputError
+from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 
+@once_per_graph
 def normalized_adjacency(graph: Graph) -> sp.csr_array:
-    """Â = D̃^-1/2 (A + I) D̃^-1/2, with D̃ the row sums of A + I (Kipf and Welling, 2017). Computed once per graph.
+    """Â = D̃^-1/2 (A + I) D̃^-1/2, with D̃ the row sums of A + I (Kipf and Welling, 2017).
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -24,16 +25,11 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float32)
     """
-    if graph not in _NORMALIZED:
-        with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
-        degrees = with_self.sum(axis=1)
-        both_ends = np.repeat(degrees, np.diff(with_self.indptr)) * degrees[with_self.indices]
-        with_self.data /= np.sqrt(both_ends)
-        _NORMALIZED[graph] = with_self
-    return _NORMALIZED[graph]
-
-
-_NORMALIZED: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
+    with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
+    degrees = with_self.sum(axis=1)
+    both_ends = np.repeat(degrees, np.diff(with_self.indptr)) * degrees[with_self.indices]
+    with_self.data /= np.sqrt(both_ends)
+    return with_self
 
 
 def normalized_laplacian(graph: Graph) -> sp.csr_array:
@@ -44,9 +40,10 @@ def normalized_laplacian(graph: Graph) -> sp.csr_array:
     return sp.csr_array(sp.eye_array(graph.num_nodes) - scale @ adjacency @ scale)
 
 
+@once_per_graph
 def scaled_laplacian(graph: Graph) -> sp.csr_array:
     """L̃ = 2 L / λ - I, λ the largest eigenvalue of L, so that the eigenvalues of L̃ lie between -1 and 1 (Defferrard
-    et al., 2016). Computed once per graph.
+    et al., 2016).
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -54,14 +51,10 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
     array([[ 0., -1.],
            [-1.,  0.]], dtype=float32)
     """
-    if graph not in _SCALED_LAPLACIAN:
-        laplacian = normalized_laplacian(graph)
-        scaled = 2 / _largest_eigenvalue(laplacian) * laplacian - sp.eye_array(graph.num_nodes)
-        _SCALED_LAPLACIAN[graph] = sp.csr_array(scaled, dtype=np.float32)
-    return _SCALED_LAPLACIAN[graph]
+    laplacian = normalized_laplacian(graph)
+    scaled = 2 / _largest_eigenvalue(laplacian) * laplacian - sp.eye_array(graph.num_nodes)
+    return sp.csr_array(scaled, dtype=np.float32)
 
-
-_SCALED_LAPLACIAN: WeakKeyDictionary[Graph, sp.csr_array] = WeakKeyDictionary()
 
 FEWEST_FOR_LANCZOS = 100  # of smaller matrices all eigenvalues are found as fast
 

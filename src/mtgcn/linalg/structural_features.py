@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
+from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -36,7 +37,12 @@ NO_DIRECTION = 1e-11  # of the largest square: what is shorter is rounding
 
 
 def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
-    """The same graph; its features are `structural_features`."""
+    """The same graph, labels and all; its features are `structural_features`, made once for every seed."""
+    return _bare_with_structural_features(graph, seed).with_labels_of(graph)
+
+
+@once_per_graph
+def _bare_with_structural_features(graph: Graph, seed: int) -> Graph:
     return replace(graph, features=structural_features(graph, seed=seed))
 
 
@@ -57,7 +63,7 @@ def structural_features(
     if graph.num_edges == 0:
         raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
     random = np.random.default_rng(seed)
-    spread = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
+    adjacency = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
     components = _component_vectors(graph)
     of_components = min(OF_COMPONENTS, dimensions)
     code = components @ random.standard_normal((components.shape[1], of_components), dtype=np.float32)
@@ -67,12 +73,12 @@ def structural_features(
     basis = features[:, : min(most + SPARE, graph.num_nodes)]
     for _ in range(ROUNDS):
         for columns in _column_slices(basis):
-            moved = _spread_out(basis[:, columns], spread, STEPS)
+            moved = _propagated(basis[:, columns], adjacency, STEPS)
             for _ in range(2):  # once leaves rounding errors, which may be as long as what is searched for
                 moved -= components @ (components.T @ moved)
             basis[:, columns] = moved
         basis = _orthonormal(basis)
-    found = _turned_to_eigenvectors(basis, spread, most).shape[1]
+    found = _turned_to_eigenvectors(basis, adjacency, most).shape[1]
     features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
     return features[:, : found + of_components]
 
@@ -86,11 +92,11 @@ def _component_vectors(graph: Graph) -> sp.csr_array:
     return sp.csr_array((np.sqrt(share).astype(np.float32), component, everyone), shape=(graph.num_nodes, count))
 
 
-def _spread_out(columns: np.ndarray, spread: SparseOperator, steps: int) -> np.ndarray:
+def _propagated(columns: np.ndarray, adjacency: SparseOperator, steps: int) -> np.ndarray:
     """Â^steps · columns."""
     moved = torch.from_numpy(np.ascontiguousarray(columns))
     for _ in range(steps):
-        moved = spread.multiply(moved)
+        moved = adjacency.multiply(moved)
     return moved.numpy()
 
 
@@ -105,11 +111,11 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
     return _combined(columns, combine[:, independent] / np.sqrt(lengths[independent]))
 
 
-def _turned_to_eigenvectors(basis: np.ndarray, spread: SparseOperator, most: int) -> np.ndarray:
+def _turned_to_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: int) -> np.ndarray:
     """Within the space of this basis, the leading eigenvectors of W, each as long as its eigenvalue."""
     products = np.empty((basis.shape[1],) * 2)
     for columns in _column_slices(basis):
-        products[:, columns] = basis.T @ _spread_out(basis[:, columns], spread, 1)
+        products[:, columns] = basis.T @ _propagated(basis[:, columns], adjacency, 1)
     eigenvalues, combine = np.linalg.eigh((products + products.T) / 2)  # of Â
     strength = np.mean([eigenvalues**steps for steps in range(1, LONGEST_WALK + 1)], axis=0)  # of W
     strongest = np.argsort(-np.abs(strength), kind="stable")[:most]

@@ -19,6 +19,7 @@ from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.settings import NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, train
 
 
@@ -41,7 +42,8 @@ class ChebyshevFilters(NetworkSettings, NetworkMethod):
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
+        phase = Phase(self.epochs, lambda: supervised_step(network, task))
+        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
         return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:

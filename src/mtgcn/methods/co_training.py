@@ -25,13 +25,15 @@ from torch import Tensor
 from mtgcn.linalg.absorbing_walks import absorbing_walk
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.nn.axes import mean_of_peers
+from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.label_growing import best_of_each_class, joined, uncontested
 from mtgcn.training.loop import Phase, train
+from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import default_per_class, labelled_mask
 
 if TYPE_CHECKING:
@@ -64,12 +66,14 @@ class CoTraining(NetworkSettings, NetworkMethod):
         if self.contested == "neither":
             marks = uncontested(marks)
         grown = replace(task, labelled=joined(task.labelled, marks))
-        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, grown))])
-        pseudo_labelled_at = marks.any(1).T.to(torch.int32).cpu().numpy()  # from the first epoch on
+        phase = Phase(self.epochs, lambda: supervised_step(network, grown))
+        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
+        record = PseudoLabelRecord(task)
+        record.add(marks.any(CLASSES), epoch=1)
         return Prediction(
             mean_of_peers(network.probabilities()),
             history,
-            pseudo_labelled_at=pseudo_labelled_at,
+            pseudo_labelled_at=record.first_epochs(),
             parameters=network.trained(),
         )
 

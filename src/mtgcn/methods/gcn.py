@@ -22,6 +22,7 @@ from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt
 from mtgcn.task import Nodes, Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
 
@@ -43,7 +44,8 @@ class GCNWithoutValidation(NetworkSettings, NetworkMethod):
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
+        phase = Phase(self.epochs, lambda: supervised_step(network, task))
+        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
         return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
@@ -81,7 +83,8 @@ class GCNWithValidation(NetworkSettings, NetworkMethod):
             network.copy_runs(network.clone_parameters(), best, score > best_score)
             torch.maximum(score, best_score, out=best_score)
 
-        history = train(network, [Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)])
+        phase = Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)
+        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
         network.load_state_dict(best)
         return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 

@@ -9,18 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.nn.axes import mean_of_peers
+from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task, run_seed
+from mtgcn.training.adam import Adam
 from mtgcn.training.label_growing import joined
 from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import default_per_class
 
 if TYPE_CHECKING:
@@ -53,12 +54,11 @@ class GrowingGCN(NetworkSettings, NetworkMethod):
     def fit(self, task: Task) -> Prediction:
         stages = _Stages(self, task)
         history = stages.train()
-        pseudo_labelled_at = stages.pseudo_labelled_at.T.contiguous().cpu().numpy()
         network = stages.network
         return Prediction(
             mean_of_peers(network.probabilities()),
             history,
-            pseudo_labelled_at=pseudo_labelled_at,
+            pseudo_labelled_at=stages.record.first_epochs(),
             parameters=network.trained(),
         )
 
@@ -75,21 +75,22 @@ class _Stages:
         self.growths = range(1, growths + 1)
         self.per_class = math.ceil((method.per_class or default_per_class(task.graph)) / growths)
         self.network = method.network(task)
-        self.pseudo_labelled_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+        self.record = PseudoLabelRecord(task)
 
     def train(self) -> dict[str, np.ndarray]:
         """The history of all networks, one after the other. Stages that share a network share Adam's moments too."""
+        adam = Adam(self.method.learning_rate, self.method.weight_decay)
         histories, phases = [], [Phase(self.method.epochs, self.step)]
         for growth in self.growths:
             if self.method.starts_afresh(growth, last=self.growths[-1]):
-                histories.append(train(self.network, phases))
+                histories.append(train(self.network, phases, adam))
                 self.grow(growth)
                 seeds = tuple(run_seed(seed, growth) for seed in self.task.seeds)
                 self.network = self.method.network(replace(self.task, seeds=seeds))
                 phases = [Phase(self.method.epochs, self.step)]
             else:
                 phases.append(Phase(self.method.epochs, self.step, before=partial(self.grow, growth)))
-        histories.append(train(self.network, phases))
+        histories.append(train(self.network, phases, adam))
         return {key: np.concatenate([history[key] for history in histories]) for key in histories[0]}
 
     def step(self) -> Step:
@@ -97,5 +98,5 @@ class _Stages:
 
     def grow(self, growth: int) -> None:
         marks = self.method.propose(self.network, self.task, self.per_class)
-        self.pseudo_labelled_at[marks.any(1) & (self.pseudo_labelled_at == 0)] = growth * self.method.epochs + 1
+        self.record.add(marks.any(CLASSES), epoch=growth * self.method.epochs + 1)
         self.task = replace(self.task, labelled=joined(self.task.labelled, marks))

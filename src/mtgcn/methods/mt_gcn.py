@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,8 +24,10 @@ from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacke
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.settings import Ge, NonNegativeInt, PositiveInt
 from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
+from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
 from mtgcn.training.recording import Recorder, recorder_for
 
@@ -81,7 +82,7 @@ class MTGCN(NetworkSettings, NetworkMethod):
         best = BestInTraining(network, task) if self.checkpoint == "best-training" else None
         for watcher in (best, recorder):
             phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
-        history = train(network, phases)
+        history = train(network, phases, Adam(self.learning_rate, self.weight_decay))
         if best:
             network.load_state_dict(best.parameters)
         if recorder:
@@ -91,7 +92,7 @@ class MTGCN(NetworkSettings, NetworkMethod):
             mean_of_peers(self._heard(probabilities)),
             history,
             peers=each_peer(probabilities),
-            pseudo_labelled_at=teaching.first_epochs(),
+            pseudo_labelled_at=teaching.record.first_epochs(),
             parameters=network.trained(),
         )
 
@@ -110,17 +111,14 @@ class MTGCN(NetworkSettings, NetworkMethod):
 
 
 class Teaching:
-    """One epoch of mutual teaching after another, and the record of who taught when."""
+    """One epoch of mutual teaching after another, and the record of who was pseudo-labelled when."""
 
     def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task, recorder: Recorder | None = None) -> None:
         self.settings, self.network, self.task, self.recorder = settings, network, task, recorder
         per_class = settings.per_class or default_per_class(task.graph)
         self.per_class = min(per_class + settings.one_more_per_class, task.num_nodes)
         self.exclude = labelled_mask(task)
-        self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
-        # One row more than nodes, for slots that nobody filled.
-        shape = (task.num_nodes + 1, task.runs, settings.peers)
-        self.pseudo_labelled_at = torch.zeros(shape, dtype=torch.int32, device=task.device)
+        self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
 
     def step(self) -> Step:
         settings = self.settings
@@ -128,7 +126,9 @@ class Teaching:
         at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
         losses = {"supervised": supervised_loss(at_labelled, self.task.labelled, settings.supervised_reduction)}
         chosen, predicted = self._choose(logits.detach())
-        self._remember(chosen)
+        self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
+        if self.recorder:
+            self.recorder.keep_choice(chosen)
         # From here on, rows of the chosen nodes alone: what the teacher says there and what the learner does.
         teacher = chosen.rows(logits if settings.teacher_gradient else logits.detach()).log_softmax(CLASSES)
         if settings.mutual:
@@ -150,21 +150,6 @@ class Teaching:
             sure, predicted, classes=self.task.num_classes, per_class=self.per_class, exclude=self.exclude
         )
         return chosen, predicted
-
-    def _remember(self, chosen: Chosen) -> None:
-        if self.recorder:
-            self.recorder.keep_choice(chosen)
-        self.epoch += 1
-        rows = torch.where(chosen.filled, chosen.nodes, self.task.num_nodes)
-        known = self.pseudo_labelled_at.gather(NODES, rows)
-        self.pseudo_labelled_at.scatter_(NODES, rows, torch.where(known == 0, self.epoch, known))
-
-    def first_epochs(self) -> np.ndarray:
-        """For each run and node, the first epoch in which any peer taught with it; 0 if none did."""
-        never = torch.iinfo(torch.int32).max
-        pseudo_labelled_at = self.pseudo_labelled_at[:-1]
-        first = torch.where(pseudo_labelled_at == 0, never, pseudo_labelled_at).amin(-1)
-        return torch.where(first == never, 0, first).T.contiguous().cpu().numpy()
 
 
 class BestInTraining:

@@ -24,22 +24,24 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.gcn import supervised_step
 from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
-from mtgcn.nn.base import NetworkSettings
-from mtgcn.nn.infomax import InfomaxSettings, Propagation, propagate
+from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.nn.linear import LinearPeers
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
-from mtgcn.task import Nodes, Prediction, Task
+from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.embeddings import Embedding, embedding, encode
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import supervised_loss
 from mtgcn.training.progress import stage
+from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import labelled_mask
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
 
     from mtgcn.graph import Graph
 
@@ -82,19 +84,19 @@ class MTPlus(Method):
         distinct = sorted(set(numbers))
         found = self._embeddings(task, distinct)
         embeddings = [[one.embeddings for one in of_peers] for of_peers in found]
-        network = LinearPeers(task, embeddings, [distinct.index(number) for number in numbers], self._network_settings)
+        network = LinearPeers(task, embeddings, [distinct.index(number) for number in numbers])
         teaching = Teaching(self, network, task)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task)),
             Phase(self.teaching_epochs, teaching.step),
         ]
-        history = train(network, phases)
+        history = train(network, phases, Adam(self.learning_rate, self.weight_decay))
         probabilities = network.probabilities()
         return Prediction(
             mean_of_peers(probabilities),
             history,
             peers=each_peer(probabilities),
-            pseudo_labelled_at=teaching.first_epochs(),
+            pseudo_labelled_at=teaching.record.first_epochs(),
             # The encoders of many runs would take more room than all the rest, and nobody applies those.
             parameters=_with_encoders(network, found[0]) if task.runs == 1 else None,
         )
@@ -103,15 +105,9 @@ class MTPlus(Method):
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
         embeddings = [encode(graph, self.propagation, _of_peer(parameters, peer), device) for peer in range(self.peers)]
-        nobody = torch.zeros(1, 0, dtype=torch.int64, device=device)
-        task = Task(graph=graph.without_labels, labelled=Nodes(nobody, nobody), seeds=(0,), device=device)
-        network = LinearPeers(task, [embeddings], [0], self._network_settings)
+        network = LinearPeers(Task.without_labels(graph, device=device), [embeddings], [0])
         network.load_trained(parameters)
         return each_peer(network.probabilities())
-
-    @property
-    def _network_settings(self) -> NetworkSettings:
-        return NetworkSettings(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
 
     def _infomax(self, graph: Graph) -> InfomaxSettings:
         settings = InfomaxSettings(self.dimensions, self.repeats, self.infomax_epochs, weight_decay=self.infomax_decay)
@@ -142,15 +138,14 @@ class MTPlus(Method):
 
 
 class Teaching:
-    """One epoch of mutual teaching after another, and the record of who taught when."""
+    """One epoch of mutual teaching after another, and the record of who was pseudo-labelled when."""
 
     def __init__(self, settings: MTPlus, network: LinearPeers, task: Task) -> None:
         self.settings, self.network, self.task = settings, network, task
         self.may_teach = ~labelled_mask(task)[..., None]  # nodes, runs, 1
         self.balancing = _balancing(settings, task)
         self.adjacency = graph_operators(task.graph, settings.feature_scaling, task.device).adjacency
-        self.epoch = torch.full((), settings.warmup_epochs, dtype=torch.int32, device=task.device)
-        self.pseudo_labelled_at = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+        self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
 
     def step(self) -> Step:
         log_probabilities = self.network.logits().log_softmax(CLASSES)
@@ -163,7 +158,7 @@ class Teaching:
             CLASSES, classes[:, None].expand(-1, -1, -1, self.network.peers)
         ).squeeze(CLASSES)
         teaches = weight > 0
-        self._remember(teaches.any(-1))
+        self.record.next_epoch(teaches.any(-1))
         losses = {
             "supervised": supervised_loss(at_labelled, self.task.labelled),
             "pseudo-label": -self.settings.teaching_weight * (weight * target_log_prob).sum(NODES),
@@ -177,9 +172,7 @@ class Teaching:
         and that it counts as surer for it is what propagating is for."""
         if self.settings.propagated == "not":
             return probabilities
-        arrived = propagate(probabilities.flatten(1), self.adjacency, self.settings.propagation).view(
-            probabilities.shape
-        )
+        arrived = personalized_page_rank(probabilities, self.adjacency, STEPS, RESTART)
         return arrived if self.settings.propagated == "along-walk" else arrived / arrived.sum(CLASSES, keepdim=True)
 
     def _pseudo_label_weights(
@@ -193,16 +186,6 @@ class Teaching:
         divisor = of_class.clamp(min=1e-12) ** self.balancing
         in_all = torch.where(of_class > 0, of_class / divisor, 0.0).sum(0).clamp(min=1e-12)
         return weight / divisor.gather(0, classes) / in_all, classes
-
-    def _remember(self, teaches: Bool[Tensor, "nodes runs"]) -> None:
-        self.epoch += 1
-        self.pseudo_labelled_at.copy_(
-            torch.where(teaches & (self.pseudo_labelled_at == 0), self.epoch, self.pseudo_labelled_at)
-        )
-
-    def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
-        """For each run and node, the first epoch in which it taught; 0 if it never did."""
-        return self.pseudo_labelled_at.T.contiguous().cpu().numpy()
 
 
 def _balancing(settings: MTPlus, task: Task) -> Float[Tensor, "runs 1"]:

@@ -24,6 +24,7 @@ from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import supervised_loss
 
@@ -76,7 +77,7 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
                 }
             )
 
-        history = train(network, [Phase(self.epochs, step)])
+        history = train(network, [Phase(self.epochs, step)], Adam(self.learning_rate, self.weight_decay))
         return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:

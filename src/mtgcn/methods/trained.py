@@ -13,7 +13,7 @@ import torch
 from mtgcn.methods.base import CPU, Method
 from mtgcn.nn.axes import each_peer
 from mtgcn.nn.base import StackedNetwork
-from mtgcn.task import Nodes, Task
+from mtgcn.task import Task
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -32,12 +32,7 @@ class NetworkMethod(Method):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        network = self.network(_without_labels(graph, runs=len(next(iter(parameters.values()))), device=device))
+        runs = len(next(iter(parameters.values())))
+        network = self.network(Task.without_labels(graph, runs, device))
         network.load_trained(parameters)
         return each_peer(network.probabilities())
-
-
-def _without_labels(graph: Graph, runs: int, device: torch.device) -> Task:
-    """A task that gives its runs nothing to learn from."""
-    nobody = torch.zeros(runs, 0, dtype=torch.int64, device=device)
-    return Task(graph=graph.without_labels, labelled=Nodes(nobody, nobody), seeds=(0,) * runs, device=device)

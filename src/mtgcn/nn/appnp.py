@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import SparseOperator, operator, reshaped
+from mtgcn.linalg.operators import SparseOperator, operator
+from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
@@ -23,8 +24,8 @@ class APPNP(TwoLayerNetwork):
     """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger, Bojchevski and Günnemann, 2019), for all
     runs and peers at once.
 
-    A node sees `STEPS` hops, on the paper's graphs nearly all there is. So there is no view of a few nodes: every epoch
-    computes the whole graph.
+    A node sees `STEPS` hops, on the paper's graphs nearly all there is. So there is no computation block of a few
+    nodes: every epoch computes the whole graph.
     """
 
     STEPS = 10  # K in the paper
@@ -41,9 +42,10 @@ class APPNP(TwoLayerNetwork):
         self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
         inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
         self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
+        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
         self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
-        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
+        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
+        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
         self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
         self._all_nodes = torch.arange(task.num_nodes, device=task.device)
 
@@ -61,28 +63,3 @@ class APPNP(TwoLayerNetwork):
         hidden = ReluDropout.apply(hidden, kept)
         alone = modelwise_product(hidden, self._readout_weight).add_(self.bias1)
         return personalized_page_rank(alone, self.adjacency, self.STEPS, self.RESTART)
-
-
-def personalized_page_rank(
-    start: Float[Tensor, "nodes *rest"], adjacency: SparseOperator, steps: int, restart: float
-) -> Float[Tensor, "nodes *rest"]:
-    """Where walks along Â are after so many steps, that at each of them go back to where they began with the
-    probability `restart`."""
-    result: Tensor = _Walk.apply(start.reshape(len(start), -1), adjacency, steps, restart)
-    return reshaped(result, start.shape)
-
-
-class _Walk(torch.autograd.Function):
-    """Linear in what it starts from, by a polynomial of Â, which is symmetric: the gradient takes the same walk."""
-
-    @staticmethod
-    def forward(ctx: Any, start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
-        ctx.how = adjacency, steps, restart
-        place = start
-        for _ in range(steps):
-            place = adjacency.multiply(place).mul_(1 - restart).add_(start, alpha=restart)
-        return place
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Walk.forward(ctx, gradient.contiguous(), *ctx.how), None, None, None

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -42,50 +42,34 @@ class NetworkSettings(Settings):
     feature_scaling: FeatureScaling = "sum"  # what each feature row is divided by
 
 
-class StackedNetwork(nn.Module, ABC):
-    """`runs` x `peers` networks of one kind on one graph, each with parameters of its own."""
+class StackedParameters(nn.Module):
+    """The parameters of `runs` x `peers` models, side by side: how they are trained, stored and copied."""
 
     can_be_recorded: ClassVar[bool] = True  # whether an epoch may be replayed as a CUDA graph
 
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+    def __init__(self, runs: int, peers: int, device: torch.device) -> None:
         super().__init__()
-        self.task, self.peers, self.settings = task, peers, settings
+        self.runs, self.peers, self.device = runs, peers, device
         self._run_axis: dict[str, int] = {}
 
-    @abstractmethod
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        """What every model says of every node; with dropout in training mode."""
-
-    @abstractmethod
     def new_epoch(self) -> None:
-        """Fresh dropout masks from here on; until the next call, every pass sees the same ones."""
+        """Fresh random numbers from here on; until the next call, every pass sees the same ones."""
 
-    def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
-        """What the models say of a few nodes of each run."""
-        return rows_at(self.logits(), index)
-
-    @torch.no_grad()
-    def logits_without_dropout(self) -> Float[Tensor, "nodes classes runs peers"]:
-        was_training = self.training
-        self.eval()
-        logits = self.logits()
-        self.train(was_training)
-        return logits
-
-    def probabilities(self) -> Float[Tensor, "nodes classes runs peers"]:
-        """What the models believe, without dropout."""
-        return self.logits_without_dropout().softmax(CLASSES)
-
-    def add_parameter(self, name: str, values: Tensor, run_axis: int) -> None:
+    def add_parameter(self, name: str, values: Tensor, run_axis: int, *, trained: bool = True) -> None:
+        """Values of all models, that are stored and copied; those that are not `trained` stay as they are."""
         self._run_axis[name] = run_axis
-        self.register_parameter(name, nn.Parameter(values.to(self.task.device).contiguous()))
+        values = values.to(self.device).contiguous()
+        if trained:
+            self.register_parameter(name, nn.Parameter(values))
+        else:
+            self.register_buffer(name, values)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         """The parameters that weight decay pulls on."""
         return list(self.parameters())
 
     def trained(self) -> dict[str, np.ndarray]:
-        """All parameters as plain arrays whose first axis is the runs: what `load_trained` takes."""
+        """All values as plain arrays whose first axis is the runs: what `load_trained` takes."""
         return {
             name: np.ascontiguousarray(np.moveaxis(getattr(self, name).detach().cpu().numpy(), axis, 0))
             for name, axis in self._run_axis.items()
@@ -106,7 +90,8 @@ class StackedNetwork(nn.Module, ABC):
             mine.copy_(torch.from_numpy(np.moveaxis(given, 0, axis).copy()))
 
     def clone_parameters(self) -> dict[str, Tensor]:
-        return {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
+        """With what is not trained but counted, such as the means of a batch normalisation."""
+        return {name: getattr(self, name).detach().clone() for name in self._run_axis}
 
     @torch.no_grad()
     def copy_runs(
@@ -119,15 +104,49 @@ class StackedNetwork(nn.Module, ABC):
             target[name].copy_(torch.where(runs.view(shape), source[name], target[name]))
 
 
+class StackedNetwork(StackedParameters, ABC):
+    """`runs` x `peers` networks of one kind that classify the nodes of one graph, each with parameters of its own."""
+
+    def __init__(self, task: Task, peers: int) -> None:
+        super().__init__(task.runs, peers, task.device)
+        self.task = task
+
+    @abstractmethod
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        """What every model says of every node; with dropout in training mode."""
+
+    def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
+        """What the models say of a few nodes of each run."""
+        return rows_at(self.logits(), index)
+
+    @torch.no_grad()
+    def logits_without_dropout(self) -> Float[Tensor, "nodes classes runs peers"]:
+        was_training = self.training
+        self.eval()
+        logits = self.logits()
+        self.train(was_training)
+        return logits
+
+    def probabilities(self) -> Float[Tensor, "nodes classes runs peers"]:
+        """The probability of every class, without dropout."""
+        return self.logits_without_dropout().softmax(CLASSES)
+
+
 class TwoLayerNetwork(StackedNetwork):
     """Two layers with a ReLU and dropout between them; what a layer does with the graph is left to the subclass."""
 
+    FIRST_LAYER: ClassVar[tuple[str, ...]] = ("weight0", "bias0")
+
     weight0: nn.Parameter  # the first axis is features; the last, hidden
-    bias0: nn.Parameter  # runs, peers, hidden
+    bias0: Tensor  # runs, peers, hidden; trained, or zeros where there are to be no biases
     weight1: nn.Parameter
-    bias1: nn.Parameter  # classes, runs, peers
+    bias1: Tensor  # classes, runs, peers; likewise
     input: InputProduct
     dropout: DropoutStream
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers)
+        self.settings = settings
 
     def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
         bound = 1 / math.sqrt(outputs) if self.settings.init == "uniform" else math.sqrt(6 / (inputs + outputs))
@@ -138,14 +157,10 @@ class TwoLayerNetwork(StackedNetwork):
             return torch.zeros(self.task.runs, self.peers, outputs)
         return uniform(self.task.seeds, (self.peers, outputs), 1 / math.sqrt(outputs), label)
 
-    def parameters(self, recurse: bool = True) -> Any:
-        """All that is trained; without a bias, the two of them stay zero."""
-        names = ("weight0", "bias0", "weight1", "bias1") if self.settings.bias else ("weight0", "weight1")
-        return (getattr(self, name) for name in names)
-
     def decayed_parameters(self) -> list[nn.Parameter]:
-        every = list(self.parameters())
-        return every if self.settings.decay_on == "all" else [p for p in every if p is self.weight0 or p is self.bias0]
+        if self.settings.decay_on == "all":
+            return super().decayed_parameters()
+        return [parameter for name, parameter in self.named_parameters() if name in self.FIRST_LAYER]
 
     def new_epoch(self) -> None:
         self.dropout.advance()

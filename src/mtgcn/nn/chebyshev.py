@@ -25,8 +25,8 @@ class Chebyshev(TwoLayerNetwork):
     """Z = Σ_k T_k(L̃) ReLU(Σ_k T_k(L̃) X Θ0_k) Θ1_k, k = 0 … degree (Defferrard et al., 2016), for all runs and peers
     at once. Degree 0 is a network that knows no neighbours: ReLU(X Θ0) Θ1.
 
-    A node sees `2 · degree` hops, on the paper's graphs most of what there is. So there is no view of a few nodes:
-    every epoch computes the whole graph.
+    A node sees `2 · degree` hops, on the paper's graphs most of what there is. So there is no computation
+    block of a few nodes: every epoch computes the whole graph.
     """
 
     weight0: nn.Parameter  # features, runs, peers, (degree + 1) · hidden: Θ0_0, Θ0_1, …
@@ -41,9 +41,10 @@ class Chebyshev(TwoLayerNetwork):
         inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
         self.terms = degree + 1
         self.add_parameter("weight0", self._initial_terms(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
+        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
         self.add_parameter("weight1", self._initial_terms(hidden, classes, label=2), run_axis=0)
-        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
+        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
+        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
         self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
         self._all_nodes = torch.arange(task.num_nodes, device=task.device)
 
@@ -83,6 +84,6 @@ def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: Spar
     beyond: Tensor | None = None
     while terms:
         *terms, term = terms
-        spread = laplacian(ahead)
-        ahead, beyond = term + (2 if terms else 1) * spread - (0 if beyond is None else beyond), ahead
+        propagated = laplacian(ahead)
+        ahead, beyond = term + (2 if terms else 1) * propagated - (0 if beyond is None else beyond), ahead
     return ahead

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +40,8 @@ class GAT(TwoLayerNetwork):
     layers. An edge either is or is not: its weight plays no part.
     """
 
+    FIRST_LAYER: ClassVar[tuple[str, ...]] = (*TwoLayerNetwork.FIRST_LAYER, "attention0")
+
     weight0: nn.Parameter  # features, runs, peers, heads · channels: Θ0
     attention0: nn.Parameter  # 2, channels, runs, peers, heads: a, for the node that looks and the one looked at
     weight1: nn.Parameter  # runs, peers, heads · channels, classes: Θ1
@@ -61,10 +63,11 @@ class GAT(TwoLayerNetwork):
         heads = torch.cat([self._initial(inputs, channels, label=10 + head) for head in range(HEADS)], -1)
         self.add_parameter("weight0", heads.permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("attention0", self._initial_attention(HEADS, channels, label=4), run_axis=2)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
+        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
         self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
         self.add_parameter("attention1", self._initial_attention(1, classes, label=5), run_axis=2)
-        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
+        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
+        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
         self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
         self.edge_dropout = (
             DropoutStream(task.seeds, peers * HEADS, settings.dropout, task.device, label=0xD2),
@@ -80,13 +83,6 @@ class GAT(TwoLayerNetwork):
         edges = task.graph.adjacency.nnz + task.num_nodes
         at_nodes = task.num_nodes * (10 * hidden + 15 * task.num_classes)
         return 4 * (4 * task.graph.num_features * hidden + at_nodes + edges * 14 * (HEADS + 1))
-
-    def parameters(self, recurse: bool = True) -> Any:
-        """All that is trained; without a bias, the two of them stay zero."""
-        return (*super().parameters(recurse), self.attention0, self.attention1)
-
-    def decayed_parameters(self) -> list[nn.Parameter]:
-        return super().decayed_parameters() + ([self.attention0] if self.settings.decay_on == "first-layer" else [])
 
     def new_epoch(self) -> None:
         super().new_epoch()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mtgcn.linalg.computation_block import LocalView, local_view
+from mtgcn.linalg.computation_block import ComputationBlock, computation_block
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import DropoutStream, ReluDropout
@@ -34,15 +34,16 @@ class GCN(TwoLayerNetwork):
         )
         inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
         self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0)
+        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
         self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
-        self.add_parameter("bias1", self._initial_bias(classes, label=3).permute(2, 0, 1), run_axis=1)
+        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
+        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
         self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
         self._all_nodes = torch.arange(task.num_nodes, device=task.device)
         # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
-        self._spread_hidden = hidden < classes
+        self._propagate_hidden = hidden < classes
         # By the identity of the index tensor, which is kept so that no other can take its place.
-        self._views: dict[int, tuple[Tensor, LocalView | None]] = {}
+        self._blocks: dict[int, tuple[Tensor, ComputationBlock | None]] = {}
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int) -> int:
@@ -56,7 +57,7 @@ class GCN(TwoLayerNetwork):
         hidden = self.input(self.weight0, drops=self.training).add_(self.bias0)  # nodes, runs, peers, hidden
         kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
         hidden = ReluDropout.apply(hidden, kept)
-        if self._spread_hidden:
+        if self._propagate_hidden:
             return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
         return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
 
@@ -66,23 +67,23 @@ class GCN(TwoLayerNetwork):
         return self.adjacency((self.input(self.weight0, drops=False) + self.bias0).relu_())
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
-        view = self._view(index)
-        if view is None:
+        block = self._block(index)
+        if block is None:
             return super().logits_at(index)
-        hidden = view.features(self.weight0.flatten(2).flatten(0, 1)).add_(view.runs(self.bias0.flatten(1)))
-        kept = self.dropout.kept_by(view.nodes, view.run_index) if self._drops else None
+        hidden = block.features(self.weight0.flatten(2).flatten(0, 1)).add_(block.runs(self.bias0.flatten(1)))
+        kept = self.dropout.kept_by(block.nodes, block.run_index) if self._drops else None
         hidden = ReluDropout.apply(hidden, kept)
-        spread = view.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
-        return torch.einsum("srph,rphc->scrp", spread, self._readout_weight) + self.bias1
+        propagated = block.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
+        return torch.einsum("srph,rphc->scrp", propagated, self._readout_weight) + self.bias1
 
-    def _view(self, index: Int[Tensor, "runs some"]) -> LocalView | None:
+    def _block(self, index: Int[Tensor, "runs some"]) -> ComputationBlock | None:
         """The part of the graph these nodes can see, where that is less work than the whole graph."""
         if self.settings.input_dropout:
             return None
-        if id(index) not in self._views:
-            view = local_view(self.adjacency.matrix, self.operators.smoothed, index)
+        if id(index) not in self._blocks:
+            block = computation_block(self.adjacency.matrix, self.operators.smoothed, index)
             # A local product serves one run, a product with the whole graph all of them.
             whole = (self.input.cost + self.adjacency.nnz) * self.task.runs
-            worth_it = view.features.nnz + view.readout.nnz < whole
-            self._views[id(index)] = index, view if worth_it else None
-        return self._views[id(index)][1]
+            worth_it = block.features.nnz + block.readout.nnz < whole
+            self._blocks[id(index)] = index, block if worth_it else None
+        return self._blocks[id(index)][1]

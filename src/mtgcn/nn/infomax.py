@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.linalg.operators import DenseOperator, Operator, operator
+from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
-from mtgcn.task import Nodes, Task
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -34,12 +34,11 @@ FEWEST_DIMENSIONS = 64
 NODE_EPOCHS = 200 * 2**15  # nodes times epochs
 FEWEST_EPOCHS = 20
 SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts
-CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
 
 
 @dataclass(frozen=True)
 class Propagation:
-    """What an encoder sees of a node: features scaled by their `"sum"` or `"length"`, spread over the graph by so many
+    """What an encoder sees of a node: features scaled by their `"sum"` or `"length"`, propagated along so many
     steps of a random walk that starts again at the node with probability `restart`."""
 
     feature_scaling: str
@@ -73,8 +72,8 @@ class InfomaxSettings(Settings):
         return 4 * (12 * graph.num_nodes * width + 4 * graph.num_features * width + self.epochs * graph.num_nodes)
 
 
-class Infomax(StackedNetwork):
-    """One-layer encoders, and for each the discriminator that compares a node with the average. The repeats are
+class Infomax(StackedParameters):
+    """One-layer encoders, and for each the discriminator that compares a node with the summary. The repeats are
     the peers of a stack with one run."""
 
     weight: nn.Parameter  # features, runs, repeats, dimensions
@@ -84,27 +83,21 @@ class Infomax(StackedNetwork):
     def __init__(
         self, graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
     ) -> None:
-        nobody = torch.zeros(1, 0, dtype=torch.int64, device=device)
-        task = Task(graph=graph.without_labels, labelled=Nodes(nobody, nobody), seeds=(seed,), device=device)
-        optimised = NetworkSettings(learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
-        super().__init__(task, settings.repeats, optimised)
+        super().__init__(runs=1, peers=settings.repeats, device=device)
         operators = graph_operators(graph, propagation.feature_scaling, device)
         self.propagation, self.adjacency = propagation, operators.adjacency
         self.features: Operator = operator(operators.features, device)
         self._narrow = self._narrower_than(settings.dimensions * settings.repeats)
         inputs, dimensions, repeats = graph.num_features, settings.dimensions, settings.repeats
         glorot = math.sqrt(6 / (inputs + dimensions))
-        weight = uniform(task.seeds, (repeats, inputs, dimensions), glorot, label=0)
+        weight = uniform((seed,), (repeats, inputs, dimensions), glorot, label=0)
         self.add_parameter("weight", weight.permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("bias", torch.zeros(1, repeats, dimensions), run_axis=0)
-        discriminator = uniform(task.seeds, (repeats, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
+        discriminator = uniform((seed,), (repeats, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
         self.add_parameter("discriminator", discriminator, run_axis=0)
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
-        self.epochs, self.seed = settings.epochs, seed
+        self.num_nodes, self.epochs, self.seed = graph.num_nodes, settings.epochs, seed
         self._orders: Tensor | None = None
-
-    def logits(self) -> Tensor:
-        raise NotImplementedError("an encoder has no classes")
 
     def new_epoch(self) -> None:
         self.epoch += 1
@@ -117,13 +110,13 @@ class Infomax(StackedNetwork):
         values, corrupted_values = self._positive_and_corrupted()
         positive, corrupted = self._activated(values), self._activated(corrupted_values)
         summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # repeats, dimensions, 1
-        # Block-diagonal, so that one product compares the embeddings of every repeat with that repeat's average.
+        # Block-diagonal, so that one product compares the embeddings of every repeat with that repeat's summary.
         compared = torch.block_diag(*(self.discriminator[0] @ summary))
         loss = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
         return loss[None]
 
     def _narrower_than(self, width: int) -> Tensor | None:
-        """The features, where they are fewer than what the encoders make of them: then it costs less to spread the
+        """The features, where they are fewer than what the encoders make of them: then it costs less to propagate the
         features, which need no gradient, and to multiply afterwards. The result is the same."""
         if isinstance(self.features, DenseOperator) and self.features.matrix.shape[1] < width:
             return self.features.matrix
@@ -132,7 +125,7 @@ class Infomax(StackedNetwork):
     @cached_property
     def _propagated_features(self) -> Tensor:
         assert self._narrow is not None
-        return propagate(self._narrow, self.adjacency, self.propagation)
+        return self._propagated(self._narrow)
 
     def _positive(self) -> Tensor:
         if self._narrow is not None:
@@ -141,7 +134,7 @@ class Infomax(StackedNetwork):
 
     def _positive_and_corrupted(self) -> tuple[Tensor, Tensor]:
         if self._narrow is not None:
-            corrupted = propagate(self._narrow.index_select(0, self._order()), self.adjacency, self.propagation)
+            corrupted = self._propagated(self._narrow.index_select(0, self._order()))
             return self._positive(), corrupted @ self.weight.flatten(1)
         projected = self._projected()
         return self._propagated(projected), self._propagated(projected.index_select(0, self._order()))
@@ -150,8 +143,7 @@ class Infomax(StackedNetwork):
         return self.features(self.weight.flatten(1))
 
     def _propagated(self, values: Tensor) -> Tensor:
-        propagated: Tensor = _Propagate.apply(values, self.adjacency, self.propagation)
-        return propagated
+        return personalized_page_rank(values, self.adjacency, self.propagation.steps, self.propagation.restart)
 
     def _activated(self, values: Tensor) -> Tensor:
         return functional.leaky_relu_(values + self.bias.flatten(), SLOPE)
@@ -161,39 +153,6 @@ class Infomax(StackedNetwork):
         its own."""
         if self._orders is None:
             random = np.random.default_rng([self.seed, 2])
-            drawn = np.stack([random.permutation(self.task.num_nodes) for _ in range(self.epochs)])
-            self._orders = torch.from_numpy(drawn.astype(np.int32)).to(self.task.device)
+            drawn = np.stack([random.permutation(self.num_nodes) for _ in range(self.epochs)])
+            self._orders = torch.from_numpy(drawn.astype(np.int32)).to(self.device)
         return self._orders.index_select(0, (self.epoch - 1).clamp(max=self.epochs - 1))[0].long()
-
-
-class _Propagate(torch.autograd.Function):
-    """A walk with restarts. Â is symmetric, so the gradient walks the same way."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, adjacency: SparseOperator, propagation: Propagation) -> Tensor:
-        ctx.adjacency, ctx.propagation = adjacency, propagation
-        return propagate(values, adjacency, propagation)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return propagate(gradient, ctx.adjacency, ctx.propagation), None, None
-
-
-def propagate(values: Float[Tensor, "nodes width"], adjacency: SparseOperator, propagation: Propagation) -> Tensor:
-    """`steps` times x := (1 - restart) Â x + restart · values."""
-    at_once = max(1, CACHED_BYTES // (values.element_size() * len(values)))
-    if values.is_cuda or at_once >= values.shape[1]:
-        return _walked(values, adjacency, propagation)
-    result = torch.empty_like(values, memory_format=torch.contiguous_format)
-    for mine, given in zip(result.split(at_once, 1), values.split(at_once, 1), strict=True):
-        mine.copy_(_walked(given.contiguous(), adjacency, propagation))
-    return result
-
-
-def _walked(values: Tensor, adjacency: SparseOperator, propagation: Propagation) -> Tensor:
-    result = values
-    for _ in range(propagation.steps):
-        result = adjacency.multiply(result)
-        if propagation.restart:
-            result.mul_(1 - propagation.restart).add_(values, alpha=propagation.restart)
-    return result

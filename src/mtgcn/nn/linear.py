@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mtgcn.nn.axes import RUNS
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.nn.base import StackedNetwork
 from mtgcn.task import Task
 
 if TYPE_CHECKING:
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 class LinearPeers(StackedNetwork):
     """logits = embeddings · W + b. `embeddings[e][p]` are what peer p sees of the nodes in runs whose `choice` is e."""
 
-    weight: nn.Parameter  # peers, vector, classes, runs
+    weight: nn.Parameter  # peers, width, classes, runs
     bias: nn.Parameter  # classes, runs, peers
 
     def __init__(
         self,
         task: Task,
-        embeddings: Sequence[Sequence[Float[Tensor, "nodes vector"]]],
+        embeddings: Sequence[Sequence[Float[Tensor, "nodes width"]]],
         choice: Sequence[int],
-        settings: NetworkSettings,
     ) -> None:
         peers, width = len(embeddings[0]), embeddings[0][0].shape[1]
-        super().__init__(task, peers, settings)
+        super().__init__(task, peers)
         self.embeddings = embeddings
         groups = [[run for run, chosen in enumerate(choice) if chosen == number] for number in range(len(embeddings))]
         self._runs = [torch.tensor(runs, dtype=torch.int64, device=task.device) for runs in groups]
@@ -43,9 +42,6 @@ class LinearPeers(StackedNetwork):
     def bytes_per_model(task: Task, width: int) -> int:
         """About what one model of a stack takes in training."""
         return 4 * (5 * width * task.num_classes + 8 * task.num_nodes * task.num_classes)
-
-    def new_epoch(self) -> None:
-        """Nothing is drawn."""
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
         by_peer = []
@@ -65,6 +61,6 @@ class LinearPeers(StackedNetwork):
                 torch.stack([embeddings[peer][index[runs].clamp(min=0)] for peer in range(self.peers)])
                 for embeddings, runs in zip(self.embeddings, self._runs, strict=True)
             ]
-            self._at_labelled = torch.cat(rows, 1).index_select(1, self._place)  # peers, runs, labelled, vector
-        weight = self.weight.movedim(-1, 1)  # peers, runs, vector, classes
+            self._at_labelled = torch.cat(rows, 1).index_select(1, self._place)  # peers, runs, labelled, width
+        weight = self.weight.movedim(-1, 1)  # peers, runs, width, classes
         return (self._at_labelled @ weight).permute(2, 3, 1, 0) + self.bias

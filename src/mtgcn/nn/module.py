@@ -42,7 +42,7 @@ class ModuleNetwork(StackedNetwork):
     can_be_recorded: ClassVar[bool] = False  # a module may wait for its device, which no recorded epoch can
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, backbone: nn.Module | Factory) -> None:
-        super().__init__(task, peers, settings)
+        super().__init__(task, peers)
         self.epoch = 0
         self._call = _Call(task, settings)
         drawn = [[_drawn(backbone, self._call, (seed, peer)) for peer in range(peers)] for seed in task.seeds]
@@ -54,11 +54,7 @@ class ModuleNetwork(StackedNetwork):
         trained = _trained_names(template, self._call)
         for name, stacked in self._names.items():
             values = torch.stack([torch.stack([dict(_numbers(one))[name].detach() for one in row]) for row in drawn])
-            if name in trained:
-                self.add_parameter(stacked, values, run_axis=0)
-            else:
-                self.register_buffer(stacked, values)
-                self._run_axis[stacked] = 0
+            self.add_parameter(stacked, values, run_axis=0, trained=name in trained)
 
     @staticmethod
     def bytes_per_model(task: Task, settings: NetworkSettings, backbone: nn.Module | Factory) -> int:
@@ -88,10 +84,6 @@ class ModuleNetwork(StackedNetwork):
 
     def new_epoch(self) -> None:
         self.epoch += 1
-
-    def clone_parameters(self) -> dict[str, Tensor]:
-        """With what modules count as they run, such as the means of a batch normalisation."""
-        return {name: getattr(self, name).detach().clone() for name in self._run_axis}
 
     def _logits_of(self, run: int, peer: int) -> Float[Tensor, "nodes classes"]:
         [module] = self._template

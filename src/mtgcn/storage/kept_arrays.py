@@ -6,8 +6,7 @@ import hashlib
 import io
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.storage.cache import cache_folder
+from mtgcn.storage.locks import one_at_a_time
 
 
 def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
@@ -34,40 +34,16 @@ def kept_or_made(
     kind: str, name: str, shapes: Mapping[str, tuple[int, ...]], make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """The arrays kept under that name, else those that `make` gives, which are kept from now on. Of several processes
-    that need the same arrays at the same time one makes them and the others wait."""
+    that need the same arrays at the same time one makes them and the others wait; where no lock can be written, work
+    is at worst done twice."""
     arrays = _read(kind, name, shapes)
     if arrays is None:
-        with _one_at_a_time(_path(kind, name)) as waited:
+        with one_at_a_time(_path(kind, name).with_suffix(".lock")) as waited:
             arrays = _read(kind, name, shapes) if waited else None
             if arrays is None:
                 arrays = make()
                 _write(kind, name, arrays)
     return arrays
-
-
-@contextmanager
-def _one_at_a_time(path: Path) -> Iterator[bool]:
-    """Hold a lock that belongs to this path; yields whether another process had it. Where there are no locks, or none
-    can be written, work is at worst done twice."""
-    try:
-        import fcntl  # not on Windows
-
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_suffix(".lock").open("w")
-    except (ImportError, OSError):
-        yield False
-        return
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            waited = False
-        except OSError:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            waited = True
-        try:
-            yield waited
-        finally:
-            path.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:

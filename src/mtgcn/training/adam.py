@@ -4,76 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from mtgcn.nn.base import StackedNetwork
+from mtgcn.training.trainable import Trainable
 
-if TYPE_CHECKING:
-    pass
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
 
 
+@dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba, 2015) with weight decay as a gradient, by torch's fused kernel.
+    """Adam (Kingma and Ba, 2015) with weight decay as a gradient."""
+
+    learning_rate: float
+    weight_decay: float = 0.0  # of the parameters that decay; the others have none
+
+    def begin(self, trainable: Trainable) -> Optimisation:
+        """Before the first step, with nothing remembered."""
+        decayed = list(trainable.decayed_parameters())
+        others = [one for one in trainable.parameters() if all(one is not other for other in decayed)]
+        groups = (_Group(decayed, self.weight_decay), _Group(others, 0.0))
+        return Optimisation(self.learning_rate, [group for group in groups if group.parameters])
+
+
+class Optimisation:
+    """Steps of Adam, by torch's fused kernel.
 
     The kernel is called as `torch.optim.Adam` calls it, without that class: it imports torch's compiler on first use,
     which takes longer than a whole fit on a small graph. The step counter is a tensor, so that an epoch recorded once
     as a CUDA graph sees it move.
     """
 
-    BETAS = (0.9, 0.999)
-    EPSILON = 1e-8
-
-    def __init__(self, network: StackedNetwork) -> None:
-        self.learning_rate = network.settings.learning_rate
-        decayed = network.decayed_parameters()
-        others = [parameter for parameter in network.parameters() if all(parameter is not one for one in decayed)]
-        groups: tuple[tuple[list[Tensor], float], ...] = (
-            ([*decayed], network.settings.weight_decay),
-            ([*others], 0.0),
-        )
-        self.groups = [(parameters, decay, _Moments.of(parameters)) for parameters, decay in groups if parameters]
+    def __init__(self, learning_rate: float, groups: Sequence[_Group]) -> None:
+        self.learning_rate, self.groups = learning_rate, groups
 
     def forget_gradients(self) -> None:
-        for parameters, _, _ in self.groups:
-            for parameter in parameters:
+        for group in self.groups:
+            for parameter in group.parameters:
                 parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        for parameters, decay, moments in self.groups:
-            torch._foreach_add_(moments.steps, 1)
+        for group in self.groups:
+            for steps in group.steps:
+                steps += 1
             torch._fused_adam_(
-                parameters,
-                [cast(Tensor, parameter.grad) for parameter in parameters],
-                moments.first,
-                moments.second,
+                group.parameters,
+                [cast(Tensor, parameter.grad) for parameter in group.parameters],
+                group.first,
+                group.second,
                 [],
-                moments.steps,
+                group.steps,
                 lr=self.learning_rate,
-                beta1=self.BETAS[0],
-                beta2=self.BETAS[1],
-                weight_decay=decay,
-                eps=self.EPSILON,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                weight_decay=group.weight_decay,
+                eps=EPSILON,
                 amsgrad=False,
                 maximize=False,
             )
 
 
-@dataclass(frozen=True)
-class _Moments:
-    """What Adam remembers of each parameter."""
+class _Group:
+    """Parameters that decay alike, and what Adam remembers of each: its two moments, and how often it was moved."""
 
-    first: list[Tensor]
-    second: list[Tensor]
-    steps: list[Tensor]
-
-    @staticmethod
-    def of(parameters: Sequence[Tensor]) -> _Moments:
-        return _Moments(
-            first=[torch.zeros_like(parameter, requires_grad=False) for parameter in parameters],
-            second=[torch.zeros_like(parameter, requires_grad=False) for parameter in parameters],
-            steps=[torch.zeros((), device=parameter.device) for parameter in parameters],
-        )
+    def __init__(self, parameters: Sequence[Tensor], weight_decay: float) -> None:
+        self.parameters, self.weight_decay = list(parameters), weight_decay
+        self.first = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
+        self.second = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
+        self.steps = [torch.zeros((), device=parameter.device) for parameter in parameters]

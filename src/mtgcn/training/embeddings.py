@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,7 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation
+from mtgcn.once_per_graph import once_per_graph
 from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
+from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
 if TYPE_CHECKING:
@@ -30,28 +31,22 @@ RECIPE = 1  # raise it when the same settings no longer give the same encoders
 class Embedding:
     """Embeddings of length 1, one for every node of a graph, and what made them."""
 
-    embeddings: Float[Tensor, "nodes vector"]
+    embeddings: Float[Tensor, "nodes width"]
     encoders: Mapping[str, np.ndarray]
 
 
+@once_per_graph
 def embedding(
     graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
 ) -> Embedding:
     """The embeddings of a graph's nodes, made once for every propagation, setting and seed."""
-    known = _EMBEDDINGS.setdefault(graph, {})
-    key = (propagation, settings, seed, device)
-    if key not in known:
-        trained = trained_encoders(graph, propagation, settings, seed, device)
-        known[key] = Embedding(encode(graph, propagation, trained, device), trained)
-    return known[key]
-
-
-_EMBEDDINGS: WeakKeyDictionary[Graph, dict[Any, Embedding]] = WeakKeyDictionary()
+    trained = trained_encoders(graph, propagation, settings, seed, device)
+    return Embedding(encode(graph, propagation, trained, device), trained)
 
 
 def encode(
     graph: Graph, propagation: Propagation, trained: Mapping[str, np.ndarray], device: torch.device
-) -> Float[Tensor, "nodes vector"]:
+) -> Float[Tensor, "nodes width"]:
     """What trained encoders make of the nodes of a graph, which need not be the one they were trained on."""
     _, _, repeats, dimensions = trained["weight"].shape  # runs, features, repeats, dimensions
     network = Infomax(graph, propagation, InfomaxSettings(dimensions, repeats), seed=0, device=device)
@@ -72,7 +67,8 @@ def trained_encoders(
     network = Infomax(graph, propagation, settings, seed, device)
 
     def train_anew() -> dict[str, np.ndarray]:
-        train(network, [Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))])
+        phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
+        train(network, [phase], Adam(settings.learning_rate, settings.weight_decay))
         return network.trained()
 
     shapes = {key: value.shape for key, value in network.trained().items()}

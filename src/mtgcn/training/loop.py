@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.nn.base import StackedNetwork
 from mtgcn.training.adam import Adam
-from mtgcn.training.memory import keeping_freed_blocks
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
+from mtgcn.training.trainable import Trainable
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -38,45 +37,46 @@ class Phase:
     before: Callable[[], None] = lambda: None  # once, when the phases before it are done
 
 
-def train(network: StackedNetwork, phases: Sequence[Phase]) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
+def train(
+    trainable: Trainable, phases: Sequence[Phase], adam: Adam
+) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
     """Minimise the phases' losses one after the other; returns the history, NaN where a phase has no such value.
 
     The losses of all models are summed. No parameter is shared between models, so each of them takes exactly
     the step it would take alone, and none sees another's update of the same epoch.
     """
-    adam = Adam(network)
+    optimisation = adam.begin(trainable)
     total = sum(phase.epochs for phase in phases)
-    history = _History(total, network)
-    network.train()
+    history = _History(total, trainable)
+    trainable.train()
 
     def epoch(phase: Phase) -> None:
-        network.new_epoch()
+        trainable.new_epoch()
         step = phase.step()
-        adam.forget_gradients()
+        optimisation.forget_gradients()
         torch.stack(list(step.losses.values())).sum().backward()
-        adam.step()
+        optimisation.step()
         history.write({**step.losses, **step.notes})
         phase.after_epoch()
 
     done = 0
-    with keeping_freed_blocks():
-        for phase in phases:
-            phase.before()
-            for _ in _repeat(partial(epoch, phase), phase.epochs, network):
-                done += 1
-                if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
-                    callback(done, total)
+    for phase in phases:
+        phase.before()
+        for _ in _repeat(partial(epoch, phase), phase.epochs, trainable):
+            done += 1
+            if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
+                callback(done, total)
     return history.read()
 
 
 EPOCHS_BEFORE_CAPTURE = 1  # what is made on first use must not be made while recording
 
 
-def _repeat(epoch: Callable[[], None], times: int, network: StackedNetwork) -> Iterator[None]:
+def _repeat(epoch: Callable[[], None], times: int, trainable: Trainable) -> Iterator[None]:
     """Run `epoch` so many times. On a GPU an epoch is hundreds of tiny kernels that cost more to launch than to
-    run, so it is recorded once as a CUDA graph and replayed, if the network can be."""
-    device = network.task.device
-    if device.type != "cuda" or not network.can_be_recorded:
+    run, so it is recorded once as a CUDA graph and replayed, if it can be."""
+    device = trainable.device
+    if device.type != "cuda" or not trainable.can_be_recorded:
         for _ in range(times):
             epoch()
             yield
@@ -101,9 +101,9 @@ def _repeat(epoch: Callable[[], None], times: int, network: StackedNetwork) -> I
 class _History:
     """Values per epoch and model, kept on the device until they are read."""
 
-    def __init__(self, epochs: int, network: StackedNetwork) -> None:
-        self.shape = (epochs, network.task.runs, network.peers)
-        self.device = network.task.device
+    def __init__(self, epochs: int, trainable: Trainable) -> None:
+        self.shape = (epochs, trainable.runs, trainable.peers)
+        self.device = trainable.device
         self.values: dict[str, Tensor] = {}
         self.epoch = torch.zeros(1, dtype=torch.int64, device=self.device)
 

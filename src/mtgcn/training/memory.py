@@ -1,9 +1,7 @@
-"""How much of the machine a stack of runs takes: memory, kept between epochs, and threads."""
+"""How much of the machine a stack of runs takes: memory and threads."""
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,31 +33,3 @@ def threads_for(stack_bytes: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-# glibc's numbers for mallopt, and the defaults that its manual gives.
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
-_DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 2**10, 65536
-_LARGEST_NUMBER = 2**31 - 1
-
-
-@contextmanager
-def keeping_freed_blocks() -> Iterator[None]:
-    """While this lasts, freed blocks stay with the process, to be had again without asking the kernel.
-
-    Every epoch frees and takes the same few large blocks. Given back each time, their pages would have to be
-    mapped and zeroed anew in every epoch, which costs up to a quarter of its time. Where the C library is not
-    glibc this does nothing.
-    """
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if libc is None or not hasattr(libc, "mallopt"):
-        yield
-        return
-    libc.mallopt(_MMAP_MAX, 0)  # large blocks from the heap as well: mapped ones go back when they are freed
-    libc.mallopt(_TRIM_THRESHOLD, _LARGEST_NUMBER)
-    try:
-        yield
-    finally:
-        libc.mallopt(_TRIM_THRESHOLD, _DEFAULT_TRIM_THRESHOLD)
-        libc.mallopt(_MMAP_MAX, _DEFAULT_MMAP_MAX)
-        libc.malloc_trim(0)

@@ -65,6 +65,12 @@ class Chosen:
         by_class = rows.unflatten(0, (-1, self.per_class))  # classes, per_class, classes, runs, peers
         return by_class.diagonal(dim1=0, dim2=2).movedim(-1, 0).flatten(0, 1)
 
+    def chosen_by_any(self, num_nodes: int) -> Bool[Tensor, "nodes runs"]:
+        """Which nodes at least one peer of a run chose."""
+        rows = torch.where(self.filled, self.nodes, num_nodes)  # one row more than nodes, for what nobody filled
+        marks = torch.zeros(num_nodes + 1, *rows.shape[1:], dtype=torch.bool, device=rows.device)
+        return marks.scatter_(NODES, rows, True)[:-1].any(-1)
+
     def from_next_peer(self) -> Chosen:
         """Each model gets what its neighbour chose."""
         return Chosen(self.nodes.roll(-1, -1), self.filled.roll(-1, -1), self.per_class)

@@ -21,7 +21,8 @@ from scipy.sparse.csgraph import connected_components
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import scaled_features
-from mtgcn.linalg.structural_features import structural_features
+from mtgcn.linalg.structural_features import with_structural_features
+from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -97,10 +98,13 @@ def uncertainty_of(
     return uncertainty
 
 
+@once_per_graph
 def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
     """What each node and those around it look like: features, or places in the graph where there are none, averaged
     over neighbours, neighbours' neighbours and the node itself. Rows have length one."""
-    features: Any = structural_features(graph) if graph.features is None else scaled_features(graph, "length")
+    features: Any = (
+        with_structural_features(graph).features if graph.features is None else scaled_features(graph, "length")
+    )
     if features.shape[1] > DIMENSIONS and graph.num_nodes > DIMENSIONS:
         from sklearn.decomposition import TruncatedSVD
 
@@ -111,7 +115,9 @@ def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
     for _ in range(STEPS):
         rows = mean_around @ rows
     length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
+    looks = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
+    looks.setflags(write=False)  # it is shared
+    return looks
 
 
 def centrality(graph: Graph) -> Float[np.ndarray, "nodes"]:

@@ -1,0 +1,49 @@
+"""Freed memory is kept by our own commands and workers, never by a fit in somebody's program."""
+
+import subprocess
+import sys
+
+import pytest
+
+from mtgcn import cli
+from mtgcn.benchmark import executors
+from mtgcn.training.freed_blocks import keep_freed_blocks
+
+
+def test_memory_can_be_taken_and_freed_while_blocks_are_kept():
+    program = (
+        "from mtgcn.training.freed_blocks import keep_freed_blocks\nkeep_freed_blocks()\nimport torch\n"
+        "print(sum(float(torch.ones(2**20).sum()) for _ in range(5)) == 5 * 2**20)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    calls = []
+    for module in (cli, executors):
+        monkeypatch.setattr(module, "keep_freed_blocks", lambda: calls.append(True))
+    return calls
+
+
+def test_commands_and_workers_ask_for_it(asked, capsys, monkeypatch):
+    assert cli.main(["--version"]) == 0
+    assert len(asked) == 1
+    monkeypatch.setattr(executors, "_end_with", lambda _: None)
+    executors._start_worker(None)
+    assert len(asked) == 2
+
+
+def test_a_fit_leaves_the_memory_of_its_process_alone(two_runs, monkeypatch):
+    from mtgcn.methods import create
+
+    class NoMallopt:
+        def __init__(self, _):
+            raise AssertionError("the C library was asked for")
+
+    monkeypatch.setattr("ctypes.CDLL", NoMallopt)
+    create("mt-gcn", warmup_epochs=2, teaching_epochs=2).fit(two_runs)
+    if sys.platform == "linux":
+        with pytest.raises(AssertionError, match="asked for"):
+            keep_freed_blocks()
