@@ -15,7 +15,7 @@ ROOT = Path(mtgcn.__file__).parent
 FLOORS = [
     {"errors", "settings", "shapes"},
     {"storage", "files"},
-    {"environment", "graph", "splits", "task"},
+    {"environment", "graph", "graph_checks", "splits", "task"},
     {"linalg", "neighbours", "structure"},
     {"nn"},
     {"training"},
