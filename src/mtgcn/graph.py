@@ -5,33 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from mtgcn import graph_checks
 from mtgcn.errors import InputError
 from mtgcn.files.arrays import GraphArrays, as_array
 from mtgcn.files.edges import check_edges, merge
 from mtgcn.files.labels import UNKNOWN as UNKNOWN  # the label of a node whose class is not known
-from mtgcn.files.labels import check_classes, encoded_labels
+from mtgcn.files.labels import check_classes
 from mtgcn.files.notes import say
 from mtgcn.files.paths import PathLike
-from mtgcn.graph_checks import (
-    checked_adjacency,
-    checked_class_names,
-    checked_edge_index,
-    checked_feature_names,
-    checked_features,
-    checked_labels,
-    checked_node_ids,
-    frozen,
-    is_symmetric,
-    square_matrix,
-)
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from mtgcn.shapes import Float, Int
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +42,15 @@ class Graph:
     feature_names: tuple[str, ...] = ()  # () where they have none
 
     def __post_init__(self) -> None:
-        adjacency = checked_adjacency(self.adjacency)
+        adjacency = graph_checks.checked_adjacency(self.adjacency)
         nodes = adjacency.shape[0]
-        labels = checked_labels(self.labels, nodes)
-        node_ids = checked_node_ids(self.node_ids, nodes)
-        class_names = checked_class_names(self.class_names, labels)
-        features = checked_features(self.features, nodes)
-        feature_names = checked_feature_names(self.feature_names, 0 if features is None else features.shape[1])
+        labels = graph_checks.checked_labels(self.labels, nodes)
+        node_ids = graph_checks.checked_node_ids(self.node_ids, nodes)
+        class_names = graph_checks.checked_class_names(self.class_names, labels)
+        features = graph_checks.checked_features(self.features, nodes)
+        feature_names = graph_checks.checked_feature_names(
+            self.feature_names, 0 if features is None else features.shape[1]
+        )
         for name, value in (
             ("adjacency", adjacency),
             ("features", features),
@@ -112,7 +101,7 @@ class Graph:
         bare = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again
         for part in fields(self):
             object.__setattr__(bare, part.name, getattr(self, part.name))
-        object.__setattr__(bare, "labels", frozen(np.full(self.num_nodes, UNKNOWN)))
+        object.__setattr__(bare, "labels", graph_checks.frozen(np.full(self.num_nodes, UNKNOWN)))
         return bare
 
     @classmethod
@@ -135,13 +124,13 @@ class Graph:
         >>> Graph.from_scipy(sp.csr_array([[0, 1], [1, 0]]), y=["cat", "dog"]).class_names
         ('cat', 'dog')
         """
-        matrix = square_matrix(adjacency)
-        if not is_symmetric(matrix):
+        matrix = graph_checks.square_matrix(adjacency)
+        if not graph_checks.is_symmetric(matrix):
             say("the adjacency is not symmetric; its edges are taken without direction, the larger weight of two")
             matrix = matrix.maximum(matrix.T).tocsr()
         if not matrix.nnz:
             raise InputError("the adjacency holds no edge; give at least one")
-        labels, names = _encoded(y, class_names)
+        labels, names = graph_checks.encoded(y, class_names)
         return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names))
 
     @classmethod
@@ -165,9 +154,9 @@ class Graph:
         >>> Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=3)
         Graph(nodes=3, edges=1, features=0, classes=0)
         """
-        edges = checked_edge_index(edge_index)
+        edges = graph_checks.checked_edge_index(edge_index)
         features = as_array(X)
-        labels, names = _encoded(y, class_names)
+        labels, names = graph_checks.encoded(y, class_names)
         if num_nodes is None:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
@@ -194,18 +183,7 @@ class Graph:
         if edge_index is None:
             raise InputError(f"{type(data).__name__} without edge_index; give a homogeneous Data that has one")
         if mask is not None:
-            chosen = getattr(data, mask, None)
-            if chosen is None or labels is None:
-                raise InputError(
-                    f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels"
-                )
-            codes, names = encoded_labels(as_array(labels))
-            seen = np.asarray(as_array(chosen))
-            if seen.shape != codes.shape or seen.dtype != bool:
-                raise InputError(
-                    f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node"
-                )
-            labels = np.where(seen, codes, UNKNOWN)
+            labels, names = graph_checks.labels_under(data, mask)
             class_names = class_names or names
         return cls.from_edge_index(
             edge_index,
@@ -321,14 +299,3 @@ class Graph:
             name,
             arrays.feature_names,
         )
-
-
-def _encoded(labels: Any, class_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
-    if labels is None:
-        return None, tuple(class_names)
-    if class_names:
-        return as_array(labels), tuple(class_names)
-    codes, names = encoded_labels(as_array(labels))
-    check_classes(names, "y")
-    return codes, names

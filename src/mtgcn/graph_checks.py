@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
 from mtgcn.files.arrays import as_array
-from mtgcn.files.labels import UNKNOWN
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from mtgcn.files.labels import UNKNOWN, check_classes, encoded_labels
+from mtgcn.shapes import Float, Int
 
 
 def checked_adjacency(given: object) -> sp.csr_array:
@@ -95,6 +93,29 @@ def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
         remedy = "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
         raise InputError(f"edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
     return edges.astype(np.int64)
+
+
+def encoded(labels: Any, class_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
+    if labels is None:
+        return None, tuple(class_names)
+    if class_names:
+        return as_array(labels), tuple(class_names)
+    codes, names = encoded_labels(as_array(labels))
+    check_classes(names, "y")
+    return codes, names
+
+
+def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
+    """The labels of PyTorch Geometric's `Data` that a mask of it lets be seen, and the names of all classes."""
+    chosen, labels = getattr(data, mask, None), getattr(data, "y", None)
+    if chosen is None or labels is None:
+        raise InputError(f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels")
+    codes, names = encoded_labels(as_array(labels))
+    seen = np.asarray(as_array(chosen))
+    if seen.shape != codes.shape or seen.dtype != bool:
+        raise InputError(f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node")
+    return np.where(seen, codes, UNKNOWN), names
 
 
 def square_matrix(given: Any) -> sp.csr_array:

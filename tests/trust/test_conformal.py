@@ -25,15 +25,15 @@ class TestPredictionSets:
 
     @pytest.mark.parametrize(("coverage", "needed"), [(0.9, 9), (0.95, 19), (0.8, 4), (0.5, 1), (0.99, 99)])
     def test_as_many_labels_are_needed_as_the_rank_asks_for(self, coverage, needed):
-        assert conformal_threshold(np.arange(needed), coverage) == needed - 1
+        assert conformal_threshold(np.arange(float(needed)), coverage) == needed - 1
         if needed > 1:
             with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels and there are"):
-                conformal_threshold(np.arange(needed - 1), coverage)
+                conformal_threshold(np.arange(needed - 1.0), coverage)
 
     @pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, float("nan")])
     def test_a_coverage_is_a_share(self, coverage):
         with pytest.raises(InputError, match=r"coverage is .*between 0 and 1"):
-            conformal_threshold(np.arange(100), coverage)
+            conformal_threshold(np.arange(100.0), coverage)
 
     def test_sets_follow_from_the_labels_that_the_fit_was_not_shown(self, make_graph):
         graph = make_graph(nodes=300)
