@@ -1,4 +1,4 @@
-"""Imports point one way only, and `import mtgcn` stays light."""
+"""Imports point one way only, `import mtgcn` stays light, and tests lie where what they test lies."""
 
 import ast
 import itertools
@@ -15,7 +15,7 @@ ROOT = Path(mtgcn.__file__).parent
 FLOORS = [
     {"errors", "settings", "shapes"},
     {"storage", "files"},
-    {"environment", "graph", "once_per_graph", "splits", "task"},
+    {"environment", "graph", "graph_checks", "once_per_graph", "splits", "task"},
     {"linalg", "neighbours", "structure"},
     {"nn"},
     {"training"},
@@ -29,6 +29,17 @@ FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floo
 # `files` reads a person's own tables and is entered for nothing else; what `graph` takes from it at once is light.
 CORE = {room for floor in FLOORS[: FLOOR_OF["methods"] + 1] for room in floor} - {"files", "datasets"}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+TESTS = Path(__file__).parent
+# Tests of a whole room, of a step that several of its modules take, or of a command as a person meets it.
+WIDER_TESTS = {
+    "benchmark/test_plan.py",
+    "commands/test_reproduce.py",
+    "estimator/test_properties.py",
+    "files/test_properties.py",
+    "methods/test_awkward_graphs.py",
+    "methods/test_contract.py",
+    "report/test_command.py",
+}
 
 
 def room_of(path: Path) -> str:
@@ -109,6 +120,15 @@ def test_an_import_brings_no_more_than_it_needs(statement, unwanted):
     report = f"import sys; {statement}; print(*[name for name in {list(unwanted)} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_tests_of_a_room_are_named_after_its_modules():
+    without_module = set()
+    for path in TESTS.glob("*/**/test_*.py"):
+        tested = ROOT / path.relative_to(TESTS).with_name(path.stem.removeprefix("test_"))
+        if not tested.with_suffix(".py").is_file() and not (tested / "__init__.py").is_file():
+            without_module.add(path.relative_to(TESTS).as_posix())
+    assert without_module == WIDER_TESTS
 
 
 def test_the_package_offers_what_it_says():

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from mtgcn import graph_checks
 from mtgcn.errors import InputError
 from mtgcn.files.arrays import GraphArrays, as_array
 from mtgcn.files.edges import check_edges, merge
-from mtgcn.files.labels import check_classes, encoded_labels
+from mtgcn.files.labels import UNKNOWN as UNKNOWN  # the label of a node whose class is not known
+from mtgcn.files.labels import check_classes
 from mtgcn.files.notes import say
 from mtgcn.files.paths import PathLike
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
-UNKNOWN = -1  # the label of a node whose class is not known
+from mtgcn.shapes import Float, Int
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,35 +42,24 @@ class Graph:
     feature_names: tuple[str, ...] = ()  # () where they have none
 
     def __post_init__(self) -> None:
-        adjacency = _checked_adjacency(self.adjacency)
+        adjacency = graph_checks.checked_adjacency(self.adjacency)
         nodes = adjacency.shape[0]
-        labels = np.full(nodes, UNKNOWN) if self.labels is None else np.array(self.labels)
-        node_ids = np.arange(nodes) if self.node_ids is None else np.array(self.node_ids)
-        for what, array in (("labels", labels), ("node ids", node_ids)):
-            if array.shape != (nodes,):
-                raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")
-        if self.node_ids is not None:
-            names, counts = np.unique(node_ids, return_counts=True)
-            if len(names) < nodes:
-                raise InputError(f"node id {names[counts > 1][0]!r} stands for two nodes; give each its own")
-        labels = _checked_labels(labels)
-        classes = int(labels.max(initial=UNKNOWN)) + 1
-        class_names = tuple(self.class_names) or tuple(str(number) for number in range(classes))
-        if classes > len(class_names):
-            raise InputError(f"label {classes - 1} but only {len(class_names)} class names; name every class")
+        labels = graph_checks.checked_labels(self.labels, nodes)
+        node_ids = graph_checks.checked_node_ids(self.node_ids, nodes)
+        class_names = graph_checks.checked_class_names(self.class_names, labels)
+        features = graph_checks.checked_features(self.features, nodes)
+        feature_names = graph_checks.checked_feature_names(
+            self.feature_names, 0 if features is None else features.shape[1]
+        )
         for name, value in (
             ("adjacency", adjacency),
-            ("features", _checked_features(self.features, nodes)),
-            ("labels", _frozen(labels)),
-            ("node_ids", _frozen(node_ids)),
+            ("features", features),
+            ("labels", labels),
+            ("node_ids", node_ids),
             ("class_names", class_names),
-            ("feature_names", tuple(self.feature_names)),
+            ("feature_names", feature_names),
         ):
             object.__setattr__(self, name, value)
-        if self.feature_names and len(self.feature_names) != self.num_features:
-            raise InputError(
-                f"{len(self.feature_names)} feature names for {self.num_features} features; name each, or none"
-            )
 
     def __repr__(self) -> str:
         title = f"{self.name!r}, " if self.name else ""
@@ -135,7 +122,7 @@ class Graph:
         graph = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again
         for part in fields(self):
             object.__setattr__(graph, part.name, getattr(self, part.name))
-        object.__setattr__(graph, "labels", _frozen(labels))
+        object.__setattr__(graph, "labels", graph_checks.frozen(labels))
         return graph
 
     @classmethod
@@ -158,13 +145,13 @@ class Graph:
         >>> Graph.from_scipy(sp.csr_array([[0, 1], [1, 0]]), y=["cat", "dog"]).class_names
         ('cat', 'dog')
         """
-        matrix = _square_matrix(adjacency)
-        if not _is_symmetric(matrix):
+        matrix = graph_checks.square_matrix(adjacency)
+        if not graph_checks.is_symmetric(matrix):
             say("the adjacency is not symmetric; its edges are taken without direction, the larger weight of two")
             matrix = matrix.maximum(matrix.T).tocsr()
         if not matrix.nnz:
             raise InputError("the adjacency holds no edge; give at least one")
-        labels, names = _encoded(y, class_names)
+        labels, names = graph_checks.encoded(y, class_names)
         return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names))
 
     @classmethod
@@ -188,21 +175,16 @@ class Graph:
         >>> Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=3)
         Graph(nodes=3, edges=1, features=0, classes=0)
         """
-        edges = np.asarray(as_array(edge_index))
-        if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
-            remedy = (
-                "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
-            )
-            raise InputError(f"edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
+        edges = graph_checks.checked_edge_index(edge_index)
         features = as_array(X)
-        labels, names = _encoded(y, class_names)
+        labels, names = graph_checks.encoded(y, class_names)
         if num_nodes is None:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
         arrays = GraphArrays(
             node_ids=np.arange(num_nodes) if node_ids is None else np.asarray(node_ids),
-            sources=edges[0].astype(np.int64),
-            targets=edges[1].astype(np.int64),
+            sources=edges[0],
+            targets=edges[1],
             weights=None if edge_weight is None else np.asarray(as_array(edge_weight)),
             features=features,
             feature_names=tuple(feature_names),
@@ -222,18 +204,7 @@ class Graph:
         if edge_index is None:
             raise InputError(f"{type(data).__name__} without edge_index; give a homogeneous Data that has one")
         if mask is not None:
-            chosen = getattr(data, mask, None)
-            if chosen is None or labels is None:
-                raise InputError(
-                    f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels"
-                )
-            codes, names = encoded_labels(as_array(labels))
-            seen = np.asarray(as_array(chosen))
-            if seen.shape != codes.shape or seen.dtype != bool:
-                raise InputError(
-                    f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node"
-                )
-            labels = np.where(seen, codes, UNKNOWN)
+            labels, names = graph_checks.labels_under(data, mask)
             class_names = class_names or names
         return cls.from_edge_index(
             edge_index,
@@ -300,15 +271,7 @@ class Graph:
         )
         arrays = read_tables(edges, nodes, labels, choices)
         if edges is None:
-            return cls(
-                sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32),
-                arrays.features,
-                arrays.labels,  # type: ignore[arg-type]
-                arrays.node_ids,
-                arrays.class_names,
-                name,
-                arrays.feature_names,
-            )
+            return cls._from_adjacency(sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32), arrays, name)
         return cls._from_arrays(arrays, str(edges), name)
 
     @classmethod
@@ -344,8 +307,12 @@ class Graph:
                 f"{where}: {edges.one_way + edges.uneven} of {edges.one_way + edges.both_ways} edges go one way, or "
                 "weigh more one way; all are taken without direction, the larger weight of two"
             )
+        return cls._from_adjacency(edges.adjacency(nodes), arrays, name)
+
+    @classmethod
+    def _from_adjacency(cls, adjacency: sp.csr_array, arrays: GraphArrays, name: str) -> Graph:
         return cls(
-            edges.adjacency(nodes),
+            adjacency,
             arrays.features,
             arrays.labels,  # type: ignore[arg-type]
             arrays.node_ids,
@@ -353,88 +320,3 @@ class Graph:
             name,
             arrays.feature_names,
         )
-
-
-def _encoded(labels: Any, class_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
-    if labels is None:
-        return None, tuple(class_names)
-    if class_names:
-        return as_array(labels), tuple(class_names)
-    codes, names = encoded_labels(as_array(labels))
-    check_classes(names, "y")
-    return codes, names
-
-
-def _square_matrix(given: Any) -> sp.csr_array:
-    try:
-        matrix = sp.csr_array(as_array(given), dtype=np.float32)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"an adjacency that is no matrix of numbers ({problem}); give a square one") from None
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"adjacency of shape {matrix.shape}; give a square matrix, one row per node")
-    matrix.sum_duplicates()
-    return matrix
-
-
-def _checked_adjacency(given: object) -> sp.csr_array:
-    adjacency = sp.csr_array(given, dtype=np.float32, copy=True)
-    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
-        raise InputError(f"adjacency of shape {adjacency.shape}; give a square matrix, one row per node")
-    if adjacency.shape[0] == 0:
-        raise InputError("a graph of 0 nodes; give at least one node")
-    adjacency.sum_duplicates()
-    if not np.isfinite(adjacency.data).all():
-        raise InputError("an edge weight is NaN or infinite; give finite weights >= 0")
-    if adjacency.data.min(initial=0) < 0:
-        raise InputError(f"edge weight {adjacency.data.min():g}; weights must be >= 0")
-    adjacency.eliminate_zeros()
-    if not _is_symmetric(adjacency):
-        raise InputError("adjacency is not symmetric; pass A.maximum(A.T) for an undirected graph")
-    return _frozen_sparse(adjacency)
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.setflags(write=False)
-    return array
-
-
-def _frozen_sparse(matrix: sp.csr_array) -> sp.csr_array:
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        _frozen(part)
-    return matrix
-
-
-def _is_symmetric(adjacency: sp.csr_array) -> bool:
-    mirrored = adjacency.T.tocsr()
-    mirrored.sort_indices()
-    return (
-        np.array_equal(adjacency.indptr, mirrored.indptr)
-        and np.array_equal(adjacency.indices, mirrored.indices)
-        and np.allclose(adjacency.data, mirrored.data)
-    )
-
-
-def _checked_features(given: object, nodes: int) -> sp.csr_array | np.ndarray | None:
-    if given is None:
-        return None
-    sparse = sp.issparse(given)
-    features: Any = sp.csr_array(given, copy=True, dtype=np.float32) if sparse else np.array(given, dtype=np.float32)
-    if features.ndim != 2 or features.shape[0] != nodes:
-        raise InputError(f"features of shape {features.shape} for {nodes} nodes; give one row per node")
-    values = features.data if sparse else features
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(features.sum(axis=1)))[0])
-        raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
-    if sparse:
-        features.sum_duplicates()
-        return _frozen_sparse(features)
-    return _frozen(features)
-
-
-def _checked_labels(labels: np.ndarray) -> np.ndarray:
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNKNOWN} where unknown")
-    if labels.min(initial=UNKNOWN) < UNKNOWN:
-        raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNKNOWN} where unknown")
-    return labels.astype(np.int64)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 
-if TYPE_CHECKING:
-    from jaxtyping import Int
+from mtgcn.shapes import Int
 
 
 def random_walks(

@@ -1,0 +1,160 @@
+"""What a `Graph` asks of its parts: each is checked, copied and frozen, or refused with a line on how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.files.arrays import as_array
+from mtgcn.files.labels import UNKNOWN, check_classes, encoded_labels
+from mtgcn.shapes import Float, Int
+
+
+def checked_adjacency(given: object) -> sp.csr_array:
+    """A symmetric matrix of weights >= 0, without stored zeros."""
+    adjacency = sp.csr_array(given, dtype=np.float32, copy=True)
+    _refuse_unless_square(adjacency)
+    if adjacency.shape[0] == 0:
+        raise InputError("a graph of 0 nodes; give at least one node")
+    adjacency.sum_duplicates()
+    if not np.isfinite(adjacency.data).all():
+        raise InputError("an edge weight is NaN or infinite; give finite weights >= 0")
+    if adjacency.data.min(initial=0) < 0:
+        raise InputError(f"edge weight {adjacency.data.min():g}; weights must be >= 0")
+    adjacency.eliminate_zeros()
+    if not is_symmetric(adjacency):
+        raise InputError("adjacency is not symmetric; pass A.maximum(A.T) for an undirected graph")
+    return _frozen_sparse(adjacency)
+
+
+def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarray, "nodes features"] | None:
+    if given is None:
+        return None
+    sparse = sp.issparse(given)
+    features: Any = sp.csr_array(given, copy=True, dtype=np.float32) if sparse else np.array(given, dtype=np.float32)
+    if features.ndim != 2 or features.shape[0] != nodes:
+        raise InputError(f"features of shape {features.shape} for {nodes} nodes; give one row per node")
+    values = features.data if sparse else features
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(features.sum(axis=1)))[0])
+        raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
+    if sparse:
+        features.sum_duplicates()
+        return _frozen_sparse(features)
+    return frozen(features)
+
+
+def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
+    """Classes as numbers; all unknown where none were given."""
+    labels = np.full(nodes, UNKNOWN) if given is None else np.array(given)
+    _refuse_unless_one_per_node("labels", labels, nodes)
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNKNOWN} where unknown")
+    if labels.min(initial=UNKNOWN) < UNKNOWN:
+        raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNKNOWN} where unknown")
+    return frozen(labels.astype(np.int64))
+
+
+def checked_node_ids(given: object, nodes: int) -> np.ndarray:
+    """One different name per node, of any type; numbers from 0 where none were given."""
+    if given is None:
+        return frozen(np.arange(nodes))
+    node_ids = np.array(given)
+    _refuse_unless_one_per_node("node ids", node_ids, nodes)
+    names, counts = np.unique(node_ids, return_counts=True)
+    if len(names) < nodes:
+        raise InputError(f"node id {names[counts > 1][0]!r} stands for two nodes; give each its own")
+    return frozen(node_ids)
+
+
+def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) -> tuple[str, ...]:
+    """A name for every class that labels mention: its number where none were given."""
+    classes = int(labels.max(initial=UNKNOWN)) + 1
+    class_names = tuple(given) or tuple(str(number) for number in range(classes))
+    if classes > len(class_names):
+        raise InputError(f"label {classes - 1} but only {len(class_names)} class names; name every class")
+    return class_names
+
+
+def checked_feature_names(given: Sequence[str], features: int) -> tuple[str, ...]:
+    feature_names = tuple(given)
+    if feature_names and len(feature_names) != features:
+        raise InputError(f"{len(feature_names)} feature names for {features} features; name each, or none")
+    return feature_names
+
+
+def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
+    edges = np.asarray(as_array(given))
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+        remedy = "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
+        raise InputError(f"edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
+    return edges.astype(np.int64)
+
+
+def encoded(labels: Any, class_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
+    if labels is None:
+        return None, tuple(class_names)
+    if class_names:
+        return as_array(labels), tuple(class_names)
+    codes, names = encoded_labels(as_array(labels))
+    check_classes(names, "y")
+    return codes, names
+
+
+def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
+    """The labels of PyTorch Geometric's `Data` that a mask of it lets be seen, and the names of all classes."""
+    chosen, labels = getattr(data, mask, None), getattr(data, "y", None)
+    if chosen is None or labels is None:
+        raise InputError(f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels")
+    codes, names = encoded_labels(as_array(labels))
+    seen = np.asarray(as_array(chosen))
+    if seen.shape != codes.shape or seen.dtype != bool:
+        raise InputError(f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node")
+    return np.where(seen, codes, UNKNOWN), names
+
+
+def square_matrix(given: Any) -> sp.csr_array:
+    """Anything that holds a square matrix, as one of scipy's."""
+    try:
+        matrix = sp.csr_array(as_array(given), dtype=np.float32)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"an adjacency that is no matrix of numbers ({problem}); give a square one") from None
+    _refuse_unless_square(matrix)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def is_symmetric(adjacency: sp.csr_array) -> bool:
+    mirrored = adjacency.T.tocsr()
+    mirrored.sort_indices()
+    return (
+        np.array_equal(adjacency.indptr, mirrored.indptr)
+        and np.array_equal(adjacency.indices, mirrored.indices)
+        and np.allclose(adjacency.data, mirrored.data)
+    )
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
+
+
+def _frozen_sparse(matrix: sp.csr_array) -> sp.csr_array:
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        frozen(part)
+    return matrix
+
+
+def _refuse_unless_square(matrix: sp.csr_array) -> None:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"adjacency of shape {matrix.shape}; give a square matrix, one row per node")
+
+
+def _refuse_unless_one_per_node(what: str, array: np.ndarray, nodes: int) -> None:
+    if array.shape != (nodes,):
+        raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")

@@ -1,0 +1,204 @@
+"""Checks the shapes in the package's signatures whenever a test calls a function or makes a dataclass of it.
+
+Annotations of the package are strings, and many of the names in them are imported for type checkers alone. So only
+those that mention a shape are read, and a name that does not exist when the program runs stands for anything: what is
+no shape is mypy's business. Functions inside functions are not checked.
+"""
+
+import builtins
+import collections.abc
+import dataclasses
+import inspect
+import os
+import re
+import sys
+from collections.abc import Mapping
+from functools import cached_property, wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+from beartype.door import is_bearable
+from jaxtyping import jaxtyped
+
+PACKAGE = "mtgcn"
+SWITCH = "MTGCN_CHECK_SHAPES"
+
+
+class ShapeError(AssertionError):
+    """A value of another shape, or of another kind of numbers, than its annotation says."""
+
+
+def install() -> None:
+    """From here on, every module of the package that is imported is checked, unless MTGCN_CHECK_SHAPES is 0."""
+    if os.environ.get(SWITCH) == "0":
+        return
+    os.environ[SWITCH] = "1"
+    import mtgcn.shapes  # noqa: F401
+
+    del os.environ[SWITCH]  # programs that tests start run as anybody's would
+    sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not fullname.startswith(PACKAGE + "."):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        check_module(module)
+
+
+def check_module(module: ModuleType) -> None:
+    """Put checks around the functions of a module, and around those of its classes."""
+    for name, value in list(vars(module).items()):
+        if getattr(value, "__module__", None) != module.__name__:
+            continue  # imported from elsewhere
+        if inspect.isfunction(value):
+            setattr(module, name, checked(value))
+        elif inspect.isclass(value):
+            check_class(value)
+
+
+def check_class(owner: type) -> None:
+    for name, value in list(vars(owner).items()):
+        if name == "__init__" and dataclasses.is_dataclass(owner):
+            setattr(owner, name, with_checked_fields(owner))
+        elif inspect.isfunction(value):
+            setattr(owner, name, checked(value))
+        elif isinstance(value, staticmethod | classmethod):
+            setattr(owner, name, type(value)(checked(value.__func__)))
+        elif isinstance(value, property) and value.fget is not None:
+            setattr(owner, name, property(checked(value.fget), value.fset, value.fdel, value.__doc__))
+        elif isinstance(value, cached_property):
+            value.func = checked(value.func)
+
+
+def checked(function: Any) -> Any:
+    """The function, which now refuses arguments and answers of other shapes than it says; as it is if it says none."""
+    shapes = shapes_in(inspect.get_annotations(function), function.__module__)
+    if not shapes:
+        return function
+    parameters = list(inspect.signature(function).parameters)
+    where = f"{function.__module__}.{function.__qualname__}"
+    answers = "return" in shapes
+    require_arguments = Requirement(where, {name: shape for name, shape in shapes.items() if name != "return"})
+    require_all = Requirement(where, shapes)
+
+    @wraps(function)
+    def checking(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+        require_arguments(given)
+        result = function(*args, **kwargs)
+        if answers:
+            require_all({**given, "return": result})
+        return result
+
+    return checking
+
+
+def with_checked_fields(owner: type) -> Any:
+    """The `__init__` of a dataclass, which now refuses fields of other shapes than it says once they are set."""
+    initialise = owner.__init__
+    shapes: dict[str, Any] = {}
+    for base in reversed(owner.__mro__):
+        shapes |= shapes_in(inspect.get_annotations(base), base.__module__)
+    if not shapes:
+        return initialise
+    require_fields = Requirement(f"{owner.__module__}.{owner.__qualname__}", shapes)
+
+    @wraps(initialise)
+    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        initialise(self, *args, **kwargs)
+        require_fields({name: getattr(self, name) for name in shapes})
+
+    return checking
+
+
+class Requirement:
+    """Values of certain names have certain shapes, in which an axis has one length."""
+
+    def __init__(self, where: str, shapes: Mapping[str, Any]) -> None:
+        self.where, self.shapes = where, shapes
+        self._met: set[Any] = set()  # what passed once: an epoch asks what the one before it asked
+
+    def __call__(self, values: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        found = tuple((name, outline(values[name])) for name in self.shapes if name in values)
+        if found in self._met:
+            return
+        with jaxtyped("context"):
+            for name, _ in found:
+                if not is_bearable(values[name], self.shapes[name]):
+                    others = "; ".join(f"{other} is {described(form)}" for other, form in found if other != name)
+                    raise ShapeError(
+                        f"{self.where}: {name} is {described(dict(found)[name])}, not {_plain(self.shapes[name])}"
+                        + (others and f"; {others}")
+                    )
+        self._met.add(found)
+
+
+def outline(value: Any) -> Any:
+    """All of a value that a shape can ask for.
+
+    >>> import numpy as np
+    >>> outline([np.zeros((2, 3)), None])
+    (<class 'list'>, ((<class 'numpy.ndarray'>, dtype('float64'), (2, 3)), <class 'NoneType'>))
+    """
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return type(value), value.dtype, tuple(value.shape)
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(outline, value))
+    if isinstance(value, Mapping):
+        return type(value), tuple(map(outline, value.values()))
+    return type(value)
+
+
+def described(form: Any) -> str:
+    """
+    >>> import numpy as np
+    >>> described(outline([np.zeros((2, 3))]))
+    'list (ndarray float64 (2, 3))'
+    """
+    if isinstance(form, type):
+        return form.__name__
+    kind, *rest = form
+    if len(rest) == 2:
+        return f"{kind.__name__} {rest[0]} {rest[1]}"
+    return f"{kind.__name__} ({', '.join(map(described, rest[0]))})"
+
+
+def shapes_in(annotations: Mapping[str, Any], module: str) -> dict[str, Any]:
+    """Those annotations that mention a shape, as types."""
+    import mtgcn.shapes
+
+    known = vars(sys.modules[module])
+    imported = [name for name in mtgcn.shapes.__all__ if name in known]
+    mention = re.compile(rf"\b({'|'.join(imported)})\[")
+    return {
+        name: eval(text, {}, _Names(known))  # noqa: S307  # the words of our own source
+        for name, text in annotations.items()
+        if imported and isinstance(text, str) and mention.search(text)
+    }
+
+
+class _Names(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise KeyError(name)  # pytest looks for __tracebackhide__ in every frame
+        return getattr(builtins, name, None) or getattr(collections.abc, name, Any)
+
+
+def _plain(shape: Any) -> str:
+    text = shape.__name__ if isinstance(shape, type) else str(shape)
+    return re.sub(r"\b(jaxtyping|typing|collections\.abc)\.", "", text)
