@@ -32,7 +32,6 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__
 TESTS = Path(__file__).parent
 # Tests of a whole room, of a step that several of its modules take, or of a command as a person meets it.
 WIDER_TESTS = {
-    "benchmark/test_plan.py",
     "commands/test_reproduce.py",
     "estimator/test_properties.py",
     "files/test_properties.py",
@@ -135,3 +134,9 @@ def test_the_package_offers_what_it_says():
     assert all(getattr(mtgcn, name) for name in mtgcn.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Grpah'"):
         _ = mtgcn.Grpah
+
+
+def test_shapes_have_one_source():
+    """What imports them from elsewhere is not checked in tests."""
+    importing = [path for path in MODULES if any(name.startswith("jaxtyping") for name in imported_modules(path))]
+    assert importing == [ROOT / "shapes.py"]

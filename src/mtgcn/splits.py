@@ -6,15 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
+from mtgcn.shapes import Int
 
 
 @dataclass(frozen=True, eq=False)

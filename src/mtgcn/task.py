@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,10 +11,8 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 NOBODY = -1  # fills the rows of runs that have fewer nodes than the longest
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 from mtgcn.task import NOBODY, Prediction
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 CALIBRATION_BINS = 15
 

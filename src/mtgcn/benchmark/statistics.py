@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtgcn.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from mtgcn.shapes import Float
 
 RESAMPLES = 10_000
 SIGNIFICANCE_LEVEL = 0.05  # p-values below it are taken for more than chance

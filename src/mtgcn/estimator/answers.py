@@ -11,10 +11,9 @@ from mtgcn.environment import chosen_device
 from mtgcn.estimator.attaching import with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
+from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
 

@@ -24,12 +24,11 @@ from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, create, fit_in_chunks, method_class
 from mtgcn.methods.plugins import as_method
+from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 from mtgcn.task import Prediction, observe
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.trust.suggestions import Suggestion
 
 DEFAULT_METHOD = "mt-plus"

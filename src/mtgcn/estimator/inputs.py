@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +12,7 @@ from sklearn.utils import column_or_1d
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
+from mtgcn.shapes import Int
 
 
 def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:

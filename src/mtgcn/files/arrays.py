@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from mtgcn.shapes import Int
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +18,11 @@ class GraphArrays:
     node_ids: np.ndarray
     sources: Int[np.ndarray, "listed"]  # numbers of nodes, not ids
     targets: Int[np.ndarray, "listed"]
-    weights: Float[np.ndarray, "listed"] | None = None  # None: every edge weighs 1
-    features: sp.csr_array | Float[np.ndarray, "nodes features"] | None = None
+    # The rest is as it was given; whether it fits is for `check_edges` and `Graph` to say.
+    weights: np.ndarray | None = None  # None: every edge weighs 1
+    features: sp.sparray | np.ndarray | None = None
     feature_names: tuple[str, ...] = ()
-    labels: Int[np.ndarray, "nodes"] | None = None  # -1 where unknown
+    labels: np.ndarray | None = None  # -1 where unknown
     class_names: tuple[str, ...] = ()
     directed: bool | None = None  # None: the source does not say
 

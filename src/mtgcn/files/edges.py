@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
 from mtgcn.files.arrays import GraphArrays
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from mtgcn.shapes import Float, Int, Real
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class MergedLinks:
 def merge(
     sources: Int[np.ndarray, "listed"],
     targets: Int[np.ndarray, "listed"],
-    weights: Float[np.ndarray, "listed"] | None,
+    weights: Real[np.ndarray, "listed"] | None,
     nodes: int,
 ) -> MergedLinks:
     pair = np.minimum(sources, targets) * np.int64(nodes) + np.maximum(sources, targets)

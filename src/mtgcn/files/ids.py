@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from mtgcn.errors import InputError
 from mtgcn.files.paths import shown
 from mtgcn.files.table import MISSING
+from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
-
     from mtgcn.files.table import Batch, Coded, Table
 
 LONGEST_ID = 1000  # characters; an array of ids is as wide as the longest

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.files.paths import shown
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
+from mtgcn.shapes import Int
 
 UNKNOWN = -1
 

@@ -12,10 +12,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
 from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.graph import Graph
     from mtgcn.task import Nodes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,9 +10,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
+from mtgcn.shapes import Int
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,9 @@ from torch import Tensor
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, chain, on_device
 from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
 
 

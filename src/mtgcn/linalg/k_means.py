@@ -6,13 +6,10 @@ alone and not on the order in which nodes are listed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+from mtgcn.shapes import Bool, Float, Int
 
 POINTS_AT_ONCE = 1024  # whose distances to all centres are held at a time
 MOST_ROUNDS = 20  # few points change their cluster after that

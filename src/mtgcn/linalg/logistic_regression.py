@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_expit, softmax
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+from mtgcn.shapes import Bool, Float
 
+if TYPE_CHECKING:
     from mtgcn.task import Nodes
 
 MOST_STEPS = 100  # Newton's method takes about ten

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, unknown_name
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from mtgcn.shapes import Float, Int
 
 METRICS = ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")
 NOBODY = -1  # fills the lists of rows for which the search found fewer
@@ -80,7 +78,7 @@ def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.nd
     return _without_self(found, k)
 
 
-def _without_self(found: Int[np.ndarray, "rows k+1"], k: int) -> Int[np.ndarray, "rows k"]:
+def _without_self(found: Int[np.ndarray, "rows self_and_k"], k: int) -> Int[np.ndarray, "rows k"]:
     """Each row's list without the row itself; where equal rows pushed it out of the list, without the last."""
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator, reshaped
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from mtgcn.shapes import Float
 
 CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
 

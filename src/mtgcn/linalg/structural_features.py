@@ -20,10 +20,9 @@ from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
 
 DIMENSIONS = 128

@@ -13,12 +13,11 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.settings import Settings
+from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 from mtgcn.training.memory import default_budget, threads_for
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
 
 CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -29,15 +29,13 @@ from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
+from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task
 from mtgcn.training.adam import Adam
 from mtgcn.training.label_growing import best_of_each_class, joined, uncontested
 from mtgcn.training.loop import Phase, train
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import default_per_class, labelled_mask
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
 

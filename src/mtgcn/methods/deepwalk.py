@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,11 +23,9 @@ from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
 from mtgcn.settings import Ge, PositiveFloat, PositiveInt
+from mtgcn.shapes import Float, Int
 from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.task import Prediction, Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 RECIPE = 1  # counts the ways embeddings were ever made, so that those of an older way are not taken from the cache
 SENTENCES_AT_ONCE = 1024  # walks spelt out together

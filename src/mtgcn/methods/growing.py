@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
@@ -17,15 +16,13 @@ from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, PositiveInt
+from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
 from mtgcn.training.adam import Adam
 from mtgcn.training.label_growing import joined
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import default_per_class
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +22,8 @@ from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Ge, NonNegativeInt, PositiveFloat
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import NOBODY, Nodes, Prediction, Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 ORDER, FOLDS = 0x1CA0, 0x1CA1  # tell apart what is drawn from a run's seed
 

@@ -18,7 +18,6 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -28,12 +27,10 @@ from mtgcn.linalg.k_means import cluster_means, k_means, squared_distances
 from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import PositiveInt
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Task
 from mtgcn.training.label_growing import marked_as
 from mtgcn.training.pseudo_labels import labelled_mask
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ over edges. It has a closed form, and one factorisation serves every run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,10 +19,8 @@ from mtgcn.linalg.normalisation import normalized_laplacian, scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Gt, NonNegativeFloat
+from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 MOST_FEATURES = 20_000  # their square, in doubles, is 3.2 GB
 

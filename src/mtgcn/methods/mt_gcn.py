@@ -12,7 +12,7 @@ class as further labels (hard) and as probabilities to match (soft).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.settings import Ge, NonNegativeInt, PositiveInt
+from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
@@ -30,9 +31,6 @@ from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
 from mtgcn.training.recording import Recorder, recorder_for
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.nn.linear import LinearPeers
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
+from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 from mtgcn.training.adam import Adam
 from mtgcn.training.embeddings import Embedding, embedding, encode
@@ -41,8 +42,6 @@ from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import labelled_mask
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.graph import Graph
 
 STEPS, RESTART = 4, 0.2  # of the random walk

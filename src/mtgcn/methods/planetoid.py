@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,12 +25,10 @@ from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
 from mtgcn.nn.init import uniform
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
+from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 from mtgcn.training.losses import supervised_loss
 from mtgcn.training.memory import default_budget
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 # Told apart by these, random numbers of one purpose do not repeat those of another.
 EMBEDDING, CONTEXT, OTHERS, LABEL_PAIRS, WALKS, FROM_EMBEDDING, FROM_FEATURES, FROM_BOTH = range(0x90, 0x98)
@@ -79,7 +77,7 @@ class Planetoid(Method):
         history = classifier.train(self.epochs, self.learning_rate)
         return Prediction(classifier.probabilities(), {"supervised": history})
 
-    def embeddings(self, task: Task) -> Float[Tensor, "runs nodes+1 size"]:
+    def embeddings(self, task: Task) -> Float[Tensor, "runs nodes_and_nobody size"]:
         """Embeddings that predict label context and graph context; after the last node, one that is nobody's."""
         contexts = ContextModel(task, self.embedding_size, self.others, self.context_learning_rate)
         for nodes, pairs in label_contexts(task, self.label_batches, self.pairs_per_label):
@@ -207,7 +205,7 @@ class Classifier:
     """Softmax of [softmax of the features, softmax of the embedding], each of the three with a loss of its own; on a
     graph without features, softmax of the embedding. Learning moves the labelled nodes' embeddings as well."""
 
-    def __init__(self, task: Task, table: Float[Tensor, "runs nodes+1 size"], row_square: float) -> None:
+    def __init__(self, task: Task, table: Float[Tensor, "runs nodes_and_nobody size"], row_square: float) -> None:
         self.task, self.table = task, table
         self.place = torch.where(task.labelled.present, task.labelled.index, task.num_nodes)
         self.run = torch.arange(task.runs, device=task.device)[:, None]

@@ -15,18 +15,15 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from mtgcn.methods.growing import GrowingGCN
 from mtgcn.nn.gcn import GCN
+from mtgcn.shapes import Bool
 from mtgcn.task import Task
 from mtgcn.training.label_growing import surest_predictions
 from mtgcn.training.pseudo_labels import labelled_mask
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,14 +23,13 @@ from mtgcn.nn.axes import CLASSES, NODES, mean_of_peers, rows_at
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
+from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.losses import supervised_loss
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.graph import Graph
 
 SMALLEST_SQUARE = 1e-12  # below this a distance is 0 and has no gradient

@@ -13,11 +13,10 @@ import torch
 from mtgcn.methods.base import CPU, Method
 from mtgcn.nn.axes import each_peer
 from mtgcn.nn.base import StackedNetwork
+from mtgcn.shapes import Float
 from mtgcn.task import Task
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
 
 

@@ -17,7 +17,6 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -25,11 +24,9 @@ from mtgcn.methods.co_training import Contested, most_absorbing
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import PositiveFloat
+from mtgcn.shapes import Bool
 from mtgcn.task import Task
 from mtgcn.training.label_growing import uncontested
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 
 @dataclass(frozen=True, kw_only=True)

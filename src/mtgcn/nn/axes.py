@@ -6,14 +6,10 @@ still runs along many contiguous numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
+from mtgcn.shapes import Float, Int
 
 NODES, CLASSES, RUNS, PEERS = range(4)
 

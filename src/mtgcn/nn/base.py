@@ -18,10 +18,9 @@ from mtgcn.nn.dropout import DropoutStream
 from mtgcn.nn.init import uniform
 from mtgcn.nn.products import InputProduct
 from mtgcn.settings import NonNegativeFloat, PositiveInt, Rate, Settings
+from mtgcn.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-
     from mtgcn.task import Task
 
 FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is divided by

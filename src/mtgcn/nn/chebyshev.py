@@ -14,10 +14,9 @@ from mtgcn.nn.axes import CLASSES
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.task import Task
 
 

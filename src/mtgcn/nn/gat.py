@@ -16,10 +16,9 @@ from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import DropoutStream
 from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
     from mtgcn.task import Task
 

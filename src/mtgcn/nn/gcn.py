@@ -12,10 +12,9 @@ from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.task import Task
 
 

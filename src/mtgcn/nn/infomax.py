@@ -22,10 +22,9 @@ from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
 
 
@@ -102,7 +101,7 @@ class Infomax(StackedParameters):
     def new_epoch(self) -> None:
         self.epoch += 1
 
-    def encoded(self) -> Float[Tensor, "nodes repeats*dimensions"]:
+    def encoded(self) -> Float[Tensor, "nodes repeats·dimensions"]:
         return self._activated(self._positive())
 
     def loss(self) -> Float[Tensor, "runs repeats"]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from mtgcn.shapes import Float
 
 
 def uniform(seeds: Sequence[int], shape: Sequence[int], bound: float, label: int) -> Float[Tensor, "runs *shape"]:

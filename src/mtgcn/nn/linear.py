@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from mtgcn.nn.axes import RUNS
 from mtgcn.nn.base import StackedNetwork
+from mtgcn.shapes import Float, Int
 from mtgcn.task import Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 class LinearPeers(StackedNetwork):

@@ -21,10 +21,9 @@ from torch.nn.parameter import is_lazy
 from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.task import Task
 
 Factory = Callable[[int, int], nn.Module]  # from the numbers of features and classes

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from mtgcn.linalg.operators import Operator, SparseOperator, reshaped
 from mtgcn.nn.dropout import DropoutStream
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.task import Task
 
 

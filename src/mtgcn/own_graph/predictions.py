@@ -14,11 +14,10 @@ import numpy as np
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import GIVEN, NEVER
 from mtgcn.estimator.row_lookup import NOWHERE
+from mtgcn.shapes import Float, Int
 from mtgcn.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from mtgcn.estimator.answers import Answers
     from mtgcn.estimator.classifier import MutualTeachingClassifier
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtgcn.report.charts import padded, round_numbers
 from mtgcn.report.fit_view import SURE, UNSURE, Map, histogram
 from mtgcn.report.svg import horizontal_grid, picture, text
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from mtgcn.shapes import Float, Int
 
 MOST_CLASSES = 40  # that have a bar of their own
 MOST_LABELS_ON_MAP = 20  # names; more would lie on each other

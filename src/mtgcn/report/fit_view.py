@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtgcn.shapes import Float, Int
 from mtgcn.trust.fitted_model import FittedModel
 from mtgcn.trust.suggestions import Suggestion, appearance, suggest
 from mtgcn.trust.warnings import model_warnings
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 MOST_ON_MAP = 2_000  # nodes; more would take minutes to place and could not be told apart
 SUGGESTIONS = 10

@@ -14,13 +14,12 @@ from torch.nn import functional
 
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Float
 from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.graph import Graph
 
 

@@ -6,17 +6,13 @@ that was proposed for two classes simply has two marks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from mtgcn.nn.axes import CLASSES, NODES
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import NOBODY, Nodes
 from mtgcn.training.pseudo_labels import confidence, most_confident
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 
 def best_of_each_class(

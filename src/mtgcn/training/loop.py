@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.shapes import Float, Real
 from mtgcn.training.adam import Adam
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
 from mtgcn.training.trainable import Trainable
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Step:
     """One epoch's losses, which are added up and minimised, and notes, which are only written down."""
 
     losses: Mapping[str, Float[Tensor, "runs peers"]]
-    notes: Mapping[str, Float[Tensor, "runs peers"]] = field(default_factory=dict)
+    notes: Mapping[str, Real[Tensor, "runs peers"]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

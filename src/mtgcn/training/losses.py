@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from mtgcn.nn.axes import CLASSES
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from mtgcn.task import Nodes
     from mtgcn.training.pseudo_labels import Chosen
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
+from mtgcn.shapes import Bool, Int
 
+if TYPE_CHECKING:
     from mtgcn.task import Task
 
 

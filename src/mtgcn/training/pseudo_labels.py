@@ -12,10 +12,9 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.nn.axes import CLASSES, NODES
+from mtgcn.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-
     from mtgcn.graph import Graph
     from mtgcn.task import Task
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,12 +17,10 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.nn.axes import CLASSES, PEERS
 from mtgcn.nn.base import StackedNetwork
+from mtgcn.shapes import Int
 from mtgcn.task import NOBODY
 from mtgcn.training.loop import Phase
 from mtgcn.training.pseudo_labels import Chosen
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,12 +11,9 @@ from scipy.optimize import minimize_scalar
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
+from mtgcn.shapes import Float, Int
 from mtgcn.trust.fitted_model import FittedModel
 from mtgcn.trust.held_out import fits_without, stratified_folds
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
 
 SMALLEST_PROBABILITY = 1e-7  # below it, the logarithm says more about rounding than about the node
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.trust.fitted_model import FittedModel
 from mtgcn.trust.held_out import fits_without
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-
 
 # ---------------------------------------------------------------------------------------------------- prediction sets
 

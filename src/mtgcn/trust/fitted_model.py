@@ -8,11 +8,10 @@ import numpy as np
 
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from jaxtyping import Float
 
 
 class FittedModel(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,11 +12,9 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.shapes import Int
 from mtgcn.splits import Split
 from mtgcn.task import Prediction, observe
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 def stratified_folds(

@@ -23,10 +23,9 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-
     from mtgcn.trust.fitted_model import FittedModel
 
 DIMENSIONS = 50  # in which nodes are compared

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import binom
 
 from mtgcn.graph import Graph
+from mtgcn.shapes import Float
 from mtgcn.trust.fitted_model import FittedModel
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 
 # Warnings.
 LITTLE_HOMOPHILY = 0.25  # of the way from what chance gives to edges that always join equals
