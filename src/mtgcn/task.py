@@ -128,7 +128,7 @@ class Prediction:
 
     probabilities: Float[np.ndarray, "runs nodes classes"]
     history: Mapping[str, Float[np.ndarray, "epochs runs peers"]] = field(default_factory=dict)
-    peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # each peer's own belief
+    peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # each peer's own
     pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
     parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
 

@@ -12,19 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mtgcn.methods.gcn import supervised_step
-from mtgcn.methods.trained import NetworkMethod
-from mtgcn.nn.axes import mean_of_peers
-from mtgcn.nn.base import NetworkSettings
+from mtgcn.methods.trained import TrainedOnLabels
 from mtgcn.nn.chebyshev import Chebyshev
-from mtgcn.settings import NonNegativeInt, PositiveInt
-from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, train
+from mtgcn.settings import PositiveInt
+from mtgcn.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChebyshevFilters(NetworkSettings, NetworkMethod):
+class ChebyshevFilters(TrainedOnLabels):
     """As in Kipf and Welling's comparison: two layers, and all that is not the filter as in `gcn`. The Laplacian is
     scaled with its largest eigenvalue, computed, as both papers' programs do, not with the bound 2.
 
@@ -35,16 +30,9 @@ class ChebyshevFilters(NetworkSettings, NetworkMethod):
     """
 
     degree: PositiveInt = 2  # K: polynomials T_0 … T_K
-    epochs: NonNegativeInt = 200  # of training
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=self.degree)
-
-    def fit(self, task: Task) -> Prediction:
-        network = self.network(task)
-        phase = Phase(self.epochs, lambda: supervised_step(network, task))
-        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
-        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
         return Chebyshev.bytes_per_model(task, self.hidden_channels, self.degree)

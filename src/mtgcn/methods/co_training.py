@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.absorbing_walks import absorbing_walk
-from mtgcn.methods.gcn import supervised_step
-from mtgcn.methods.trained import NetworkMethod
+from mtgcn.methods.trained import NetworkMethod, supervised_step
 from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN

@@ -16,19 +16,19 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.methods.trained import NetworkMethod
+from mtgcn.methods.trained import NetworkMethod, TrainedOnLabels, supervised_step
 from mtgcn.nn.axes import CLASSES, mean_of_peers
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
-from mtgcn.training.losses import Reduction, supervised_loss
+from mtgcn.training.loop import Phase, train
+from mtgcn.training.losses import supervised_loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class GCNWithoutValidation(NetworkSettings, NetworkMethod):
+class GCNWithoutValidation(TrainedOnLabels):
     """The last of `epochs` epochs.
 
     >>> from mtgcn.methods import create, karate_club
@@ -37,16 +37,8 @@ class GCNWithoutValidation(NetworkSettings, NetworkMethod):
     0.96
     """
 
-    epochs: NonNegativeInt = 200  # of training
-
     def network(self, task: Task) -> GCN:
         return GCN(task, peers=1, settings=self)
-
-    def fit(self, task: Task) -> Prediction:
-        network = self.network(task)
-        phase = Phase(self.epochs, lambda: supervised_step(network, task))
-        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
-        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)
@@ -90,12 +82,6 @@ class GCNWithValidation(NetworkSettings, NetworkMethod):
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)
-
-
-def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
-    """The supervised loss alone. Only the labelled nodes are looked at, so only they are computed."""
-    log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
-    return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction)})
 
 
 @torch.no_grad()

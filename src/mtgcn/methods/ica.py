@@ -138,7 +138,7 @@ def _generators(task: Task, purpose: int) -> Iterator[np.random.Generator]:
 
 def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
     """Fold after fold: the task without some of each run's labels, and those labels. The labels of each class are
-    dealt out in random order; a run in which no class has enough labels for so many folds has fewer."""
+    divided in random order; a run in which no class has enough labels for so many folds has fewer."""
     labelled = task.labelled.to(torch.device("cpu"))
     fold = np.full(labelled.index.shape, NOBODY)
     for run, random in enumerate(_generators(task, FOLDS)):

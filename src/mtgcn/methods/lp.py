@@ -13,9 +13,9 @@ What the paper leaves open, and the choice here:
 - Probabilities. A softmax over the classes of degree · (L + αI)^-1, of which every class enters its best column:
   (L + αI)^-1 is measured in one over edge weights, and the mean degree makes the answer independent of their unit.
   Dividing by the sum instead would leave every class at almost 1 / classes, so small are the differences.
-- A node that no label can reach gets the run's average belief of the nodes that one can: an estimate of how large
-  the classes are. The labels themselves would be a poor one where equally many of each class are given: all classes
-  tie, and the first would win by its number.
+- A node that no label can reach gets the run's average probabilities of the nodes that one can: an estimate of how
+  large the classes are. The labels themselves would be a poor one where equally many of each class are given: all
+  classes tie, and the first would win by its number.
 
 The linear systems are solved on the CPU, in doubles, whatever the device of the task.
 """

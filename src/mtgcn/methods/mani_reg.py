@@ -73,7 +73,7 @@ class ManifoldRegularization(Method):
             kernel = graph_kernel(features, smoothness, ratio, distinct, task.device)
             for ambient in AMBIENTS if self.ambient is None else (self.ambient,):
                 coefficients, error = labelled.least_squares(kernel[distinct] / ambient)
-                scores = kernel @ labelled.spread(coefficients / ambient)
+                scores = kernel @ labelled.at_columns(coefficients / ambient)
                 best_scores = torch.where((error < best_error)[:, None], scores.view_as(best_scores), best_scores)
                 best_error = torch.minimum(error, best_error)
         scores = (best_scores + labelled.prior).clamp(min=0).transpose(0, 1)
@@ -117,9 +117,9 @@ class _Labelled:
         missed_by = coefficients / inverse.diagonal(dim1=1, dim2=2)[..., None]
         return coefficients, missed_by.square().sum((1, 2))
 
-    def spread(self, coefficients: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "columns runs·classes"]:
+    def at_columns(self, coefficients: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "columns runs·classes"]:
         """Each run's coefficients at the columns of its nodes, 0 elsewhere, so that one product answers all runs."""
         runs, _, classes = coefficients.shape
-        spread = coefficients.new_zeros(self.columns, runs, classes)
+        placed = coefficients.new_zeros(self.columns, runs, classes)
         run = torch.arange(runs, device=self.place.device)[:, None]
-        return spread.index_put_((self.place, run), coefficients, accumulate=True).flatten(1)
+        return placed.index_put_((self.place, run), coefficients, accumulate=True).flatten(1)

@@ -17,8 +17,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from mtgcn.methods.gcn import supervised_step
-from mtgcn.methods.trained import NetworkMethod
+from mtgcn.methods.trained import NetworkMethod, supervised_step
 from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import NetworkSettings, StackedNetwork

@@ -26,7 +26,7 @@ from torch import Tensor
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.base import CPU, Method
-from mtgcn.methods.gcn import supervised_step
+from mtgcn.methods.trained import supervised_step
 from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.nn.linear import LinearPeers

@@ -11,10 +11,14 @@ import numpy as np
 import torch
 
 from mtgcn.methods.base import CPU, Method
-from mtgcn.nn.axes import each_peer
-from mtgcn.nn.base import StackedNetwork
+from mtgcn.nn.axes import CLASSES, each_peer, mean_of_peers
+from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.settings import NonNegativeInt
 from mtgcn.shapes import Float
-from mtgcn.task import Task
+from mtgcn.task import Prediction, Task
+from mtgcn.training.adam import Adam
+from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.losses import Reduction, supervised_loss
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -35,3 +39,22 @@ class NetworkMethod(Method):
         network = self.network(Task.without_labels(graph, runs, device))
         network.load_trained(parameters)
         return each_peer(network.probabilities())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedOnLabels(NetworkSettings, NetworkMethod):
+    """One network per run, trained on the labels alone for so many epochs; the last one answers."""
+
+    epochs: NonNegativeInt = 200  # of training
+
+    def fit(self, task: Task) -> Prediction:
+        network = self.network(task)
+        phase = Phase(self.epochs, lambda: supervised_step(network, task))
+        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
+        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
+
+
+def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
+    """The supervised loss alone. Only the labelled nodes are looked at, so only they are computed."""
+    log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
+    return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction)})

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
 from mtgcn.shapes import Float
 
@@ -39,14 +37,7 @@ class APPNP(TwoLayerNetwork):
         multiply = operator(features, task.device)
         self.input = InputProduct((multiply,), features, None, task, peers, settings.input_dropout)
         self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
-        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
-        self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
-        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
-        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
-        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
-        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
-        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
+        self._add_layers(self._initial)
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int) -> int:
@@ -57,8 +48,6 @@ class APPNP(TwoLayerNetwork):
         return 4 * (4 * parameters + at_nodes)
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        hidden = self.input(self.weight0, drops=self.training).add_(self.bias0)  # nodes, runs, peers, hidden
-        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
-        hidden = ReluDropout.apply(hidden, kept)
+        hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
         alone = modelwise_product(hidden, self._readout_weight).add_(self.bias1)
         return personalized_page_rank(alone, self.adjacency, self.STEPS, self.RESTART)

@@ -23,12 +23,12 @@ def rows_at(
 
 
 def mean_of_peers(probabilities: Float[Tensor, "nodes classes runs peers"]) -> Float[np.ndarray, "runs nodes classes"]:
-    """The peers' average belief, in the order a prediction has it."""
+    """The peers' average probabilities, in the order a prediction has it."""
     return probabilities.mean(PEERS).permute(2, 0, 1).contiguous().cpu().numpy()
 
 
 def each_peer(
     probabilities: Float[Tensor, "nodes classes runs peers"],
 ) -> Float[np.ndarray, "runs peers nodes classes"]:
-    """Every peer's belief, in the order a prediction has it."""
+    """Every peer's probabilities, in the order a prediction has it."""
     return probabilities.permute(2, 3, 0, 1).contiguous().cpu().numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mtgcn.errors import InputError
 from mtgcn.nn.axes import CLASSES, rows_at
-from mtgcn.nn.dropout import DropoutStream
+from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.init import uniform
 from mtgcn.nn.products import InputProduct
 from mtgcn.settings import NonNegativeFloat, PositiveInt, Rate, Settings
@@ -146,6 +146,24 @@ class TwoLayerNetwork(StackedNetwork):
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers)
         self.settings = settings
+
+    def _add_layers(self, initial: Callable[[int, int, int], Tensor]) -> None:
+        """Weights and biases of both layers, and dropout between them; `initial` draws the weights of a layer from
+        its numbers of inputs and outputs and its label."""
+        inputs, hidden, classes = self.task.graph.num_features, self.settings.hidden_channels, self.task.num_classes
+        bias0, bias1 = self._initial_bias(hidden, label=1), self._initial_bias(classes, label=3).permute(2, 0, 1)
+        self.add_parameter("weight0", initial(inputs, hidden, 0).permute(2, 0, 1, 3), run_axis=1)
+        self.add_parameter("bias0", bias0, run_axis=0, trained=self.settings.bias)
+        self.add_parameter("weight1", initial(hidden, classes, 2), run_axis=0)
+        self.add_parameter("bias1", bias1, run_axis=1, trained=self.settings.bias)
+        self.dropout = DropoutStream(self.task.seeds, self.peers * hidden, self.settings.dropout, self.device)
+        self._all_nodes = torch.arange(self.task.num_nodes, device=self.device)
+
+    def _activated(self, hidden: Float[Tensor, "nodes runs peers hidden"]) -> Float[Tensor, "nodes runs peers hidden"]:
+        """ReLU and, in training, dropout, written over what is given."""
+        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
+        activated: Tensor = ReluDropout.apply(hidden, kept)
+        return activated
 
     def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
         bound = 1 / math.sqrt(outputs) if self.settings.init == "uniform" else math.sqrt(6 / (inputs + outputs))

@@ -12,7 +12,6 @@ from mtgcn.linalg.normalisation import scaled_features, scaled_laplacian
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.nn.axes import CLASSES
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
 from mtgcn.shapes import Float
 
@@ -37,15 +36,8 @@ class Chebyshev(TwoLayerNetwork):
         multiply = operator(features, task.device)
         self.input = InputProduct((multiply,), features, None, task, peers, settings.input_dropout)
         self.laplacian = SparseOperator(scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
-        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
         self.terms = degree + 1
-        self.add_parameter("weight0", self._initial_terms(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
-        self.add_parameter("weight1", self._initial_terms(hidden, classes, label=2), run_axis=0)
-        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
-        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
-        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
-        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
+        self._add_layers(self._initial_terms)
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int, degree: int) -> int:
@@ -57,9 +49,7 @@ class Chebyshev(TwoLayerNetwork):
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
         products = self.input(self.weight0, drops=self.training)  # nodes, runs, peers, terms · hidden
-        hidden = self._filtered(products, axis=-1) + self.bias0
-        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
-        hidden = ReluDropout.apply(hidden, kept)
+        hidden = self._activated(self._filtered(products, axis=-1) + self.bias0)
         products = modelwise_product(hidden, self._readout_weight)  # nodes, terms · classes, runs, peers
         return self._filtered(products, axis=CLASSES) + self.bias1
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mtgcn.linalg.computation_block import ComputationBlock, computation_block
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.dropout import DropoutStream, ReluDropout
+from mtgcn.nn.dropout import ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
 from mtgcn.shapes import Float, Int
 
@@ -31,16 +31,9 @@ class GCN(TwoLayerNetwork):
         self.input = InputProduct(
             self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
         )
-        inputs, hidden, classes = task.graph.num_features, settings.hidden_channels, task.num_classes
-        self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
-        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
-        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
-        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
-        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
-        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
+        self._add_layers(self._initial)
         # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
-        self._propagate_hidden = hidden < classes
+        self._propagate_hidden = settings.hidden_channels < task.num_classes
         # By the identity of the index tensor, which is kept so that no other can take its place.
         self._blocks: dict[int, tuple[Tensor, ComputationBlock | None]] = {}
 
@@ -53,9 +46,7 @@ class GCN(TwoLayerNetwork):
         return 4 * (4 * parameters + at_nodes)
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        hidden = self.input(self.weight0, drops=self.training).add_(self.bias0)  # nodes, runs, peers, hidden
-        kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
-        hidden = ReluDropout.apply(hidden, kept)
+        hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
         if self._propagate_hidden:
             return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
         return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)

@@ -115,7 +115,7 @@ class Recorder:
 
 
 def recorder_for(network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]) -> Recorder | None:
-    """A recorder, if somebody is recording. `answer` takes from the belief of all peers what the answer is the mean
-    of."""
+    """A recorder, if somebody is recording. `answer` takes from the probabilities of all peers those whose mean is the
+    answer."""
     kept = _recording.get()
     return None if kept is None else Recorder(kept, network, epochs, answer)

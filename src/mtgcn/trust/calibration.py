@@ -51,7 +51,7 @@ def tempered(
 
 
 def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
-    """The given labels dealt out class by class, to at most ten hands. The only label of a class is in none."""
+    """Stratified folds of the given labels, at most ten. The only label of a class is in none."""
     spare = graph.known[graph.label_counts[graph.labels[graph.known]] > 1]
     if not len(spare):
         raise InputError(
@@ -66,7 +66,7 @@ def temperature_from(
     held_out: Sequence[Int[np.ndarray, "some"]],
     labels: Int[np.ndarray, "nodes"],
 ) -> float:
-    """The temperature for `belief`, from fits that each lacked the labels of one fold.
+    """The temperature for `probabilities`, from fits that each lacked the labels of one fold.
 
     With few labels those of a fold are told badly for the very reason that they were missing. What can be trusted then
     is how much the fits differ: their average is less sure than each of them, and its mean confidence is taken for the

@@ -18,12 +18,12 @@ from mtgcn.task import Prediction, observe
 
 
 def stratified_folds(
-    graph: Graph, nodes: Int[np.ndarray, "labelled"], hands: int, seed: int
+    graph: Graph, nodes: Int[np.ndarray, "labelled"], folds: int, seed: int
 ) -> list[Int[np.ndarray, "held_out"]]:
-    """Labelled nodes dealt out class by class like cards, so that each hand has its share of every class."""
+    """Labelled nodes in so many folds, each with its share of every class."""
     shuffled = np.random.default_rng(seed).permutation(nodes)
     by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
-    return [np.sort(by_class[hand::hands]) for hand in range(hands)]
+    return [np.sort(by_class[fold::folds]) for fold in range(folds)]
 
 
 def fits_without(

@@ -83,7 +83,7 @@ def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
 def uncertainty_of(
     probabilities: Float[np.ndarray, "nodes classes"], peers: Float[np.ndarray, "peers nodes classes"] | None
 ) -> Float[np.ndarray, "nodes"]:
-    """How little is known of each node: the entropy of the belief and the disagreement of the peers.
+    """How little is known of each node: the entropy of its probabilities and the disagreement of the peers.
 
     The unit is the entropy of not knowing anything. Disagreement is what the entropy of the peers' mean exceeds the
     mean of their entropies by (Jensen-Shannon).
