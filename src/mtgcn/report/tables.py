@@ -13,6 +13,10 @@ from mtgcn.datasets import Description
 
 PIPED_WIDTH = 200  # columns when standard output is no terminal and has no width of its own
 
+_COUNTS = (
+    *("nodes", "edges listed", "edges", "self-edges", "classes", "features", "components", "unlabelled"),
+    "repeated",  # nodes
+)
 
 def print_table(table: Table) -> None:
     console = Console()
@@ -21,11 +25,11 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
-def dataset_table(descriptions: Iterable[Description]) -> Table:
-    """The paper's table 1, what it leaves out, and where the data lie."""
+def dataset_table(descriptions: Iterable[Description], absent: Iterable[str] = ()) -> Table:
+    """The paper's table 1, what it leaves out, and where the data lie; last, the datasets that are not here."""
     table = Table()
     table.add_column("dataset")
-    for heading in ["nodes", "edges listed", "edges", "self-edges", "classes", "features", "components", "unlabelled"]:
+    for heading in _COUNTS:
         table.add_column(heading, justify="right")
     table.add_column("lies in", overflow="fold")
     for dataset in descriptions:
@@ -39,8 +43,11 @@ def dataset_table(descriptions: Iterable[Description]) -> Table:
             dataset.components,
             dataset.nodes_without_label,
         )
+            dataset.repeated_nodes,
         table.add_row(dataset.name, *map(str, counts), str(dataset.location or "nowhere any more"))
     return table
+    for name in absent:
+        table.add_row(name, *[""] * len(_COUNTS), "not here; fetched when first used")
 
 
 def cell_table(cell: CellSummary) -> Table:
