@@ -30,7 +30,7 @@ def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
     assert (status, err) == (0, "")
     result = json.loads(out)
     assert set(result) == {
-        *("dataset", "labels_per_class", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
+        *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
         *("calibration_error", "seconds", "device", "threads", "versions"),
     }
     assert (result["dataset"], result["labels_per_class"], result["method"]) == ("digits", 2, "mt-gcn")
@@ -67,6 +67,18 @@ def test_labels_per_class_may_differ_between_classes(mtgcn_command):
     counts = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
     _, out, _ = mtgcn_command(*RUN_DIGITS, "--labels-per-class", ",".join(map(str, counts)), "--json")
     assert json.loads(out)["labels_per_class"] == counts
+
+
+def test_labels_may_be_drawn_over_all_nodes(mtgcn_command):
+    arguments = [*RUN_DIGITS, "--split", "over-all", "--labels-per-class", "5"]
+    _, out, _ = mtgcn_command(*arguments, "--json")
+    result = json.loads(out)
+    assert (result["split"], result["labels_per_class"], result["runs"]) == ("over-all", 5, 3)
+    _, table, _ = mtgcn_command(*arguments)
+    assert "5 labels per class drawn over all nodes" in " ".join(table.split())
+    status, _, err = mtgcn_command(*arguments[:-1], "1,2")
+    assert status == 2
+    assert "labels-per-class lists 2 numbers; over-all splits take one" in err
 
 
 def test_a_split_file_says_runs_and_labels(mtgcn_command, tmp_path):
@@ -205,6 +217,8 @@ def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monke
     assert told["absent"] == [name for name in datasets.NAMES if name != "digits"]
     _, table, _ = mtgcn_command("datasets")
     assert "1797" in table
+    assert table.count("not here; fetched when first used") == len(told["absent"])
+    assert not (tmp_path / "cache").exists()  # nothing was fetched
 
 
 @pytest.mark.data
@@ -217,8 +231,6 @@ def test_datasets_prints_the_papers_table_1(mtgcn_command):
     assert status == 0
     rows = {
         row["name"]: (row["nodes"], row["edges_listed"], row["classes"], row["features"])
-    assert table.count("not here; fetched when first used") == len(told["absent"])
-    assert not (tmp_path / "cache").exists()  # nothing was fetched
         for row in json.loads(out)["datasets"]
     }
     assert rows["cora"] == (2708, 5429, 7, 1433)

@@ -58,7 +58,13 @@ Runs = Annotated[
     int | None, typer.Option(help="How many splits, or seeds on a fixed split.", show_default="30", metavar="N")
 ]
 SplitSource = Annotated[
-    str, typer.Option("--split", help="random, public (Planetoid's own) or a JSON file.", metavar="random|public|FILE")
+    str,
+    typer.Option(
+        "--split",
+        help="random (so many of each class), over-all (as many in all, classes as unequal as they are), public "
+        "(Planetoid's own) or a JSON file.",
+        metavar="random|over-all|public|FILE",
+    ),
 ]
 
 
@@ -354,7 +360,8 @@ def _run_cells(
     cells = []
     for name, method in methods.items():
         with fitting_progress(f"{name} on {graph.name}"):
-            cells.append(summarise_cell(run_cell(graph, splits, method, name=name, seed=seed, device=torch_device)))
+            rows = run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=torch_device)
+        cells.append(summarise_cell(rows))
     return cells
 
 

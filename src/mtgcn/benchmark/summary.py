@@ -16,6 +16,7 @@ class CellSummary:
 
     dataset: str
     labels_per_class: int | tuple[int, ...] | None  # None: not the same in every run
+    split: str  # where the splits are from
     method: str
     settings: Mapping[str, Any]
     runs: int
@@ -45,6 +46,7 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     return CellSummary(
         dataset=first.dataset,
         labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
+        split=first.split,
         method=first.method,
         settings=first.settings,
         runs=len(rows),

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
+from mtgcn.benchmark.split_choice import OVER_ALL
 from mtgcn.benchmark.statistics import SampleSummary
 from mtgcn.benchmark.summary import CellSummary, Comparison
 from mtgcn.datasets import Description
 
 PIPED_WIDTH = 200  # columns when standard output is no terminal and has no width of its own
-
 _COUNTS = (
     *("nodes", "edges listed", "edges", "self-edges", "classes", "features", "components", "unlabelled"),
     "repeated",  # nodes
 )
+
 
 def print_table(table: Table) -> None:
     console = Console()
@@ -42,12 +43,12 @@ def dataset_table(descriptions: Iterable[Description], absent: Iterable[str] = (
             dataset.features,
             dataset.components,
             dataset.nodes_without_label,
-        )
             dataset.repeated_nodes,
+        )
         table.add_row(dataset.name, *map(str, counts), str(dataset.location or "nowhere any more"))
-    return table
     for name in absent:
         table.add_row(name, *[""] * len(_COUNTS), "not here; fetched when first used")
+    return table
 
 
 def cell_table(cell: CellSummary) -> Table:
@@ -91,6 +92,8 @@ def _cell_title(cell: CellSummary) -> str:
         labels = f"{', '.join(map(str, counts))} labels of the classes in turn"
     else:
         labels = "labels that differ from run to run" if counts is None else f"{counts} labels per class"
+    if cell.split == OVER_ALL:
+        labels += " drawn over all nodes"
     return f"{cell.dataset}, {labels}, {cell.runs} run{'s' if cell.runs > 1 else ''}"
 
 
