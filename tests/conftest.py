@@ -1,13 +1,28 @@
 """Small graphs that every test may use, and references that are too plain to be wrong."""
 
+import os
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
+from mtgcn.datasets import SourceUnreachable
 from mtgcn.graph import Graph
 from mtgcn.splits import Split
 from mtgcn.task import observe
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Tests marked `data` need graphs that may be neither here nor within reach: then they are skipped, but not where
+    CI is set, which must have them."""
+    try:
+        return (yield)
+    except SourceUnreachable as error:
+        if item.get_closest_marker("data") and os.environ.get("CI") != "true":
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,7 +31,7 @@ def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
     assert (status, err) == (0, "")
     result = json.loads(out)
     assert set(result) == {
-        *("dataset", "labels_per_class", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
+        *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
         *("calibration_error", "seconds", "device", "threads", "versions"),
     }
     assert (result["dataset"], result["labels_per_class"], result["method"]) == ("digits", 2, "mt-gcn")
@@ -68,6 +68,18 @@ def test_labels_per_class_may_differ_between_classes(mtgcn_command):
     counts = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
     _, out, _ = mtgcn_command(*RUN_DIGITS, "--labels-per-class", ",".join(map(str, counts)), "--json")
     assert json.loads(out)["labels_per_class"] == counts
+
+
+def test_labels_may_be_drawn_over_all_nodes(mtgcn_command):
+    arguments = [*RUN_DIGITS, "--split", "over-all", "--labels-per-class", "5"]
+    _, out, _ = mtgcn_command(*arguments, "--json")
+    result = json.loads(out)
+    assert (result["split"], result["labels_per_class"], result["runs"]) == ("over-all", 5, 3)
+    _, table, _ = mtgcn_command(*arguments)
+    assert "5 labels per class drawn over all nodes" in " ".join(table.split())
+    status, _, err = mtgcn_command(*arguments[:-1], "1,2")
+    assert status == 2
+    assert "labels-per-class lists 2 numbers; over-all splits take one" in err
 
 
 def test_a_split_file_says_runs_and_labels(mtgcn_command, tmp_path):
@@ -194,15 +206,20 @@ def without_planetoid(monkeypatch, function):
     monkeypatch.setattr(datasets, function.__name__, reached)
 
 
-def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monkeypatch):
-    without_planetoid(monkeypatch, datasets.describe)
+def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monkeypatch, tmp_path):
+    monkeypatch.delenv("MTGCN_DATA", raising=False)
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
     status, out, err = mtgcn_command("datasets", "--json")
-    [digits] = json.loads(out)["datasets"]
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    [digits] = told["datasets"]
     assert (digits["name"], digits["nodes"], digits["classes"], digits["features"]) == ("digits", 1797, 10, 64)
-    assert status == 2
-    assert all(f"{name} cannot be fetched" in err for name in ("cora", "citeseer", "pubmed"))
+    assert digits["repeated_nodes"] == 0
+    assert told["absent"] == [name for name in datasets.NAMES if name != "digits"]
     _, table, _ = mtgcn_command("datasets")
     assert "1797" in table
+    assert table.count("not here; fetched when first used") == len(told["absent"])
+    assert not (tmp_path / "cache").exists()  # nothing was fetched
 
 
 @pytest.mark.data
@@ -252,6 +269,5 @@ def test_the_module_is_the_command():
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr == "mtgcn: error: unknown dataset 'nothing-like-it'; choose from cora, citeseer, pubmed, digits\n"
-    )
+    known = "cora, citeseer, pubmed, digits, amazon-photo, blogcatalog, coauthor-cs, dblp, chameleon"
+    assert done.stderr == f"mtgcn: error: unknown dataset 'nothing-like-it'; choose from {known}\n"

@@ -6,7 +6,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import Split, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import Split, draw_over_all, draw_splits, per_class_counts, read_splits
 
 
 @pytest.fixture
@@ -51,6 +51,72 @@ def test_splits_differ_between_runs_and_seeds_and_repeat_for_the_same_seed(graph
     assert len({tuple(train) for train in trained(0)}) > 1
     assert trained(0) == trained(0)
     assert trained(0) != trained(1)
+
+
+class TestOverAll:
+    def test_so_many_labels_in_all_and_one_of_every_class_at_least(self, graph):
+        for split in draw_over_all(graph, 2, runs=50, seed=0):
+            assert len(split.train) == 6
+            assert set(graph.labels[split.train].tolist()) == {0, 1, 2}
+            assert len(split.validation) == 0
+            assert sorted([*split.train, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+            assert split.test.tolist() == sorted(split.test)
+
+    def test_every_set_of_labels_with_all_classes_is_drawn_equally_often(self, graph):
+        """Three labels, one of each class: 4 x 3 x 2 sets, of the 84 there are."""
+        drawn = Counter(frozenset(split.train.tolist()) for split in draw_over_all(graph, 1, runs=2400, seed=1))
+        assert len(drawn) == 24
+        share = 1 / 24
+        assert all(abs(count - 100) < 5 * np.sqrt(2400 * share * (1 - share)) for count in drawn.values())
+
+    def test_classes_are_as_unequal_as_they_are(self):
+        graph = Graph(np.zeros((1000, 1000)), labels=np.repeat([0, 1, 2], [700, 200, 100]))
+        labels = np.concatenate([graph.labels[split.train] for split in draw_over_all(graph, 20, runs=50, seed=0)])
+        # 3000 labels; that no class may be missing matters for one draw of 60 in 500.
+        np.testing.assert_allclose(np.bincount(labels) / len(labels), [0.7, 0.2, 0.1], atol=0.04)
+
+    def test_a_run_depends_on_the_seed_and_its_own_number_alone(self, graph):
+        def trained(runs, seed, validation=0):
+            return [split.train.tolist() for split in draw_over_all(graph, 1, runs, seed, validation)]
+
+        many = trained(8, seed=5)
+        assert trained(3, seed=5) == trained(3, seed=5, validation=3) == many[:3]
+        assert len({tuple(train) for train in many}) > 1
+        assert trained(8, seed=6) != many
+
+    def test_validation_nodes_are_taken_from_the_test_nodes(self, graph):
+        for split in draw_over_all(graph, 1, runs=10, seed=0, validation=4):
+            assert [len(split.train), len(split.validation), len(split.test)] == [3, 4, 2]
+            assert sorted([*split.train, *split.validation, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+
+    def test_a_class_that_is_practically_never_drawn_is_an_error(self, monkeypatch):
+        graph = Graph(np.zeros((5000, 5000)), labels=np.repeat([0, 1], [4999, 1]), class_names=("frequent", "rare"))
+        monkeypatch.setattr("mtgcn.splits.DRAWS", 20)
+        with pytest.raises(
+            InputError,
+            match=r"2 labels drawn over all nodes missed a class 20 times \('rare' has 1 of 5000 nodes\); raise labels-"
+            r"per-class from 1, or draw from each class",
+        ):
+            draw_over_all(graph, 1, runs=1, seed=0)
+
+    def test_a_class_without_a_node_is_an_error(self):
+        graph = Graph(np.zeros((4, 4)), labels=[0, 1, 0, 1], class_names=("a", "b", "c"))
+        with pytest.raises(InputError, match="exceeds the 0 nodes of class 'c'"):
+            draw_over_all(graph, 1, runs=1, seed=0)
+
+    @pytest.mark.parametrize(
+        ("numbers", "message"),
+        [
+            ({"labels_per_class": 0}, "labels-per-class is 0; give at least 1"),
+            ({"labels_per_class": 3}, "9 training and 0 validation nodes leave none of the 9 known labels to test"),
+            ({"runs": 0}, "runs is 0; give at least 1"),
+            ({"seed": -1}, "seed is -1"),
+            ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9"),
+        ],
+    )
+    def test_numbers_out_of_range_are_refused(self, graph, numbers, message):
+        with pytest.raises(InputError, match=message):
+            draw_over_all(graph, **{"labels_per_class": 1, "runs": 1, "seed": 0, **numbers})
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ class Split:
             raise InputError("a split without a training node; give at least one")
 
 
+DRAWS = 10_000  # of one run's labels over all nodes, before it is said that some class is too rare
+
+
 def draw_splits(
     graph: Graph, labels_per_class: int | Sequence[int], runs: int, seed: int, validation: int = 0
 ) -> tuple[Split, ...]:
@@ -46,23 +49,63 @@ def draw_splits(
     """
     wanted = per_class_counts(graph, labels_per_class)
     members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
+
+    def drawn(random: np.random.Generator) -> np.ndarray:
+        return np.concatenate(
+            [random.choice(nodes, count, replace=False) for nodes, count in zip(members, wanted, strict=True)]
+        )
+
+    return _drawn_splits(graph, drawn, int(wanted.sum()), runs, seed, validation)
+
+
+def draw_over_all(graph: Graph, labels_per_class: int, runs: int, seed: int, validation: int = 0) -> tuple[Split, ...]:
+    """`runs` random splits like those of `draw_splits`, but with the classes as unequal as they are.
+
+    `labels_per_class` times as many labels as there are classes are drawn over all nodes of known class, and drawn
+    again until every class has one.
+    """
+    per_class_counts(graph, 1)  # of a class without a node no label can be drawn
+    labels = _at_least(labels_per_class, 1, "labels-per-class") * graph.num_classes
+
+    def drawn(random: np.random.Generator) -> np.ndarray:
+        for _ in range(DRAWS):
+            train = random.choice(graph.known, labels, replace=False)
+            if len(np.unique(graph.labels[train])) == graph.num_classes:
+                return train
+        sizes = np.bincount(graph.labels[graph.known])
+        raise InputError(
+            f"{labels} labels drawn over all nodes missed a class {DRAWS} times ({graph.class_names[sizes.argmin()]!r} "
+            f"has {sizes.min()} of {len(graph.known)} nodes); raise labels-per-class from {labels_per_class}, or draw "
+            "from each class"
+        )
+
+    return _drawn_splits(graph, drawn, labels, runs, seed, validation)
+
+
+def _drawn_splits(
+    graph: Graph,
+    drawn: Callable[[np.random.Generator], np.ndarray],
+    labels: int,
+    runs: int,
+    seed: int,
+    validation: int,
+) -> tuple[Split, ...]:
+    """Splits whose training nodes, `labels` in number, are what `drawn` gives for a run's random numbers."""
     _at_least(runs, 1, "runs")
-    left_over = len(graph.known) - int(wanted.sum()) - _at_least(validation, 0, "validation")
+    left_over = len(graph.known) - labels - _at_least(validation, 0, "validation")
     if left_over < 1:
         raise InputError(
-            f"{wanted.sum()} training and {validation} validation nodes leave none of the {len(graph.known)} "
+            f"{labels} training and {validation} validation nodes leave none of the {len(graph.known)} "
             "known labels to test; ask for fewer"
         )
-    return tuple(_draw_split(graph, members, wanted, validation, seed, run) for run in range(runs))
+    return tuple(_drawn_split(graph, drawn, seed, run, validation) for run in range(runs))
 
 
-def _draw_split(
-    graph: Graph, members: list[np.ndarray], wanted: np.ndarray, validation: int, seed: int, run: int
+def _drawn_split(
+    graph: Graph, drawn: Callable[[np.random.Generator], np.ndarray], seed: int, run: int, validation: int
 ) -> Split:
     random = np.random.default_rng([_at_least(seed, 0, "seed"), run])
-    train = np.concatenate(
-        [random.choice(nodes, count, replace=False) for nodes, count in zip(members, wanted, strict=True)]
-    )
+    train = drawn(random)
     remaining = random.permutation(np.setdiff1d(graph.known, train))
     return Split(train=train, validation=remaining[:validation], test=np.sort(remaining[validation:]))
 

@@ -12,6 +12,7 @@ from mtgcn.benchmark.units import execute
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
 from mtgcn.nn.backbones import BACKBONES
+from mtgcn.splits import draw_over_all
 
 
 def planned(**selection):
@@ -183,6 +184,20 @@ def test_the_methods_of_a_cell_share_splits_and_test_nodes(monkeypatch):
         execute(one.unit)
     assert seen[0] == seen[1] == seen[2]
     assert {len(test) for _, test in seen[0]} == {1797 - 20 - 500}
+
+
+def test_a_unit_may_draw_its_labels_over_all_nodes(unit):
+    over_all = replace(unit, dataset="digits", split="over-all", labels_per_class=5, validation=0, runs=2)
+    assert over_all.id != replace(over_all, split="random").id
+    graph, splits = units._graph_and_splits(over_all)
+    drawn = [split.train.tolist() for split in draw_over_all(graph, 5, runs=2, seed=unit.seed)]
+    assert [split.train.tolist() for split in splits] == drawn
+
+
+def test_rows_of_a_unit_say_how_labels_were_drawn(unit):
+    lp = replace(unit, dataset="digits", split="over-all", labels_per_class=5, validation=0, runs=2, method="lp")
+    rows = execute(replace(lp, settings=create("lp")))
+    assert [(row.split, row.labels_per_class, row.unit) for row in rows] == [("over-all", 5, rows[0].unit)] * 2
 
 
 def test_a_unit_runs_with_its_own_number_of_threads(unit, monkeypatch):

@@ -9,15 +9,23 @@ from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.tables import compare_cells, summarise_cell
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.splits import Split, draw_splits
+from mtgcn.splits import Split, draw_over_all, draw_splits
 
 
 def test_a_row_has_the_fields_that_everything_later_reads():
     names = ", ".join(field.name for field in fields(ResultRow))
     assert names == (
-        "dataset, labels_per_class, method, settings, run, seed, accuracy, macro_f1, calibration_error, "
+        "dataset, labels_per_class, split, method, settings, run, seed, accuracy, macro_f1, calibration_error, "
         "seconds, device, threads, versions"
     )
+
+
+def test_a_row_says_where_its_split_is_from(ring, constant):
+    splits = draw_over_all(ring, labels_per_class=2, runs=3, seed=0)
+    rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=0, split_source="over-all")
+    assert [(row.split, row.labels_per_class) for row in rows] == [("over-all", 2)] * 3
+    cell = summarise_cell(rows)
+    assert (cell.split, cell.labels_per_class) == ("over-all", 2)
 
 
 def test_rows_of_a_cell(ring, constant):
@@ -26,6 +34,7 @@ def test_rows_of_a_cell(ring, constant):
     assert [row.run for row in rows] == [0, 1, 2, 3]
     for row in rows:
         assert (row.dataset, row.method, row.labels_per_class, row.seed) == ("ring", "constant", 1, 3)
+        assert row.split == "random"
         assert row.settings == {"favourite": 1, "confidence": 0.6}
         assert row.accuracy == pytest.approx(3 / 9)  # three of each class are left to test
         assert row.macro_f1 == pytest.approx((0.5 + 0 + 0) / 3)

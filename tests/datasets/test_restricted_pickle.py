@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtgcn.datasets.restricted_pickle import unpickled
+from mtgcn.datasets.restricted_pickle import GRAPH_ARCHIVE, PLANETOID, PickleKind, unpickled
 from mtgcn.errors import InputError
 
 
@@ -19,32 +19,40 @@ class Malicious:
         return os.mkdir, (str(self.victim),)
 
 
+@pytest.mark.parametrize(("kind", "title"), [(PLANETOID, "a Planetoid file"), (GRAPH_ARCHIVE, "an archive of a graph")])
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_code_in_a_pickle_does_not_run(protocol: int, tmp_path: Path) -> None:
+def test_code_in_a_pickle_does_not_run(protocol: int, kind: PickleKind, title: str, tmp_path: Path) -> None:
     victim = tmp_path / "made-by-the-pickle"
     content = pickle.dumps({0: [Malicious(victim)]}, protocol)
-    with pytest.raises(InputError, match=r"ind.cora.graph is not a Planetoid file: it asks for (posix|nt)\.mkdir"):
-        unpickled(content, "ind.cora.graph")
+    with pytest.raises(InputError, match=rf"graph.pickle is not {title}: it asks for (posix|nt)\.mkdir, which"):
+        unpickled(content, "graph.pickle", kind)
     assert not victim.exists()
     pickle.loads(content)  # the attack itself is a real one
     assert victim.exists()
 
 
+def test_what_one_kind_of_file_needs_another_does_not_admit() -> None:
+    content = b"\x80\x02ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R."
+    assert unpickled(content, "ind.cora.graph", PLANETOID) == {}
+    with pytest.raises(InputError, match=r"dblp.npz is not an archive of a graph: it asks for collections.defaultdict"):
+        unpickled(content, "dblp.npz", GRAPH_ARCHIVE)
+
+
 @pytest.mark.parametrize("name", [b"eval", b"getattr", b"__import__", b"exec"])
 def test_builtins_are_not_admitted(name: bytes) -> None:
     with pytest.raises(InputError, match=r"which graph data never need"):
-        unpickled(b"c__builtin__\n" + name + b"\n(S'1'\ntR.", "ind.cora.graph")
+        unpickled(b"c__builtin__\n" + name + b"\n(S'1'\ntR.", "ind.cora.graph", PLANETOID)
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle at all", b"\x80\x02}q\x00(K"])
 def test_what_is_no_pickle(content: bytes) -> None:
     with pytest.raises(InputError, match=r"ind.cora.x is not a Planetoid file"):
-        unpickled(content, "ind.cora.x")
+        unpickled(content, "ind.cora.x", PLANETOID)
 
 
 def test_lists_as_python_2_wrote_them() -> None:
     content = b"\x80\x02ccollections\ndefaultdict\nc__builtin__\nlist\n\x85RK\x00]K\x01as."
-    assert unpickled(content, "ind.cora.graph") == {0: [1]}
+    assert unpickled(content, "ind.cora.graph", PLANETOID) == {0: [1]}
 
 
 def test_arrays_as_python_2_wrote_them() -> None:
@@ -52,4 +60,4 @@ def test_arrays_as_python_2_wrote_them() -> None:
     int32 = b"cnumpy\ndtype\nU\x02i4K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     numbers = b"U\x08" + np.array([7, 200], dtype="<i4").tobytes()
     content = b"\x80\x02" + array + b"(K\x01K\x02\x85" + int32 + b"\x89" + numbers + b"tb."
-    np.testing.assert_array_equal(unpickled(content, "ind.cora.y"), [7, 200])
+    np.testing.assert_array_equal(unpickled(content, "ind.cora.y", PLANETOID), [7, 200])

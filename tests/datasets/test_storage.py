@@ -21,8 +21,8 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> None:
         graph = Graph([[0, 1], [1, 0]], name=files["cora.content"].decode())
         return Dataset(graph, edges_listed=1, public_split=None)
 
-    form = catalogue.FileFormat(("cora.content", "cora.cites"), read)
-    monkeypatch.setitem(catalogue._FORMATS, "cora", (form,))
+    form = catalogue.FileFormat("the files cora.*", ("cora.content", "cora.cites"), read, sources=())
+    monkeypatch.setitem(catalogue._ENTRIES, "cora", catalogue.Entry((form,)))
 
 
 Put = Callable[..., None]
@@ -101,6 +101,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_sums_are_known_for_every_file() -> None:
-    formats = [form for name in NAMES if name != "digits" for form in catalogue._FORMATS[name]]
+    formats = [form for name in NAMES if name != "digits" for form in catalogue._ENTRIES[name].formats]
     assert {filename for form in formats for filename in form.filenames} == set(checksums.SHA256)
     assert all(len(digest) == 64 for digest in checksums.SHA256.values())

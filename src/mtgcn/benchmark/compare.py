@@ -47,5 +47,6 @@ def compare_methods(
     cells = []
     for name, method in methods.items():
         with progress(f"{name} on {graph.name}"):
-            cells.append(summarise_cell(run_cell(graph, splits, method, name=name, seed=seed, device=device)))
+            rows = run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
+            cells.append(summarise_cell(rows))
     return compare_cells(cells, reference or (REFERENCE if REFERENCE in methods else next(iter(methods))))

@@ -17,7 +17,8 @@ class ResultRow:
     """How one method did on one split, and everything needed to do it again."""
 
     dataset: str
-    labels_per_class: int | tuple[int, ...]  # one number if every class has as many
+    labels_per_class: int | tuple[int, ...]  # one number if every class has as many, or as many on average (over-all)
+    split: str  # "random", "over-all", "public" or the path of a split file
     method: str
     settings: Mapping[str, Any]
     run: int
@@ -37,7 +38,6 @@ class StoredRow(ResultRow):
 
     unit: str  # short for all that decides the numbers; equal for the rows that were fitted together
     protocol: str  # "paper" rows are optimistic and say so wherever they are shown
-    split: str  # "random" or "public"
     validation: int  # nodes set aside and scored for nobody
     runs: int  # rows of this unit
     averages: int  # into how many averages, of which the authors print the largest, the runs are cut

@@ -11,7 +11,7 @@ import torch
 from mtgcn import environment
 from mtgcn.benchmark.rows import ResultRow
 from mtgcn.benchmark.scoring import Score, check_scorable, score
-from mtgcn.benchmark.split_choice import labels_per_class_of
+from mtgcn.benchmark.split_choice import RANDOM, labels_per_class_of
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.splits import Split
@@ -27,13 +27,15 @@ def run_cell(
     *,
     name: str,
     seed: int,
+    split_source: str = RANDOM,
     device: torch.device | str = "cpu",
     memory_budget: int | None = None,
     scorer: Scorer | None = None,
 ) -> list[ResultRow]:
     """One row per split. `name` is what people call the method; without a `scorer` it is scored by its answer.
 
-    Only a method that chooses its epoch on validation nodes is shown their labels.
+    `split_source` is what `chosen_splits` was asked for. Only a method that chooses its epoch on validation nodes is
+    shown their labels.
     """
     device = torch.device(device)
     for split in splits:
@@ -45,7 +47,8 @@ def run_cell(
     return [
         ResultRow(
             dataset=graph.name,
-            labels_per_class=labels_per_class_of(split, graph),
+            labels_per_class=labels_per_class_of(split, graph, split_source),
+            split=split_source,
             method=name,
             settings=asdict(method),
             run=run,

@@ -1,4 +1,4 @@
-"""Which splits a cell runs on: random ones, the public one, or those of a person's file."""
+"""Which splits a cell runs on: random ones, of each class or over all, the public one, or those of a person's file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import Split, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import Split, draw_over_all, draw_splits, per_class_counts, read_splits
 
 RANDOM, PUBLIC = "random", "public"
+OVER_ALL = "over-all"  # labels drawn over all nodes: classes as unequal as they are
 DEFAULT_RUNS = 30  # as in the paper
 VALIDATION_NODES = 500  # what GCN+V chooses its epoch on, as in the paper
 
@@ -26,7 +27,7 @@ def chosen_splits(
     seed: int = 0,
     with_validation: bool = False,
 ) -> tuple[Split, ...]:
-    """One split per run. `source` is "random", "public" or the path of a split file.
+    """One split per run. `source` is "random", "over-all", "public" or the path of a split file.
 
     A single fixed split is repeated, since runs on it still differ by seed.
     """
@@ -34,11 +35,15 @@ def chosen_splits(
         raise InputError(f"runs is {runs}; give at least 1")
     if seed < 0:
         raise InputError(f"seed is {seed}; give at least 0")
-    if source == RANDOM:
+    if source in (RANDOM, OVER_ALL):
         if labels_per_class is None:
-            raise InputError("random splits need to know how many labels to draw; add --labels-per-class, say 2")
+            raise InputError(f"{source} splits need to know how many labels to draw; add --labels-per-class, say 2")
         validation = VALIDATION_NODES if with_validation else 0
-        return draw_splits(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
+        if source == RANDOM:
+            return draw_splits(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
+        if not isinstance(labels_per_class, int):
+            raise InputError(f"labels-per-class lists {len(labels_per_class)} numbers; {source} splits take one")
+        return draw_over_all(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
     fixed = (datasets.public_split(graph.name),) if source == PUBLIC else _from_file(source, graph)
     if labels_per_class is not None:
         _check_label_counts(fixed, graph, labels_per_class, source)
@@ -49,8 +54,11 @@ def chosen_splits(
     return fixed
 
 
-def labels_per_class_of(split: Split, graph: Graph) -> int | tuple[int, ...]:
-    """How many labels of each class a split gives: one number where all classes have as many."""
+def labels_per_class_of(split: Split, graph: Graph, source: str = RANDOM) -> int | tuple[int, ...]:
+    """How many labels of each class a split gives: one number where all classes have as many, and the mean where
+    labels were drawn over all classes."""
+    if source == OVER_ALL:
+        return len(split.train) // graph.num_classes
     counts = _label_counts(split, graph)
     return counts[0] if len(set(counts)) == 1 else counts
 
@@ -58,7 +66,9 @@ def labels_per_class_of(split: Split, graph: Graph) -> int | tuple[int, ...]:
 def _from_file(source: str, graph: Graph) -> tuple[Split, ...]:
     path = Path(source)
     if not path.exists():
-        raise InputError(f"split {source!r} is neither {RANDOM!r}, {PUBLIC!r} nor a file here; give one of these")
+        raise InputError(
+            f"split {source!r} is neither {RANDOM!r}, {OVER_ALL!r}, {PUBLIC!r} nor a file here; give one of these"
+        )
     return read_splits(path, graph)
 
 

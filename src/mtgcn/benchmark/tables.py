@@ -35,6 +35,7 @@ class CellSummary:
 
     dataset: str
     labels_per_class: int | tuple[int, ...] | None  # None: not the same in every run
+    split: str  # where the labels of a run come from
     method: str
     settings: Mapping[str, Any]
     runs: int
@@ -70,10 +71,6 @@ class Line(CellSummary):
     @property
     def title(self) -> str:
         return self.place.title
-
-    @property
-    def split(self) -> str:
-        return self.place.cell.split
 
     @property
     def printed(self) -> float | None:
@@ -148,6 +145,7 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     return CellSummary(
         dataset=first.dataset,
         labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
+        split=first.split,
         method=first.method,
         settings=first.settings,
         runs=len(rows),

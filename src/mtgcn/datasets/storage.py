@@ -24,8 +24,12 @@ class Folders:
         given = os.environ.get("MTGCN_DATA")
         return cls(given=Path(given) if given else None, cache=cache_folder())
 
-    def in_order(self) -> tuple[Path, ...]:
-        return (self.given, self.cache) if self.given else (self.cache,)
+    def in_order(self, sibling: str | None = None) -> tuple[Path, ...]:
+        """The folders from the first to the last that is looked into; `sibling` is one beside the given folder."""
+        if self.given is None:
+            return (self.cache,)
+        beside = () if sibling is None else (Path(os.path.realpath(self.given)).parent / sibling,)
+        return (self.given, *beside, self.cache)
 
 
 def holds(folder: Path, filenames: Iterable[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
+from mtgcn.benchmark.split_choice import OVER_ALL
 from mtgcn.benchmark.tables import CellSummary, Comparison
 from mtgcn.datasets import Description
 from mtgcn.report.numbers import SIGNED, interval, percent
@@ -21,11 +22,17 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
-def dataset_table(descriptions: Iterable[Description]) -> Table:
-    """The paper's table 1, what it leaves out, and where the data lie."""
+_COUNTS = (
+    *("nodes", "edges listed", "edges", "self-loops", "classes", "features", "components", "unlabelled"),
+    "repeated",  # nodes
+)
+
+
+def dataset_table(descriptions: Iterable[Description], absent: Iterable[str] = ()) -> Table:
+    """The paper's table 1, what it leaves out, and where the data lie; last, the datasets that are not here."""
     table = Table()
     table.add_column("dataset")
-    for heading in ["nodes", "edges listed", "edges", "self-edges", "classes", "features", "components", "unlabelled"]:
+    for heading in _COUNTS:
         table.add_column(heading, justify="right")
     table.add_column("lies in", overflow="fold")
     for dataset in descriptions:
@@ -38,8 +45,11 @@ def dataset_table(descriptions: Iterable[Description]) -> Table:
             dataset.features,
             dataset.components,
             dataset.nodes_without_label,
+            dataset.repeated_nodes,
         )
         table.add_row(dataset.name, *map(str, counts), str(dataset.location or "nowhere any more"))
+    for name in absent:
+        table.add_row(name, *[""] * len(_COUNTS), "not here; fetched when first used")
     return table
 
 
@@ -84,6 +94,8 @@ def _cell_title(cell: CellSummary) -> str:
         labels = f"{', '.join(map(str, counts))} labels of the classes in turn"
     else:
         labels = "labels that differ from run to run" if counts is None else f"{counts} labels per class"
+    if cell.split == OVER_ALL:
+        labels += " drawn over all nodes"
     return f"{cell.dataset}, {labels}, {cell.runs} run{'s' if cell.runs > 1 else ''}"
 
 
