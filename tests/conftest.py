@@ -9,6 +9,7 @@ import torch
 
 from mtgcn.datasets import SourceUnreachable
 from mtgcn.graph import Graph
+from mtgcn.methods import METHODS
 from mtgcn.splits import Split
 from mtgcn.task import observe
 
@@ -61,6 +62,15 @@ def make_graph():
         )
 
     return make
+
+
+@pytest.fixture
+def weighted_votes(monkeypatch):
+    """The name of a registered method whose peers have votes of different weight."""
+    from weighted_votes import WeightedVotes
+
+    monkeypatch.setitem(METHODS, "weighted-votes", WeightedVotes)
+    return "weighted-votes"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_splits
-from mtgcn.task import NOBODY, Nodes, Prediction, Task, observe, run_seed
+from mtgcn.task import NOBODY, Nodes, PeerReport, Prediction, Task, observe, run_seed
 
 
 def everything_in_reach(root):
@@ -159,6 +159,13 @@ def test_predictions_of_some_runs_each_become_one_of_all_runs():
             probabilities=np.full((runs, 4, 2), start),
             history={"loss": np.full((5, runs, 1), start)},
             peers=np.full((runs, 1, 4, 2), start),
+            peer_report=PeerReport(
+                ("features",),
+                weights=np.full((runs, 1), start),
+                held_out_accuracy=np.full((runs, 1), start + 1),
+                agreement=np.full((runs, 1), start + 2),
+                teaching=np.full(runs, start + 3),
+            ),
         )
 
     whole = Prediction.concatenate([part(2, 0.25), part(1, 0.5)])
@@ -167,6 +174,13 @@ def test_predictions_of_some_runs_each_become_one_of_all_runs():
     assert whole.history["loss"][0, :, 0].tolist() == [0.25, 0.25, 0.5]
     assert whole.peers[:, 0, 0, 0].tolist() == [0.25, 0.25, 0.5]
     assert whole.pseudo_labelled_at is None
+    report = whole.peer_report
+    assert report.names == ("features",)
+    for more, values in enumerate((report.weights[:, 0], report.held_out_accuracy[:, 0], report.agreement[:, 0])):
+        assert values.tolist() == [0.25 + more, 0.25 + more, 0.5 + more]
+    assert report.teaching.tolist() == [3.25, 3.25, 3.5]
+    without = Prediction(np.full((1, 4, 2), 0.5))
+    assert Prediction.concatenate([without, without]).peer_report is None
 
 
 def test_a_split_by_hand_becomes_a_task(graph):

@@ -131,6 +131,7 @@ class Prediction:
     peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # each peer's own
     pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
     parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
+    peer_report: PeerReport | None = None  # where peers have votes of different weight
 
     @staticmethod
     def concatenate(parts: Sequence[Prediction]) -> Prediction:
@@ -143,6 +144,7 @@ class Prediction:
             return None if arrays[0] is None else np.concatenate(arrays)
 
         trained = [part.parameters for part in parts if part.parameters is not None]
+        reports = [part.peer_report for part in parts if part.peer_report is not None]
 
         return Prediction(
             probabilities=np.concatenate([part.probabilities for part in parts]),
@@ -152,4 +154,22 @@ class Prediction:
             parameters={name: np.concatenate([one[name] for one in trained]) for name in trained[0]}
             if trained
             else None,
+            peer_report=PeerReport.concatenate(reports) if reports else None,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class PeerReport:
+    """What each peer contributed to an answer, for every run."""
+
+    names: tuple[str, ...]  # in words that may follow "the": "features", "near neighbourhood"
+    weights: Float[np.ndarray, "runs peers"]  # of its vote; they sum to 1
+    held_out_accuracy: Float[np.ndarray, "runs peers"]  # on given labels that were kept from it; NaN: nobody knows
+    agreement: Float[np.ndarray, "runs peers"]  # the share of all nodes of which it says what the answer says
+    teaching: Float[np.ndarray, "runs"]  # how much the peers taught each other, 0 to 1
+
+    @staticmethod
+    def concatenate(parts: Sequence[PeerReport]) -> PeerReport:
+        """One report of the runs of several, in order."""
+        names = ("weights", "held_out_accuracy", "agreement", "teaching")
+        return PeerReport(parts[0].names, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -94,6 +94,13 @@ def assert_equal():
             else:
                 assert mine.keys() == theirs.keys()
                 assert all(np.array_equal(mine[key], theirs[key], equal_nan=True) for key in theirs)
+        mine, theirs = loaded.peer_report_, saved.peer_report_
+        if theirs is None:
+            assert mine is None
+        else:
+            assert mine.names == theirs.names
+            for name in ("weights", "held_out_accuracy", "agreement", "teaching"):
+                assert np.array_equal(getattr(mine, name), getattr(theirs, name), equal_nan=True), name
         for name in ("labels", "node_ids"):
             mine, theirs = getattr(loaded.graph_, name), getattr(saved.graph_, name)
             assert np.array_equal(mine, theirs)

@@ -207,6 +207,24 @@ def test_new_nodes_must_have_the_features_of_the_fit(first_peer_answers, graph):
         of_nodes(first_peer_answers, replace(new, features=np.full((3, 12), 1e20)))
 
 
+# ---- votes of different weight
+
+
+def test_the_votes_of_the_fit_hold_for_nodes_it_has_not_seen(graph, weighted_votes):
+    model = quick(weighted_votes, settings=None).fit_graph(graph)
+    report = model.peer_report_
+    assert report.names[1] == "features"
+    weighted = np.average(model.peer_distributions_, axis=0, weights=report.weights[0])
+    np.testing.assert_allclose(model.label_distributions_, weighted, atol=1e-9)
+    # The last peer knows the nodes of the fit alone: elsewhere the others share its vote.
+    new = graph.features[:4] + 0.01
+    for arguments in ((new,), (new, np.ones((4, 4)))):
+        peers = model.peer_probabilities(*arguments)
+        others = np.average(peers[:3], axis=0, weights=report.weights[0, :3])
+        np.testing.assert_allclose(model.predict_proba(*arguments), others, atol=1e-9)
+        assert np.abs(others - peers[:3].mean(axis=0)).max() > 1e-3
+
+
 # ---- new nodes
 
 

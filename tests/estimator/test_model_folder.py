@@ -41,6 +41,18 @@ def test_methods_without_peers_or_parameters_too(farm, tmp_path, method, assert_
     assert (tmp_path / "model" / "weights.safetensors").exists() == (fitted.parameters_ is not None)
 
 
+def test_what_the_peers_contributed_comes_back(farm, tmp_path, weighted_votes, assert_equal):
+    fitted = MutualTeachingClassifier(weighted_votes, random_state=0).fit_graph(farm)
+    card = save_model(fitted, tmp_path / "model")
+    assert card["format"] == 2
+    assert card["peer_names"] == ["far neighbourhood", "features", "near neighbourhood", "structure"]
+    loaded = load_model(tmp_path / "model")
+    assert_equal(loaded, fitted)
+    assert loaded.peer_report_.weights.tolist() == [[0.3, 0.1, 0.55, 0.05]]
+    new = farm.features[:3] * 1.1
+    np.testing.assert_array_equal(loaded.predict_proba(new), fitted.predict_proba(new))
+
+
 def test_a_method_object_is_named_and_described(farm, tmp_path, quick_settings):
     fitted = MutualTeachingClassifier(create("mt-gcn", **quick_settings), random_state=0).fit_graph(farm)
     save_model(fitted, tmp_path / "model")

@@ -19,6 +19,7 @@ class Model:
     method_: Any = None
     label_distributions_: Any = None
     peer_distributions_: Any = None
+    peer_report_: Any = None
     history_: Any = field(default_factory=dict)
 
 

@@ -95,7 +95,7 @@ def _applied(model: MutualTeachingClassifier, graph: Graph) -> Float[np.ndarray,
 def _combined(
     model: MutualTeachingClassifier, peers: Float[np.ndarray, "peers nodes classes"]
 ) -> Float[np.ndarray, "nodes classes"]:
-    return summing_to_one(model.method_.combined(peers[None])[0])
+    return summing_to_one(model.method_.combined(peers[None], model.parameters_)[0])
 
 
 def _place_in_same_graph(fitted: Graph, graph: Graph) -> Int[np.ndarray, "nodes"] | None:

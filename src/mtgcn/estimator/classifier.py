@@ -26,7 +26,7 @@ from mtgcn.methods import Method, create, fit_in_chunks, method_class
 from mtgcn.methods.plugins import as_method
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
-from mtgcn.task import Prediction, observe
+from mtgcn.task import PeerReport, Prediction, observe
 
 if TYPE_CHECKING:
     from mtgcn.trust.suggestions import Suggestion
@@ -64,6 +64,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     transduction_ : [nodes] the class found for every node, also for those whose label was given
     label_distributions_ : [nodes, classes] how probable each class is
     peer_distributions_ : [peers, nodes, classes] the same for each peer on its own; None where the method has no peers
+    peer_report_ : the `PeerReport` of the one run, what each peer contributed; None where votes have no weights
     labeled_iter_ : [nodes] 0 where the label was given; else the epoch in which the node first served as a pseudo
         label, -1 if it never did
     n_iter_ : epochs trained, 0 for methods without epochs
@@ -89,6 +90,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     transduction_: np.ndarray
     label_distributions_: Float[np.ndarray, "nodes classes"]
     peer_distributions_: Float[np.ndarray, "peers nodes classes"] | None
+    peer_report_: PeerReport | None
     labeled_iter_: Int[np.ndarray, "nodes"]
     n_iter_: int
     n_features_in_: int
@@ -262,6 +264,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.label_distributions_ = summing_to_one(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
+        self.peer_report_ = prediction.peer_report
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NEVER)

@@ -38,7 +38,11 @@ class Method(Settings, ABC):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        """What each peer trained before says of the nodes of this graph, which it need not have seen."""
+        """What each peer trained before says of the nodes of this graph, which it need not have seen.
+
+        Peers that cannot be applied to unseen nodes leave the vote there, the others' weights rescaled: they repeat
+        what the others say together, so that `combined` needs to know nothing of it.
+        """
         raise InputError(
             f"{type(self).__name__} keeps nothing that could be applied to another graph; "
             "fit it on the graph that holds the new nodes"
@@ -49,8 +53,13 @@ class Method(Settings, ABC):
         """The peers whose mean is the answer."""
         return slice(None)
 
-    def combined(self, peers: Float[np.ndarray, "runs peers nodes classes"]) -> Float[np.ndarray, "runs nodes classes"]:
-        """The answer that these peers give together, the same whether `fit` or `apply` asked them."""
+    def combined(
+        self,
+        peers: Float[np.ndarray, "runs peers nodes classes"],
+        parameters: Mapping[str, np.ndarray] | None = None,
+    ) -> Float[np.ndarray, "runs nodes classes"]:
+        """The answer that these peers give together, the same whether `fit` or `apply` asked them. Where votes have
+        different weights, these are among the parameters."""
         return peers[:, self.answering_peers].mean(axis=1)
 
     def bytes_per_run(self, task: Task) -> int:

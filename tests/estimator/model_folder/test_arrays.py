@@ -53,6 +53,18 @@ def test_classes_keep_their_type(tmp_path, quick_settings):
     assert np.array_equal(loaded.predict(table[:5]), fitted.predict(table[:5]))
 
 
+def test_votes_of_more_or_fewer_peers_than_there_are_names_are_refused(farm, folder, rewritten, weighted_votes):
+    save_model(MutualTeachingClassifier(weighted_votes, random_state=0).fit_graph(farm), folder)
+    rewritten(peer_names=["features"])
+    with pytest.raises(InputError, match=r"its parts do not fit together .*shape \(1, 4\) where \(1, 1\) is due"):
+        load_model(folder)
+
+
+def test_a_folder_that_is_older_than_such_reports_has_none(folder):
+    assert "peer_names" not in json.loads((folder / "card.json").read_text())
+    assert load_model(folder).peer_report_ is None
+
+
 def test_indices_out_of_range_are_not_followed(folder, rewritten):
     from safetensors.numpy import load_file, save_file
 

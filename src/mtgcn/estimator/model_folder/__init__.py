@@ -3,7 +3,7 @@
     model/
       card.json              method, settings, classes, versions, how training went; sizes and checksums of the others
       weights.safetensors    the peers' parameters; missing for methods that have none
-      answers.safetensors    what was found out about every node of the training graph, by whom and since when
+      answers.safetensors    what was found out about every node of the training graph, by which votes, since when
       graph.safetensors      that graph: edges, features, the labels given, node ids
 
 Nothing in it is executed when it is read. The checksums find damage and careless editing; they are no signature, since
@@ -81,7 +81,7 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
             model.feature_names_in_ = np.array(card["feature_names"], dtype=object)
         model.n_iter_ = card["training"]["epochs"]
         model.parameters_ = contents.get(WEIGHTS)
-        set_answers(model, contents[ANSWERS])
+        set_answers(model, contents[ANSWERS], card)
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

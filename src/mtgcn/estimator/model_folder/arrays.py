@@ -11,9 +11,13 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder.files import Arrays
 from mtgcn.graph import Graph
+from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
+
+
+REPORT_PARTS = ("weights", "held_out_accuracy", "agreement", "teaching")
 
 
 def answers_of(model: MutualTeachingClassifier) -> Arrays:
@@ -25,20 +29,34 @@ def answers_of(model: MutualTeachingClassifier) -> Arrays:
     }
     if model.peer_distributions_ is not None:
         answers["peer_distributions"] = model.peer_distributions_
+    if model.peer_report_ is not None:
+        answers |= {f"peer_report.{part}": getattr(model.peer_report_, part) for part in REPORT_PARTS}
     return {name: np.ascontiguousarray(array) for name, array in answers.items()}
 
 
-def set_answers(model: MutualTeachingClassifier, answers: Arrays) -> None:
-    """Give a model, whose graph and classes are known, what `answers_of` kept."""
+def set_answers(model: MutualTeachingClassifier, answers: Arrays, card: Mapping[str, Any]) -> None:
+    """Give a model, whose graph and classes are known, what `answers_of` kept; the card names the peers."""
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
     model.label_distributions_ = _of_shape(answers["label_distributions"], (nodes, classes))
     model.labeled_iter_ = _of_shape(answers["labeled_iter"], (nodes,))
     peers = answers.get("peer_distributions")
     model.peer_distributions_ = None if peers is None else _of_shape(peers, (len(peers), nodes, classes))
+    model.peer_report_ = _report_from(answers, card)
     model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
     model.history_ = {
         name.removeprefix("history."): values for name, values in answers.items() if name.startswith("history.")
     }
+
+
+def _report_from(answers: Arrays, card: Mapping[str, Any]) -> PeerReport | None:
+    if "peer_names" not in card:  # the method's votes have no weights, or the model is older than such reports
+        return None
+    names = tuple(card["peer_names"])
+    shapes = ((1, len(names)), (1, len(names)), (1, len(names)), (1,))
+    return PeerReport(
+        names,
+        *(_of_shape(answers[f"peer_report.{part}"], shape) for part, shape in zip(REPORT_PARTS, shapes, strict=True)),
+    )
 
 
 def _of_shape(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -63,6 +63,7 @@ def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dic
         "classes_type": model.classes_.dtype.str if model.classes_.dtype != object else "object",
         "class_names": list(graph.class_names),
         **({} if names is None else {"feature_names": list(names)}),
+        **({} if model.peer_report_ is None else {"peer_names": list(model.peer_report_.names)}),
         "graph": {
             "name": graph.name,
             "nodes": graph.num_nodes,
