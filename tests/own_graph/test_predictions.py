@@ -2,6 +2,7 @@
 
 import csv
 import errno
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,12 @@ def test_the_table_line_by_line(four_nodes, tmp_path):
         "",
     ]
     assert four_nodes.count_by_class() == {"a": 2, 'b, or "c"': 2}
+
+
+def test_peers_with_small_votes_do_not_decide_whether_the_peers_agree(four_nodes):
+    assert four_nodes.peers_agree.tolist() == [True, True, True, False]
+    assert replace(four_nodes, weights=np.array([0.85, 0.15])).peers_agree.all()
+    assert replace(four_nodes, weights=np.array([0.7, 0.3])).peers_agree.tolist() == [True, True, True, False]
 
 
 def test_many_rows_are_all_there(tmp_path, monkeypatch):

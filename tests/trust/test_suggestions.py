@@ -12,6 +12,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.trust import suggestions
 from mtgcn.trust.suggestions import appearance, centrality, choose, suggest, uncertainty_of
+from weighted_votes import made_up_report
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Model:
     graph_: Graph
     label_distributions_: Any
     peer_distributions_: Any = None
+    peer_report_: Any = None
     method_: Any = None
     history_: Any = field(default_factory=dict)
 
@@ -46,6 +48,29 @@ def test_doubt_is_entropy_and_disagreement():
     np.testing.assert_allclose(uncertainty_of(peers.mean(0), peers), [2, 1])
     np.testing.assert_allclose(uncertainty_of(peers.mean(0), None), [1, 1])
     np.testing.assert_allclose(uncertainty_of(np.array([[1.0, 0.0]]), None), [0])
+
+
+def test_disagreement_counts_as_much_as_the_votes_of_those_who_disagree():
+    peers = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    half = np.array([[0.5, 0.5], [0.5, 0.5]])
+    # One against a quarter: the peers' mean is as uncertain as a coin that falls three times out of four.
+    three_to_one = -(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25))
+    np.testing.assert_allclose(uncertainty_of(half, peers, np.array([0.75, 0.25, 0])), [1 + three_to_one, 1])
+    np.testing.assert_allclose(uncertainty_of(half, peers, np.array([0, 0.25, 0.75])), [1, 1])
+    np.testing.assert_allclose(uncertainty_of(half, peers, np.full(3, 1 / 3)), uncertainty_of(half, peers, None))
+    # One is sure, the other is not: the mean says three to one, and a quarter of the vote is in full doubt.
+    unlike, weights = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[0.5, 0.5]]]), np.array([0.625, 0.125, 0.25])
+    np.testing.assert_allclose(uncertainty_of(half[:1], unlike, weights), [1 + three_to_one - 0.25])
+
+
+def test_suggestions_heed_the_votes(make_graph):
+    graph = labelled(make_graph(classes=3), {0: 0, 1: 1, 2: 2})
+    one, other = np.tile([0.8, 0.1, 0.1], (40, 1)), np.tile([0.1, 0.8, 0.1], (40, 1))
+    report = made_up_report((1.0, 0.0), ("near neighbourhood", "features"), held_out=(0.5, 0.5))
+    alone = suggest(Model(graph, one, one[None]), 2)
+    assert [suggestion.score for suggestion in suggest(Model(graph, one, np.stack([one, other]), report), 2)] == (
+        pytest.approx([suggestion.score for suggestion in alone])
+    )
 
 
 def test_large_components_without_a_label_come_first():
@@ -97,6 +122,16 @@ def test_peers_that_disagree_are_named(make_graph):
     one, other = np.tile([0.8, 0.1, 0.1], (40, 1)), np.tile([0.1, 0.8, 0.1], (40, 1))
     told = suggest(Model(graph, (one + other) / 2, np.stack([one, other])), 2)
     assert all("the peers disagree about it: '0' or '1'." in suggestion.reason for suggestion in told)
+
+
+def test_peers_that_nobody_hears_do_not_disagree(make_graph):
+    graph = labelled(make_graph(classes=3), {0: 0, 1: 1, 2: 2})
+    one, other = np.tile([0.8, 0.1, 0.1], (40, 1)), np.tile([0.1, 0.8, 0.1], (40, 1))
+    peers, names = np.stack([one, other, one]), ("features", "near neighbourhood", "far neighbourhood")
+    for weights, said in (((0.5, 0.1, 0.4), "it may be '0' ("), ((0.3, 0.6, 0.1), "disagree about it: '1' or '0'.")):
+        report = made_up_report(weights, names, held_out=(0.5,) * 3)
+        told = suggest(Model(graph, np.average(peers, axis=0, weights=weights), peers, report), 2)
+        assert all(said in suggestion.reason for suggestion in told), weights
 
 
 def test_ids_come_back_as_they_were_given_and_fit_into_json(make_graph):

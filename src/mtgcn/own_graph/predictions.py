@@ -16,6 +16,7 @@ from mtgcn.estimator.classifier import GIVEN, NEVER
 from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.atomic import write_atomically
+from mtgcn.trust.peer_votes import peers_agree, vote_weights
 
 if TYPE_CHECKING:
     from mtgcn.estimator.answers import Answers
@@ -33,6 +34,7 @@ class Predictions:
     probabilities: Float[np.ndarray, "nodes classes"]
     peers: Float[np.ndarray, "peers nodes classes"] | None
     labeled_iter: Int[np.ndarray, "nodes"]  # 0 given, the epoch a node first served as pseudo label, -1 never
+    weights: Float[np.ndarray, "peers"] | None = None  # of the peers' votes; None where all weigh the same
 
     @property
     def predicted(self) -> Int[np.ndarray, "nodes"]:
@@ -40,11 +42,8 @@ class Predictions:
 
     @property
     def peers_agree(self) -> np.ndarray | None:
-        """Whether all peers predict the same class, for each node; None for methods without peers."""
-        if self.peers is None:
-            return None
-        votes = self.peers.argmax(axis=2)
-        return (votes == votes[0]).all(axis=0)
+        """Whether all peers that count predict the same class, for each node; None for methods without peers."""
+        return None if self.peers is None else peers_agree(self.peers, self.weights)
 
     def count_by_class(self) -> dict[str, int]:
         counts = np.bincount(self.predicted, minlength=len(self.class_names))
@@ -59,6 +58,7 @@ def predictions_of(model: MutualTeachingClassifier, ids: np.ndarray, answers: An
         probabilities=answers.probabilities,
         peers=answers.peers,
         labeled_iter=np.where(answers.place == NOWHERE, NEVER, model.labeled_iter_[answers.place]),
+        weights=vote_weights(model),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
 from mtgcn.shapes import Float
+from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,5 +26,7 @@ class FittedModel(Protocol):
     def label_distributions_(self) -> Float[np.ndarray, "nodes classes"]: ...
     @property
     def peer_distributions_(self) -> Float[np.ndarray, "peers nodes classes"] | None: ...
+    @property
+    def peer_report_(self) -> PeerReport | None: ...
     @property
     def history_(self) -> Mapping[str, Float[np.ndarray, "epochs peers"]]: ...

@@ -24,6 +24,7 @@ from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Bool, Float, Int
+from mtgcn.trust.peer_votes import leading_peers, vote_weights
 
 if TYPE_CHECKING:
     from mtgcn.trust.fitted_model import FittedModel
@@ -66,7 +67,7 @@ def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
     free[graph.known] = False
     if not 1 <= count <= free.sum():
         raise InputError(f"count is {count}; give at least 1 and at most {free.sum()}, the nodes without a label")
-    uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_)
+    uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_, vote_weights(model))
     chosen = choose(graph, appearance(graph), centrality(graph), uncertainty, graph.known, free, count)
     return [
         Suggestion(
@@ -81,19 +82,22 @@ def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
 
 
 def uncertainty_of(
-    probabilities: Float[np.ndarray, "nodes classes"], peers: Float[np.ndarray, "peers nodes classes"] | None
+    probabilities: Float[np.ndarray, "nodes classes"],
+    peers: Float[np.ndarray, "peers nodes classes"] | None,
+    weights: Float[np.ndarray, "peers"] | None = None,
 ) -> Float[np.ndarray, "nodes"]:
     """How little is known of each node: the entropy of its probabilities and the disagreement of the peers.
 
     The unit is the entropy of not knowing anything. Disagreement is what the entropy of the peers' mean exceeds the
-    mean of their entropies by (Jensen-Shannon).
+    mean of their entropies by (Jensen-Shannon); both means are weighted where votes have weights.
 
     >>> uncertainty_of(np.array([[0.5, 0.5], [1.0, 0.0]]), None).round(2)
     array([1., 0.])
     """
     uncertainty = _entropy(probabilities)
     if peers is not None:
-        uncertainty = uncertainty + np.maximum(_entropy(peers.mean(axis=0)) - _entropy(peers).mean(axis=0), 0)
+        together = np.average(peers, axis=0, weights=weights)
+        uncertainty = uncertainty + np.maximum(_entropy(together) - np.average(_entropy(peers), 0, weights), 0)
     return uncertainty
 
 
@@ -239,7 +243,9 @@ def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
         place = f"it stands for {size} nodes that look alike and have no label, {unsure} of them in doubt"
     else:
         place = "it is among the nodes in most doubt"
-    votes = () if peers is None else tuple(dict.fromkeys(peers[:, choice.node].argmax(axis=1).tolist()))
+    weights = vote_weights(model)
+    heard = slice(None) if weights is None else leading_peers(weights)
+    votes = () if peers is None else tuple(dict.fromkeys(peers[heard, choice.node].argmax(axis=1).tolist()))
     first, second = np.argsort(-probabilities)[:2]
     if len(votes) > 1:
         thought = "the peers disagree about it: " + " or ".join(repr(names[vote]) for vote in votes)
