@@ -253,6 +253,46 @@ def test_a_report_is_written_beside_the_model(mtgcn_command, own):
     assert page.read_text().lstrip().lower().startswith("<!doctype html")
 
 
+def test_fit_says_who_decides(mtgcn_command, own, weighted_votes):
+    page = own.folder / "fit.html"
+    options = ["--out", own.out, "--method", weighted_votes, "--device", "cpu", "--folds", 0]
+    status, out, err = mtgcn_command("fit", *own.options, *options, "--report", page)
+    assert (status, err) == (0, "")
+    assert [line for line in out.splitlines() if line.startswith("peers")] == [
+        "peers       the near neighbourhood decides here",
+        "peers       near neighbourhood 55 % of the vote (80 % of held-out labels), far neighbourhood 30 % (70 %), "
+        "features 10 % (52 %), structure 5 %",
+    ]
+    assert "The near neighbourhood decides here" in page.read_text()
+    status, out, _ = mtgcn_command("fit", *own.options, *options, "--set", "teaching=0.1", "--json")
+    summary = json.loads(out)
+    assert [peer["name"] for peer in summary["peers"]][::3] == ["near neighbourhood", "structure"]
+    assert summary["peers"][0].keys() == {"name", "weight", "held_out_accuracy", "agreement"}
+    assert summary["peers"][3]["held_out_accuracy"] is None
+    assert summary["teaching"] == 0.1
+    told = read_card(own.out)["training"]
+    assert (told["peers"], told["teaching"]) == (summary["peers"], 0.1)
+    status, out, _ = mtgcn_command("fit", *own.options, *options, "--set", "teaching=0.1")
+    assert "peers       the given labels say little, so the peers hardly teach each other" in out
+
+
+def test_of_methods_without_weighted_votes_there_is_nothing_to_say(mtgcn_command, own):
+    options = ["--out", own.out, "--method", "lp", "--folds", 0]
+    _, out, _ = mtgcn_command("fit", *own.options, *options, "--json")
+    assert (json.loads(out)["peers"], json.loads(out)["teaching"]) == (None, None)
+    _, out, _ = mtgcn_command("fit", *own.options, *options)
+    assert not any(line.startswith("peers") for line in out.splitlines())
+
+
+def test_the_peers_that_count_agree_in_the_predictions(mtgcn_command, own, weighted_votes):
+    mtgcn_command("fit", *own.options, "--out", own.out, "--method", weighted_votes, "--folds", 0)
+    path = own.folder / "predictions.csv"
+    assert mtgcn_command("predict", own.out, "--out", path)[0] == 0
+    peers = load_model(own.out).peer_distributions_.argmax(axis=2)
+    assert [row["peers_agree"] == "yes" for row in read_csv(path)] == (peers[0] == peers[2]).tolist()  # 55 and 30 %
+    assert not (peers == peers[0]).all(axis=0).all()
+
+
 # ---- predict
 
 

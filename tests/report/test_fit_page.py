@@ -15,11 +15,13 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.report import fit_view
-from mtgcn.report.fit_charts import class_chart, confidence_chart, history_charts
+from mtgcn.report.fit_charts import class_chart, confidence_chart, history_charts, peer_chart
 from mtgcn.report.fit_page import fit_html, fit_page, plot
 from mtgcn.report.fit_view import histogram
 from mtgcn.splits import Split
 from mtgcn.task import observe
+from mtgcn.trust.peer_votes import contributions
+from weighted_votes import made_up_report
 
 VOID = {"meta", "br"}
 
@@ -32,6 +34,7 @@ class Model:
     method_: Any
     label_distributions_: Any
     peer_distributions_: Any = None
+    peer_report_: Any = None
     history_: Any = field(default_factory=dict)
 
 
@@ -46,7 +49,7 @@ def fitted(graph, labelled, **settings):
         method,
         answer.probabilities[0],
         answer.peers[0],
-        {name: values[:, 0] for name, values in answer.history.items()},
+        history_={name: values[:, 0] for name, values in answer.history.items()},
     )
 
 
@@ -123,6 +126,55 @@ def test_everything_is_on_it(model):
     rows = model.label_distributions_[6:].argmax(1)
     for number in range(3):
         assert f"{(rows == number).sum()} predicted, 2 given" in text
+
+
+def test_the_votes_of_the_peers_are_shown(model):
+    peers = np.stack([model.label_distributions_] * 4)
+    weighed = replace(model, peer_distributions_=peers, peer_report_=made_up_report())
+    page = Checked(fit_html(weighed))
+    assert "peers" in page.ids
+    text = page.text
+    assert "The near neighbourhood decides here; the features alone get 52 % of held-out labels." in text
+    assert "hardly teach each other" not in text
+    assert "4, of which those with 80 % of the vote agree on 100.0 % of nodes" in text
+    rows = [text.index(row) for row in ("near neighbourhood 55.0 % 80.0 % 95.0 %", "features 10.0 % 52.0 % 50.0 %")]
+    assert rows == sorted(rows)
+    assert "structure 5.0 % not known 40.0 %" in text
+    assert "nan" not in fit_html(weighed)
+
+
+def test_little_teaching_is_remarked_on_the_page(model):
+    text = Checked(fit_html(replace(model, peer_distributions_=None, peer_report_=made_up_report(teaching=0.2)))).text
+    assert "The given labels say little, so the peers hardly teach each other." in text
+
+
+def test_methods_without_weighted_votes_say_nothing_of_them(model):
+    page = fit_html(model)
+    assert "Who decides" not in page
+    assert "2, which agree on" in Checked(page).text
+
+
+def test_the_chart_of_the_peers_is_to_scale():
+    chart = peer_chart(contributions(made_up_report()))
+    bars = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', chart)]
+    np.testing.assert_allclose(np.array(bars) / bars[0], np.array([55, 30, 10, 5]) / 55, atol=1e-3)
+    assert (chart.count('class="ring"'), chart.count('<circle class="filled"')) == (4, 3)  # one accuracy is not known
+
+
+def test_peers_weigh_on_the_map_as_in_the_vote(model):
+    report = made_up_report(weights=(0.8, 0.2), names=("one", "other"), held_out=(0.5, 0.5))
+    rows = fit_view.voted_rows(replace(model, peer_report_=report), np.array([7, 9]))
+    roots = np.sqrt(model.peer_distributions_[:, [7, 9]])
+    one, other = ((roots[:, 0] - roots[:, 1]) ** 2).sum(axis=1)  # Hellinger's distances, squared and doubled
+    np.testing.assert_allclose(((rows[0] - rows[1]) ** 2).sum(), 0.8 * one + 0.2 * other, rtol=1e-5)
+
+
+def test_curves_are_named_after_the_peers():
+    values = np.ones((5, 2))
+    ((_, chart),) = history_charts({"loss": values}, ("features", "<b>"))
+    assert re.findall(r"<title>(.*?)</title>", chart) == ["features", "&lt;b&gt;"]
+    ((_, chart),) = history_charts({"loss": values}, ("one", "two", "three"))
+    assert re.findall(r"<title>(.*?)</title>", chart) == ["peer 1", "peer 2"]
 
 
 def test_every_node_of_a_small_graph_is_on_the_map_once(model):

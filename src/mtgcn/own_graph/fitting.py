@@ -21,6 +21,7 @@ from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, me
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.storage.destinations import check_file
+from mtgcn.trust.peer_votes import contributions
 from mtgcn.trust.warnings import model_warnings
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def fit_files(
                 model.fit_graph(graph)
             seconds = perf_counter() - started
             expected, why_not = _expectation(model, seed, torch_device, folds)
+    votes = model.peer_report_
     summary = FitSummary(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
@@ -79,6 +81,8 @@ def fit_files(
         mean_confidence=mean_confidence(model),
         expected_accuracy=expected,
         why_no_expected_accuracy=why_not,
+        peers=None if votes is None else contributions(votes),
+        teaching=None if votes is None else float(votes.teaching[0]),
         notes=notes,
         warnings=model_warnings(model),
         model=str(out),
@@ -106,6 +110,5 @@ def _expectation(
 
 def _for_the_card(summary: FitSummary) -> dict[str, object]:
     told = asdict(summary)
-    return {
-        key: told[key] for key in ("seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "warnings")
-    }
+    kept = ("seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "peers", "teaching", "warnings")
+    return {key: told[key] for key in kept}

@@ -10,12 +10,14 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy
+from mtgcn.trust.peer_votes import PeerContribution, accuracy_of_features, teaching_remark, who_decides
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
 
 MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
+MOST_PEERS_LISTED = 4
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class FitSummary:
     mean_confidence: float
     expected_accuracy: ExpectedAccuracy | None
     why_no_expected_accuracy: str | None
+    peers: Sequence[PeerContribution] | None  # the largest vote first; None for methods whose votes have no weights
+    teaching: float | None  # how much the peers taught each other, 0 to 1
     notes: Sequence[str]  # what reading did to the graph: edges made undirected, for instance
     warnings: Sequence[str]  # why the answer may be worth less than it looks
     model: str
@@ -85,6 +89,8 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
     yield f"fitted      {summary.method}, {summary.epochs} epochs, {summary.seconds:.1f} s on {summary.device}"
     yield f"confidence  {100 * summary.mean_confidence:.1f} % on average, of the nodes that were not given"
     yield f"accuracy    {_expectation(summary)}"
+    for line in _votes(summary):
+        yield f"peers       {line}"
     for note in summary.notes:
         yield f"note        {note}"
     for warning in summary.warnings:
@@ -106,6 +112,30 @@ def _by_class(counts: Mapping[str, int]) -> str:
     listed = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:MOST_CLASSES_LISTED])
     more = len(counts) - MOST_CLASSES_LISTED
     return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _votes(summary: FitSummary) -> Iterator[str]:
+    """Who decides, who else has a say, and whether they learned from each other."""
+    if summary.peers is None or summary.teaching is None:
+        return
+    listed, others = summary.peers[:MOST_PEERS_LISTED], summary.peers[MOST_PEERS_LISTED:]
+    votes = [_vote(peer, first=peer is listed[0]) for peer in listed]
+    more = f" and {len(others)} more" if others else ""
+    features = accuracy_of_features(others)
+    alone = "" if features is None else f"; features alone {100 * features:.0f} %"
+    yield who_decides(summary.peers)
+    yield f"{', '.join(votes)}{more}{alone}"
+    remark = teaching_remark(summary.teaching)
+    if remark:
+        yield remark
+
+
+def _vote(peer: PeerContribution, *, first: bool) -> str:
+    """What the numbers are is said once."""
+    vote = f"{peer.name} {100 * peer.weight:.0f} %{' of the vote' if first else ''}"
+    if peer.held_out_accuracy is None:
+        return vote
+    return f"{vote} ({100 * peer.held_out_accuracy:.0f} %{' of held-out labels' if first else ''})"
 
 
 def _expectation(summary: FitSummary) -> str:

@@ -11,9 +11,11 @@ from mtgcn.report.charts import padded, round_numbers
 from mtgcn.report.fit_view import SURE, UNSURE, Map, histogram
 from mtgcn.report.svg import horizontal_grid, picture, text
 from mtgcn.shapes import Float, Int
+from mtgcn.trust.peer_votes import PeerContribution
 
 MOST_CLASSES = 40  # that have a bar of their own
 MOST_LABELS_ON_MAP = 20  # names; more would lie on each other
+LONGEST_NAME = 24  # characters
 MOST_POINTS = 200  # of a curve
 PEER_DASHES = ("", "6 3", "2 3", "9 3 2 3")
 
@@ -48,7 +50,7 @@ def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> st
 def class_chart(names: Sequence[str], given: Int[np.ndarray, "classes"], predicted: Int[np.ndarray, "classes"]) -> str:
     """For each class two numbers, and a bar for the larger one: labels given, nodes predicted."""
     order = np.argsort(-predicted, kind="stable")[:MOST_CLASSES]
-    longest = min(24, max(len(names[number]) for number in order))
+    longest = min(LONGEST_NAME, max(len(names[number]) for number in order))
     left, right, top, row = 16 + 7.5 * longest, 118, 28, 24
     width = max(480.0, left + right + 180)
     height = top + row * len(order) + 8
@@ -56,8 +58,7 @@ def class_chart(names: Sequence[str], given: Int[np.ndarray, "classes"], predict
     parts = [text(width - right + 62, 16, "predicted", "end"), text(width - 4, 16, "given", "end")]
     for place, number in enumerate(order):
         y = top + row * place
-        name = names[number] if len(names[number]) <= longest else names[number][: longest - 1] + "…"
-        parts.append(text(left - 8, y + 15, name, "end"))
+        parts.append(text(left - 8, y + 15, _shortened(names[number]), "end"))
         parts.append(
             f'<g class="k{number}"><rect class="filled" x="{left:.1f}" y="{y + 4}" '
             f'width="{max(1.0, scale * predicted[number]):.1f}" height="{row - 8}">'
@@ -66,6 +67,42 @@ def class_chart(names: Sequence[str], given: Int[np.ndarray, "classes"], predict
         parts.append(text(width - right + 62, y + 15, str(predicted[number]), "end"))
         parts.append(text(width - 4, y + 15, str(given[number]), "end"))
     return picture(width, height, "Sizes of the classes", parts, smallest=0.6)
+
+
+def peer_chart(peers: Sequence[PeerContribution]) -> str:
+    """For each peer a bar: its vote, a dot: its accuracy on held-out labels, a ring: its agreement with the answer."""
+    longest = min(LONGEST_NAME, max(len(peer.name) for peer in peers))
+    left, right, top, row, bottom = 16 + 7.5 * longest, 16, 6, 26, 42
+    width = max(480.0, left + right + 240)
+    end = top + row * len(peers)
+
+    def horizontal(share: float) -> float:
+        return left + share * (width - left - right)
+
+    parts = []
+    for tick in range(0, 101, 20):
+        parts.append(f'<path class="grid" d="M{horizontal(tick / 100):.1f},{top}V{end}"/>')
+        parts.append(text(horizontal(tick / 100), end + 16, str(tick), "middle"))
+    parts.append(text(horizontal(0.5), end + 35, "per cent", "middle"))
+    for place, peer in enumerate(peers):
+        y = top + row * (place + 0.5)
+        parts.append(text(left - 8, y + 4, _shortened(peer.name), "end"))
+        parts.append(
+            f'<g class="c0"><rect class="filled" x="{left:.1f}" y="{y - 8:.1f}" '
+            f'width="{max(1.0, horizontal(peer.weight) - left):.1f}" height="16"><title>{escape(peer.name)}: '
+            f"{100 * peer.weight:.1f} % of the vote</title></rect></g>"
+        )
+        parts.append(
+            f'<g class="c2"><circle class="ring" cx="{horizontal(peer.agreement):.1f}" cy="{y:.1f}" r="6"><title>'
+            f"{escape(peer.name)}: agrees with the answer on {100 * peer.agreement:.1f} % of nodes</title></circle></g>"
+        )
+        if peer.held_out_accuracy is not None:
+            parts.append(
+                f'<g class="c1"><circle class="filled" cx="{horizontal(peer.held_out_accuracy):.1f}" cy="{y:.1f}" '
+                f'r="4"><title>{escape(peer.name)}: {100 * peer.held_out_accuracy:.1f} % of held-out labels</title>'
+                "</circle></g>"
+            )
+    return picture(width, end + bottom, "Votes of the peers", parts, smallest=0.7)
 
 
 def map_chart(shown: Map, names: Sequence[str]) -> str:
@@ -103,12 +140,26 @@ def map_chart(shown: Map, names: Sequence[str]) -> str:
     return picture(size, size, "Map of the nodes", parts, smallest=0.5)
 
 
-def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]]) -> list[tuple[str, str]]:
-    """One small picture for each thing that was written down in every epoch, a line for each peer."""
-    return [(name, _history_chart(name, values)) for name, values in history.items() if np.isfinite(values).any()]
+def history_charts(
+    history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()
+) -> list[tuple[str, str]]:
+    """One small picture for each thing that was written down in every epoch, a line for each peer; those without names
+    are numbered."""
+    return [
+        (
+            name,
+            _history_chart(name, values, peers if len(peers) == values.shape[1] else _numbered(values.shape[1])),
+        )
+        for name, values in history.items()
+        if np.isfinite(values).any()
+    ]
 
 
-def _history_chart(name: str, values: Float[np.ndarray, "epochs peers"]) -> str:
+def _numbered(peers: int) -> list[str]:
+    return [f"peer {peer + 1}" for peer in range(peers)]
+
+
+def _history_chart(name: str, values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> str:
     width, height, left, right, top, bottom = 400, 220, 52, 14, 12, 42
     epochs = len(values)
     low, high = padded([float(np.nanmin(values)), float(np.nanmax(values))])
@@ -126,12 +177,12 @@ def _history_chart(name: str, values: Float[np.ndarray, "epochs peers"]) -> str:
         for tick in round_numbers(0, max(1, epochs), wanted=5)
     ]
     parts.append(text((left + width - right) / 2, height - 6, "epoch", "middle"))
-    for peer in range(values.shape[1]):
+    for peer, title in enumerate(peers):
         corners = _corners(kept, values[kept, peer], horizontal, vertical)
         dash = PEER_DASHES[peer % len(PEER_DASHES)]
         style = f' stroke-dasharray="{dash}"' if dash else ""
         parts.append(
-            f'<g class="series c{peer % 7}"><title>peer {peer + 1}</title><path class="line" d="{corners}"{style}/></g>'
+            f'<g class="series c{peer % 7}"><title>{escape(title)}</title><path class="line" d="{corners}"{style}/></g>'
         )
     return picture(width, height, f"{name} over the epochs", parts, smallest=0.7)
 
@@ -146,6 +197,10 @@ def _corners(
             drawn.append(f"{'L' if pen_down else 'M'}{horizontal(epoch + 1):.1f},{vertical(value):.1f}")
         pen_down = bool(np.isfinite(value))
     return "".join(drawn)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _dots(places: Float[np.ndarray, "some 2"]) -> str:

@@ -15,6 +15,14 @@ from mtgcn.report.fit_view import SURE, UNSURE, FitView, fit_view, histogram
 from mtgcn.report.templating import rendered
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.trust.fitted_model import FittedModel
+from mtgcn.trust.peer_votes import (
+    LEADING_SHARE,
+    accuracy_of_features,
+    peers_agree,
+    teaching_remark,
+    vote_weights,
+    who_decides,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,9 +43,10 @@ def fit_page(model: FittedModel, path: str | Path) -> None:
 
 
 def fit_html(model: FittedModel) -> str:
-    """The page: warnings, nodes worth a look, confidence, class sizes, a map and the learning curves."""
+    """The page: warnings, nodes worth a look, confidence, class sizes, the peers' votes, a map, learning curves."""
     view, graph = fit_view(model), model.graph_
     named = f" of {graph.name}" if graph.name else ""
+    names = () if model.peer_report_ is None else model.peer_report_.names
     few_classes = len(view.class_names) <= MOST_CLASSES_IN_LEGEND
     return rendered(
         "fit_page.html",
@@ -49,10 +58,12 @@ def fit_html(model: FittedModel) -> str:
         classes_left_out=max(0, len(view.class_names) - fit_charts.MOST_CLASSES),
         confidence_chart=Markup(fit_charts.confidence_chart(view.confidence, len(view.class_names))),
         class_chart=Markup(fit_charts.class_chart(view.class_names, view.given_counts, view.predicted_counts)),
+        who_decides=_who_decides(view),
+        peer_chart=Markup(fit_charts.peer_chart(view.peers)) if view.peers else None,
         map_caption=_map_caption(view, graph.num_nodes),
         legend_names=view.class_names if few_classes else (),
         map_chart=Markup(fit_charts.map_chart(view.map, view.class_names)),
-        history_charts=[(name, Markup(chart)) for name, chart in fit_charts.history_charts(view.history)],
+        history_charts=[(name, Markup(chart)) for name, chart in fit_charts.history_charts(view.history, names)],
         sure=f"{100 * SURE:.0f}",
         unsure=f"{100 * UNSURE:.0f}",
         version=mtgcn.__version__,
@@ -95,11 +106,21 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
     if model.history_:
         facts.append(("epochs", str(max(map(len, model.history_.values())))))
     if model.peer_distributions_ is not None:
-        votes = model.peer_distributions_.argmax(axis=2)
-        facts.append(
-            ("peers", f"{len(votes)}, which agree on {100 * np.mean((votes == votes[0]).all(axis=0)):.1f} % of nodes")
-        )
+        weights = vote_weights(model)
+        agreed = f"agree on {100 * np.mean(peers_agree(model.peer_distributions_, weights)):.1f} % of nodes"
+        which = "which" if weights is None else f"of which those with {100 * LEADING_SHARE:.0f} % of the vote"
+        facts.append(("peers", f"{len(model.peer_distributions_)}, {which} {agreed}"))
     return facts
+
+
+def _who_decides(view: FitView) -> str:
+    if not view.peers or view.teaching is None:
+        return ""
+    features = accuracy_of_features(view.peers[1:])
+    alone = "" if features is None else f"; the features alone get {100 * features:.0f} % of held-out labels"
+    remark = teaching_remark(view.teaching)
+    sentences = [f"{who_decides(view.peers)}{alone}.", f"{remark}." if remark else ""]
+    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences if sentence)
 
 
 def _map_caption(view: FitView, nodes: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mtgcn.shapes import Float, Int
 from mtgcn.trust.fitted_model import FittedModel
+from mtgcn.trust.peer_votes import PeerContribution, contributions, vote_weights
 from mtgcn.trust.suggestions import Suggestion, appearance, suggest
 from mtgcn.trust.warnings import model_warnings
 
@@ -51,6 +52,8 @@ class FitView:
     suggestions: list[Suggestion]
     contradictions: list[Contradiction]
     warnings: list[str]
+    peers: list[PeerContribution]  # the largest vote first; empty where votes have no weights
+    teaching: float | None  # how much the peers taught each other, 0 to 1
 
 
 def fit_view(model: FittedModel, seed: int = 0) -> FitView:
@@ -77,6 +80,8 @@ def fit_view(model: FittedModel, seed: int = 0) -> FitView:
         suggestions=suggestions,
         contradictions=_contradictions(model),
         warnings=model_warnings(model),
+        peers=[] if model.peer_report_ is None else contributions(model.peer_report_),
+        teaching=None if model.peer_report_ is None else float(model.peer_report_.teaching[0]),
     )
 
 
@@ -99,9 +104,8 @@ def _places(model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int) -> F
     """By t-SNE, of what nodes look like and of what the peers believe of them, in equal parts."""
     from sklearn.manifold import TSNE
 
-    peers = model.label_distributions_[None] if model.peer_distributions_ is None else model.peer_distributions_
-    roots = np.concatenate(list(np.sqrt(peers[:, shown])), axis=1)  # for Hellinger's distance between probabilities
-    rows = np.concatenate([_of_unit_scale(appearance(model.graph_)[shown]), _of_unit_scale(roots)], axis=1)
+    looks, votes = appearance(model.graph_)[shown], voted_rows(model, shown)
+    rows = np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
     if len(shown) < 5:  # too few for neighbours of neighbours
         return _between_0_and_1(rows[:, :2])
     perplexity = min(30.0, (len(shown) - 1) / 3)
@@ -110,6 +114,15 @@ def _places(model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int) -> F
         rows.astype(np.float32)
     )
     return _between_0_and_1(found)
+
+
+def voted_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown votes"]:
+    """What the peers believe of nodes, as rows whose distances are Hellinger's; a peer counts as much as its vote."""
+    if model.peer_distributions_ is None:
+        return np.sqrt(model.label_distributions_[shown])
+    peers, weights = model.peer_distributions_[:, shown], vote_weights(model)
+    votes = peers if weights is None else weights[:, None, None] * peers
+    return np.concatenate(list(np.sqrt(votes)), axis=1)
 
 
 def _of_unit_scale(rows: np.ndarray) -> np.ndarray:
