@@ -22,7 +22,7 @@ from mtgcn.benchmark.placing import (
 from mtgcn.benchmark.plan import Plan
 from mtgcn.benchmark.protocol import REFERENCE, TABLE_1, Protocol, rival_of
 from mtgcn.benchmark.rows import ResultRow, StoredRow
-from mtgcn.benchmark.statistics import PairedTest, SampleSummary, paired_difference, paired_tests, summarise
+from mtgcn.benchmark.statistics import Groups, PairedTest, SampleSummary, paired_difference, paired_tests, summarise
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
 
@@ -39,6 +39,7 @@ class CellSummary:
     method: str
     settings: Mapping[str, Any]
     runs: int
+    groups: tuple[int, ...] | None  # runs with the same number share random parts; None: none do
     seed: int
     accuracy: SampleSummary
     macro_f1: SampleSummary
@@ -142,6 +143,8 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     """The rows of one cell as one line of a table."""
     first = rows[0]
     label_counts = {row.labels_per_class for row in rows}
+    numbers = [row.group for row in rows if row.group is not None]
+    groups = tuple(numbers) if len(numbers) == len(rows) else None
     return CellSummary(
         dataset=first.dataset,
         labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
@@ -149,10 +152,11 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
         method=first.method,
         settings=first.settings,
         runs=len(rows),
+        groups=groups,
         seed=first.seed,
-        accuracy=summarise([row.accuracy for row in rows]),
-        macro_f1=summarise([row.macro_f1 for row in rows]),
-        calibration_error=summarise([row.calibration_error for row in rows]),
+        accuracy=_summarised_share([row.accuracy for row in rows], groups),
+        macro_f1=_summarised_share([row.macro_f1 for row in rows], groups),
+        calibration_error=_summarised_share([row.calibration_error for row in rows], groups),
         seconds=sum(row.seconds for row in rows),
         device=first.device,
         threads=first.threads,
@@ -160,11 +164,18 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     )
 
 
+def _summarised_share(per_run: Sequence[float], groups: Groups) -> SampleSummary:
+    """The interval of a share ends at 0 and 1, which an interval of few groups may pass."""
+    summary = summarise(per_run, groups)
+    low, high = summary.ci95
+    return replace(summary, ci95=(max(low, 0.0), min(high, 1.0)))
+
+
 def compare_cells(cells: Sequence[CellSummary], reference: str) -> Comparison:
     """Each cell's accuracy against that of the method called `reference`, split by split."""
     [base] = [cell for cell in cells if cell.method == reference]
     differences = {
-        cell.method: paired_difference(cell.accuracy.per_run, base.accuracy.per_run)
+        cell.method: paired_difference(cell.accuracy.per_run, base.accuracy.per_run, cell.groups, base.groups)
         for cell in cells
         if cell is not base
     }
@@ -266,6 +277,10 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
     by_place = {(line.title, line.place.cell): line for line in lines}
     pairs = [(line, by_place.get((rival, line.place.cell))) for line in lines if (rival := rival_of(line.title))]
     tested = [(line, rival) for line, rival in pairs if rival]
-    tests = paired_tests([line.accuracy.per_run for line, _ in tested], [rival.accuracy.per_run for _, rival in tested])
+    tests = paired_tests(
+        [line.accuracy.per_run for line, _ in tested],
+        [rival.accuracy.per_run for _, rival in tested],
+        [(line.groups, rival.groups) for line, rival in tested],
+    )
     found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
     return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)
