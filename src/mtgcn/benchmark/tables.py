@@ -17,12 +17,14 @@ from mtgcn.benchmark.placing import (
     Rows,
     making,
     most_frequent_making,
+    place_of,
     placed,
 )
 from mtgcn.benchmark.plan import Plan
 from mtgcn.benchmark.protocol import REFERENCE, TABLE_1, Protocol, rival_of
 from mtgcn.benchmark.rows import ResultRow, StoredRow
 from mtgcn.benchmark.statistics import Groups, PairedTest, SampleSummary, paired_difference, paired_tests, summarise
+from mtgcn.benchmark.suite import SUITES, Suite, suite_of
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
 
@@ -99,7 +101,7 @@ class Line(CellSummary):
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """A table of the paper, or as much of it as was asked for."""
+    """A table of the paper or of a suite, or as much of it as was asked for."""
 
     name: str
     title: str
@@ -120,6 +122,12 @@ class Evidence:
     made_elsewhere: tuple[StoredRow, ...]  # one of the rows of every other way in which some were made
     units_shown: int
     units_left_out: int  # stored in the folder, but made otherwise or for no table
+    suite: Suite | None = None  # that the tables are of; None: they are the paper's
+
+    @property
+    def reference(self) -> str:
+        """The title of what the lines are compared with."""
+        return self.suite.reference if self.suite else REFERENCE
 
     def elsewhere(self, line: Line) -> str:
         """On which device a line was made, if not where most were."""
@@ -185,16 +193,28 @@ def compare_cells(cells: Sequence[CellSummary], reference: str) -> Comparison:
 def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTable, ...]:
     """One table for each that the plan has something of; units that were not stored are left out."""
     found = {planned.place: units[planned.unit.id] for planned in plan.units if planned.unit.id in units}
-    return _tables(found, rival=NETWORK_ALONE if plan.selection.backbones else REFERENCE)
+    return _tables(found, rival=NETWORK_ALONE if plan.selection.backbones else None)
 
 
-def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None) -> Evidence:
-    """Sort stored rows into the tables.
+def suites_in(units: Mapping[str, Rows]) -> list[Suite | None]:
+    """What stored rows are of: the paper's tables (None) or suites. A folder may hold both; each is read by itself."""
+    found = set(map(_suite_of, units.values()))
+    return [suite for suite in (None, *SUITES.values()) if suite in found] or [None]
+
+
+def _suite_of(rows: Rows) -> Suite | None:
+    place = place_of(rows[0])
+    return suite_of(place.table) if place else None
+
+
+def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, suite: Suite | None = None) -> Evidence:
+    """Sort stored rows into the paper's tables, or into those of a suite.
 
     Rows of different seeds or releases of this program are never mixed. Those made like `like` are taken; without it,
     the largest set that was made alike. Places that these leave empty are filled with rows made on another device or
     with other versions of the libraries, which say so.
     """
+    units = {name: rows for name, rows in units.items() if _suite_of(rows) == suite}
     if not units:
         raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
     made = like or most_frequent_making(units.values())
@@ -215,6 +235,7 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None) ->
         ),
         units_shown=len(found),
         units_left_out=len(units) - len(found),
+        suite=suite,
     )
 
 
@@ -250,8 +271,9 @@ def _as_in_the_paper(found: Mapping[Place, Rows]) -> dict[Place, Rows]:
     return {place: found[place] for place in sorted(found, key=lambda place: place.order)}
 
 
-def _tables(found: Mapping[Place, Rows], rival: str = REFERENCE) -> tuple[MeasuredTable, ...]:
-    """One table for each that some place is in; tables and lines in the order of the places."""
+def _tables(found: Mapping[Place, Rows], rival: str | None = None) -> tuple[MeasuredTable, ...]:
+    """One table for each that some place is in; tables and lines in the order of the places. Without a `rival`, in
+    words, lines are compared with the reference of their table."""
     tables = {place.table.name: (place.table, place.protocol) for place in found}
     return tuple(
         MeasuredTable(
@@ -259,7 +281,7 @@ def _tables(found: Mapping[Place, Rows], rival: str = REFERENCE) -> tuple[Measur
             title=table.title,
             protocol=protocol,
             lines=_compared([_line(place, rows) for place, rows in found.items() if place.table is table]),
-            rival=rival,
+            rival=rival or table.reference,
         )
         for table, protocol in tables.values()
     )
@@ -275,7 +297,11 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Every line tested against its rival in the same cell, most often the reference. A table is read as a whole, so
     p-values are corrected for all comparisons in it."""
     by_place = {(line.title, line.place.cell): line for line in lines}
-    pairs = [(line, by_place.get((rival, line.place.cell))) for line in lines if (rival := rival_of(line.title))]
+    pairs = [
+        (line, by_place.get((rival, line.place.cell)))
+        for line in lines
+        if (rival := rival_of(line.title, line.place.table.reference))
+    ]
     tested = [(line, rival) for line, rival in pairs if rival]
     tests = paired_tests(
         [line.accuracy.per_run for line, _ in tested],
