@@ -291,7 +291,7 @@ def _with_backbone(name: str) -> tuple[Variant, Variant]:
 
 
 BACKBONES = tuple(variant for name in BACKBONE_NAMES for variant in _with_backbone(name))
-_RIVALS = {variant.title: variant.rival for variant in (*ABLATION, *BACKBONES)}
+_RIVALS = {variant.title: variant.rival for variant in (*ABLATION, *BACKBONES) if variant.title != variant.method}
 
 
 def rival_of(title: str, reference: str = REFERENCE) -> str | None:
