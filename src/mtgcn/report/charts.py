@@ -47,7 +47,7 @@ class Estimate:
 
 def label_rate_chart(series: Sequence[Series], *, title: str, styles: Styles = PAPER_STYLES) -> str:
     """Lines over labels per class, with intervals; methods stand side by side at each rate, so none hides another."""
-    right = max(118, 36 + round(6.2 * max(len(styles.shown_name(one.method)) for one in series)))
+    right = max(118, 10 * max(len(styles.shown_name(one.method)) for one in series) - 12)  # room for the longest name
     width, height, left, top, bottom = 422 + right, 420, 34, 14, 50
     rates = sorted({point.labels_per_class for one in series for point in one.points})
     low, high = padded([value for one in series for point in one.points for value in (point.low, point.high)])
@@ -194,7 +194,8 @@ def difference_chart(
 
 def rank_chart(ranks: RankComparison, *, title: str, styles: Styles = PAPER_STYLES) -> str:
     """Demšar's critical-difference picture: average ranks on a line, bars join methods that do not differ."""
-    width, left, right, axis, line_height = 720, 150, 150, 62, 22
+    side = max(150, 52 + round(7.5 * max(len(styles.shown_name(method)) for method in ranks.methods)))
+    width, left, right, axis, line_height = 420 + 2 * side, side, side, 62, 22
     count = len(ranks.methods)
     half = math.ceil(count / 2)
     bars = len(ranks.groups)
