@@ -32,7 +32,7 @@ def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
     result = json.loads(out)
     assert set(result) == {
         *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
-        *("calibration_error", "seconds", "device", "threads", "versions"),
+        *("calibration_error", "seconds", "device", "threads", "versions", "groups"),
     }
     assert (result["dataset"], result["labels_per_class"], result["method"]) == ("digits", 2, "mt-gcn")
     assert (result["runs"], result["seed"], result["device"]) == (3, 0, "cpu")

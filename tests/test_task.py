@@ -133,6 +133,7 @@ def test_observe_gives_each_run_its_labels_and_a_seed_of_its_own(graph, splits):
     assert task.seeds == tuple(run_seed(4, run) for run in range(3))
     assert len(set(task.seeds)) == 3
     assert task.seeds != observe(graph, splits, seed=5).seeds
+    assert (task.seed, Task.without_labels(graph).seed) == (4, 0)
     assert observe(graph, splits[:2], seed=4).seeds == task.seeds[:2]
     assert observe(graph, splits, seed=4).validation is None
 
@@ -143,9 +144,9 @@ def test_a_method_that_needs_validation_is_not_given_splits_without(graph):
 
 
 def test_chunks_hold_all_runs_in_order(graph, splits):
-    task = observe(graph, splits, seed=0, with_validation=True)
+    task = observe(graph, splits, seed=6, with_validation=True)
     chunks = list(task.chunks(2))
-    assert [chunk.runs for chunk in chunks] == [2, 1]
+    assert [(chunk.runs, chunk.seed) for chunk in chunks] == [(2, 6), (1, 6)]
     assert chunks[0].seeds + chunks[1].seeds == task.seeds
     for part in ("labelled", "validation"):
         for field in ("index", "classes"):
@@ -166,6 +167,7 @@ def test_predictions_of_some_runs_each_become_one_of_all_runs():
                 agreement=np.full((runs, 1), start + 2),
                 teaching=np.full(runs, start + 3),
             ),
+            groups=np.arange(runs),
         )
 
     whole = Prediction.concatenate([part(2, 0.25), part(1, 0.5)])
@@ -173,6 +175,7 @@ def test_predictions_of_some_runs_each_become_one_of_all_runs():
     assert whole.history["loss"].shape == (5, 3, 1)
     assert whole.history["loss"][0, :, 0].tolist() == [0.25, 0.25, 0.5]
     assert whole.peers[:, 0, 0, 0].tolist() == [0.25, 0.25, 0.5]
+    assert whole.groups.tolist() == [0, 1, 0]
     assert whole.pseudo_labelled_at is None
     report = whole.peer_report
     assert report.names == ("features",)

@@ -57,6 +57,7 @@ class Task:
     seeds: tuple[int, ...]  # one per run; every random number of a run comes from its seed
     validation: Nodes | None = None
     device: torch.device = field(default=torch.device("cpu"))
+    seed: int = 0  # of the whole experiment: what its runs share is drawn from it
 
     def __post_init__(self) -> None:
         if (self.graph.labels != UNKNOWN).any():
@@ -114,6 +115,7 @@ def observe(
         seeds=tuple(run_seed(seed, run) for run in range(len(splits))),
         validation=validation,
         device=device,
+        seed=seed,
     )
 
 
@@ -132,6 +134,8 @@ class Prediction:
     pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
     parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
     peer_report: PeerReport | None = None  # where peers have votes of different weight
+    # Runs with the same number share random parts, such as an embedding, and so err alike; None: none do.
+    groups: Int[np.ndarray, "runs"] | None = None
 
     @staticmethod
     def concatenate(parts: Sequence[Prediction]) -> Prediction:
@@ -155,6 +159,7 @@ class Prediction:
             if trained
             else None,
             peer_report=PeerReport.concatenate(reports) if reports else None,
+            groups=joined("groups"),
         )
 
 

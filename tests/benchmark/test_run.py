@@ -1,22 +1,24 @@
-from dataclasses import fields
+import json
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 import pytest
 import torch
 
-from mtgcn.benchmark.rows import ResultRow
+from mtgcn.benchmark.rows import ResultRow, StoredRow
 from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.tables import compare_cells, summarise_cell
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.splits import Split, draw_over_all, draw_splits
+from mtgcn.task import run_seed
 
 
 def test_a_row_has_the_fields_that_everything_later_reads():
     names = ", ".join(field.name for field in fields(ResultRow))
     assert names == (
         "dataset, labels_per_class, split, method, settings, run, seed, accuracy, macro_f1, calibration_error, "
-        "seconds, device, threads, versions"
+        "seconds, device, threads, versions, group"
     )
 
 
@@ -107,3 +109,35 @@ def test_devices(monkeypatch):
         chosen_device("gpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert chosen_device("auto") == chosen_device("cuda") == torch.device("cuda")
+
+
+def test_rows_say_which_runs_share_random_parts(ring, constant):
+    @dataclass(frozen=True, kw_only=True)
+    class Sharing(constant):
+        def fit(self, task):
+            return replace(super().fit(task), groups=np.array([seed % 2 for seed in task.seeds]))
+
+    splits = draw_splits(ring, 1, runs=6, seed=0)
+    rows = run_cell(ring, splits, Sharing(), name="sharing", seed=0)
+    assert [row.group for row in rows] == [run_seed(0, run) % 2 for run in range(6)]
+    cell = summarise_cell(rows)
+    assert cell.groups == tuple(row.group for row in rows)
+    alone = run_cell(ring, splits, constant(), name="alone", seed=0)
+    assert {row.group for row in alone} == {None}
+    assert summarise_cell(alone).groups is None
+    # What the reference shares among its runs is in the interval of every difference.
+    sharing = [replace(row, accuracy=0.5 + 0.1 * row.group + 0.01 * row.run) for row in rows]
+    apart, together = (
+        compare_cells([summarise_cell(alone), summarise_cell(some)], "sharing").differences["alone"].ci95
+        for some in ([replace(row, group=None) for row in sharing], sharing)
+    )
+    assert together[0] < apart[0] < apart[1] < together[1]
+    assert 0 <= cell.accuracy.ci95[0] <= cell.accuracy.ci95[1] <= 1
+
+
+def test_rows_stored_before_there_were_groups_can_be_read(ring, constant):
+    [row] = run_cell(ring, draw_splits(ring, 1, runs=1, seed=0), constant(), name="constant", seed=0)
+    stored = StoredRow(**vars(row), unit="1", protocol="ours", validation=0, runs=1, averages=1)
+    content = json.loads(json.dumps(asdict(stored)))
+    del content["group"]
+    assert StoredRow.from_json(content) == StoredRow.from_json(asdict(stored))

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare, wilcoxon
+from scipy.stats import friedmanchisquare, t, wilcoxon
 
+from mtgcn.benchmark import statistics
 from mtgcn.benchmark.statistics import (
     compare_ranks,
     critical_difference,
+    grouped_interval,
     holm_corrected,
     paired_difference,
     paired_tests,
@@ -45,6 +47,63 @@ def test_interval_covers_the_truth_about_as_often_as_it_says():
     intervals = [summarise(random.uniform(size=30)).ci95 for _ in range(200)]
     covered = np.mean([low <= 0.5 <= high for low, high in intervals])
     assert 0.88 <= covered <= 0.99
+
+
+def experiments_with_groups(count, groups, runs, between, random):
+    """Runs about a true mean of 0, in groups that differ by `between` and within which runs differ by 1."""
+    for _ in range(count):
+        shared = random.normal(0, between, size=(groups, 1))
+        yield (shared + random.normal(size=(groups, runs))).ravel(), np.repeat(np.arange(groups), runs)
+
+
+@pytest.mark.parametrize("between", [0.0, 0.5, 2.0])
+def test_an_interval_keeps_its_promise_where_runs_share_what_is_random(between, monkeypatch):
+    monkeypatch.setattr(statistics, "RESAMPLES", 500)
+
+    def covered(intervals):
+        return np.mean([low <= 0 <= high for low, high in intervals])
+
+    made = list(experiments_with_groups(300, groups=5, runs=10, between=between, random=np.random.default_rng(4)))
+    assert covered(summarise(sample, groups).ci95 for sample, groups in made) >= 0.92
+    if between:  # where taking all 50 runs for independent promises too much
+        assert covered(summarise(sample).ci95 for sample, _ in made) <= 0.8
+
+
+def test_the_interval_of_equally_large_groups_is_students_of_their_means():
+    sample, groups = next(experiments_with_groups(1, groups=4, runs=6, between=1, random=np.random.default_rng(5)))
+    means = sample.reshape(4, 6).mean(axis=1)
+    expected = t.interval(0.95, df=3, loc=means.mean(), scale=means.std(ddof=1) / 2)
+    assert grouped_interval(sample, groups) == pytest.approx(expected)
+    shuffled = np.random.default_rng(6).permutation(24)
+    assert grouped_interval(sample[shuffled], groups[shuffled] + 7) == pytest.approx(expected)
+
+
+def test_a_group_of_more_runs_counts_for_more():
+    # Mean 1; the errors of the groups are (0 - 1) 3 / 4 and (4 - 1) / 4, so the variance of the mean is 2 x 2 x 9 / 16.
+    low, high = grouped_interval(np.array([0.0, 0.0, 0.0, 4.0]), np.array([0, 0, 0, 1]))
+    assert (low, high) == pytest.approx((1 - t.ppf(0.975, 1) * 1.5, 1 + t.ppf(0.975, 1) * 1.5))
+
+
+@pytest.mark.parametrize("groups", [None, [0, 1, 2, 3], [5, 5, 5, 5]])
+def test_groups_of_one_run_or_of_all_change_nothing(groups):
+    sample = [0.3, 0.5, 0.9, 0.4]
+    assert summarise(sample, groups) == summarise(sample)
+
+
+def test_an_interval_is_never_narrower_for_what_runs_share():
+    sample = [0.0, 1.0, 0.0, 1.0]  # whose groups have equal means, as happens by luck
+    assert summarise(sample, [0, 0, 1, 1]).ci95 == summarise(sample).ci95
+
+
+def test_a_difference_shares_what_either_side_shares():
+    one, other = np.random.default_rng(7).normal(size=(2, 6))
+    mine, theirs = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
+    each = [paired_difference(one, other, groups).ci95 for groups in (mine, theirs)]
+    low, high = paired_difference(one, other, mine, theirs).ci95
+    assert (low, high) == (min(low for low, _ in each), max(high for _, high in each))
+    [test] = paired_tests([one], [other], [(mine, theirs)])
+    assert test.difference.ci95 == (low, high)
+    assert test.p_value == signed_rank_p_value(one - other)  # which does not know of groups
 
 
 def test_equal_samples_have_equal_intervals():

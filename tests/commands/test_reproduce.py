@@ -3,13 +3,15 @@
 import csv
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
 from mtgcn import cli
-from mtgcn.benchmark import curves, executors
+from mtgcn.benchmark import curves, executors, units
 from mtgcn.benchmark import plan as plan_module
 from mtgcn.benchmark.store import Store
+from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
 
@@ -69,7 +71,7 @@ def test_tables_are_printed_and_written(reproduce, tmp_path):
     files = ["summary.md", "summary.csv", "report.html", "tables.tex"]
     assert err == f"mtgcn: wrote {', '.join(str(tmp_path / name) for name in files)}\n"
     assert (tmp_path / "summary.md").read_text() == out.removesuffix("\n")
-    assert "| cell | method | mean | 95 % interval | printed | difference | minus mt-gcn |" in out
+    assert "| cell | method | mean | 95 % interval | minus mt-gcn | 95 % interval |" in out  # nothing is printed
     stored = rows(tmp_path)
     assert len(stored) == 4 * 2 * 2
     assert {(row["threads"], row["validation"], row["protocol"]) for row in stored} == {(1, 500, "ours")}
@@ -200,6 +202,46 @@ def test_curves_are_drawn_if_asked_for_and_stay_on_the_page(reproduce, tmp_path,
     assert 'id="training"' in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def digits_for_cora(monkeypatch):
+    """No data of the suite are needed, but those that scikit-learn brings."""
+    monkeypatch.setattr(units, "datasets", SimpleNamespace(load=lambda name: replace(load("digits"), name=name)))
+
+
+def test_a_suite_has_a_page_and_summaries_of_its_own(reproduce, digits_for_cora, executed, tmp_path):
+    reproduce(*SMALL)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    small = ["--suite", "world", "--datasets", "cora", "--methods", "lp,gcn,mt-gcn", "--runs", "2"]
+    status, out, err = reproduce(*small, "--final")
+    assert status == 0
+    names = ["summary-world.md", "summary-world.csv", "report-world.html", "tables-world.tex"]
+    assert err == f"mtgcn: wrote {', '.join(str(tmp_path / name) for name in names)}\n"
+    assert {name for name, content in before.items() if (tmp_path / name).read_bytes() != content} == {"rows.jsonl"}
+    assert "| cora 5 on average, over all | gcn, none |" in out
+    assert "printed" not in out
+    made = [row for row in rows(tmp_path) if row["seed"] == 1_000_000]
+    assert {(row["split"], row["labels_per_class"]) for row in made} == {("random", 3), ("random", 20), ("over-all", 5)}
+    assert {row["settings"].get("feature_scaling") for row in made if row["method"] == "gcn"} == {
+        *("sum", "length", "none"),
+    }
+    with (tmp_path / "summary-world.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["variant"] for line in lines} == {"lp", "gcn", "gcn, length", "gcn, none", "mt-gcn", "mt-gcn, length"}
+    done = len(executed)
+    assert reproduce(*small, "--final")[1] == out
+    assert len(executed) == done  # nothing again
+
+
+def test_the_rows_of_a_suite_go_to_a_folder_of_their_own(few_epochs, digits_for_cora, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    common = ["--device", "cpu", "--workers", "1", "--runs", "1", "--methods", "lp"]
+    assert cli.main(["reproduce", "--suite", "world", "--datasets", "cora", *common]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["reproduction-world"]
+    capsys.readouterr()
+    assert cli.main(["report", "reproduction-world"]) == 0
+    assert capsys.readouterr().out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
+
+
 def test_methods_that_are_missing_are_named_but_an_unknown_one_is_an_error(reproduce, monkeypatch):
     for name in set(METHODS) - {"gcn"}:
         monkeypatch.delitem(METHODS, name)
@@ -222,6 +264,14 @@ def test_methods_that_are_missing_are_named_but_an_unknown_one_is_an_error(repro
         (["--runs", "0"], "runs is 0; give at least 1"),
         (["--ablation", "--methods", "gcn"], "an ablation is of mt-gcn"),
         (["--protocol", "paper", "--methods", "gcn"], "takes the better of two peers and gcn has none"),
+        (["--suite", "wordl"], "unknown suite 'wordl'; did you mean 'world'"),
+        (["--suite", "world", "--table", "2"], "--suite world is not for --table, which is for the paper's tables"),
+        (["--suite", "world", "--ablation"], "--suite world is not for --ablation"),
+        (["--suite", "world", "--backbones"], "--suite world is not for --backbones"),
+        (["--suite", "world", "--curves"], "--suite world is not for --curves"),
+        (["--suite", "world", "--protocol", "paper"], "--suite world is not for --protocol paper"),
+        (["--suite", "world", "--datasets", "digits"], "unknown dataset 'digits'"),
+        (["--suite", "world", "--methods", "gcn+v"], "the suite world sets none aside; leave gcn+v out"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_rows(reproduce, tmp_path, arguments, message):

@@ -204,3 +204,9 @@ def test_without_gensim_it_says_what_to_install(task, monkeypatch):
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         create("deepwalk", **settings)
+
+
+def test_runs_that_choose_the_same_embedding_say_so(task):
+    prediction = create("deepwalk", **{**QUICK, "embeddings": 2}).fit(task)
+    assert prediction.groups.tolist() == [seed % 2 for seed in task.seeds]
+    assert create("deepwalk", **QUICK).fit(task).groups is None

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-from mtgcn.benchmark.protocol import ABLATION, BACKBONES, PAPER_TABLES, REFERENCE, TABLES, Cell, Entry, Protocol, Table
+from mtgcn.benchmark.protocol import ABLATION, BACKBONES, PAPER_TABLES, REFERENCE, Cell, Entry, Protocol, Table, Variant
 from mtgcn.benchmark.rows import StoredRow
+from mtgcn.benchmark.suite import ALL_TABLES, suite_of
 from mtgcn.benchmark.units import DECISIVE_VERSIONS
 
 Rows = Sequence[StoredRow]  # of one unit
 
 ABLATION_TITLES = tuple(variant.title for variant in ABLATION if variant.title != REFERENCE)
 BACKBONE_TITLES = tuple(variant.title for variant in BACKBONES)
+_METHOD_OF_VARIANT = {
+    variant.title: variant.method for variant in (*ABLATION, *BACKBONES) if variant.title != variant.method
+}
 [TAUGHT_GCN] = [variant.title for variant in BACKBONES if not variant.changes]  # the reference, among backbones
 
 
 @dataclass(frozen=True)
 class Place:
-    """One method in one cell of a table, reported in one way."""
+    """One line in one cell of a table, reported in one way."""
 
     table: Table
     cell: Cell
     protocol: Protocol
-    title: str  # the method; of the reference with something taken out or turned, the variant
+    title: str  # the entry of the cell; of a method with something taken out or turned, the variant
 
     @property
     def is_variant(self) -> bool:
-        return self.title in ABLATION_TITLES or self.title in BACKBONE_TITLES
+        return self.title in _METHOD_OF_VARIANT
 
     @property
     def entry(self) -> Entry:
         """What the paper prints there; of a variant, nothing."""
         if self.title == TAUGHT_GCN:
             return self.cell.entry(REFERENCE)
-        return Entry(REFERENCE) if self.is_variant else self.cell.entry(self.title)
+        return Entry(_METHOD_OF_VARIANT[self.title]) if self.is_variant else self.cell.entry(self.title)
 
     @property
     def order(self) -> tuple[int, int, int]:
         """Places sorted by this stand as in the paper: tables, in each the cells, and in each cell the methods."""
-        known = [*(entry.method for entry in self.cell.entries), *ABLATION_TITLES, *BACKBONE_TITLES]
+        known = [*(entry.title for entry in self.cell.entries), *ABLATION_TITLES, *BACKBONE_TITLES]
         return (
-            list(TABLES).index(self.table.name),
+            list(ALL_TABLES).index(self.table.name),
             self.table.cells.index(self.cell),
             known.index(self.title) if self.title in known else len(known),
         )
@@ -52,11 +57,17 @@ class Place:
 def place_of(row: StoredRow) -> Place | None:
     """Where a row belongs; None if that is in no table."""
     where = row.dataset, row.labels_per_class, row.split
-    for table in TABLES.values():
+    for table in ALL_TABLES.values():
         for cell in table.cells:
-            if (cell.dataset, cell.labels_per_class, cell.split) == where:
-                return Place(table, cell, cast("Protocol", row.protocol), _title(row, table))
+            if (cell.dataset, cell.labels_per_class, cell.split) == where and _sets_aside(row, table, cell):
+                return Place(table, cell, cast("Protocol", row.protocol), _title(row, table, cell))
     return None
+
+
+def _sets_aside(row: StoredRow, table: Table, cell: Cell) -> bool:
+    """Whether a row sets as many nodes aside as the cell, which tells the cells of a suite from the paper's. The
+    authors set none aside, and their protocol is for tables of the paper's kind alone."""
+    return suite_of(table) is None if row.protocol == "paper" else row.validation == cell.validation
 
 
 def making(row: StoredRow) -> tuple[object, ...]:
@@ -105,11 +116,35 @@ def _with_equal_runs(units: Iterable[Rows]) -> Iterator[tuple[Place, Rows]]:
             yield place, rows
 
 
-def _title(row: StoredRow, table: Table) -> str:
-    """The method; of the reference with something taken out or turned, the variant."""
-    if row.method == REFERENCE and row.protocol == "ours":
-        for variant in (*BACKBONES, *(ABLATION if table in PAPER_TABLES else ())):
-            changes = variant.settings(row.dataset)
-            if changes and all(row.settings.get(name) == value for name, value in changes.items()):
-                return variant.title
-    return row.method
+def _title(row: StoredRow, table: Table, cell: Cell) -> str:
+    """The entry of the cell, or the method with something taken out or turned, that has the row's method and most of
+    its settings; without any, the method."""
+    if row.protocol != "ours":
+        return row.method
+    titles = [
+        (entry.title, entry.settings)
+        for entry in cell.entries
+        if entry.method == row.method and _has_settings(row, entry.settings)
+    ]
+    titles += [
+        (variant.title, settings)
+        for variant in _variants(table)
+        if variant.method == row.method and _has_settings(row, settings := variant.settings(row.dataset)) and settings
+    ]
+    return max(titles, key=lambda found: len(found[1]), default=(row.method, {}))[0]
+
+
+def _variants(table: Table) -> tuple[Variant, ...]:
+    """Those that are run in a table."""
+    if suite_of(table):
+        return ()
+    return (*BACKBONES, *(ABLATION if table in PAPER_TABLES else ()))
+
+
+def _has_settings(row: StoredRow, settings: Mapping[str, Any]) -> bool:
+    return all(_as_stored(row.settings.get(name)) == _as_stored(value) for name, value in settings.items())
+
+
+def _as_stored(value: object) -> object:
+    """A setting as it reads after being stored, where a tuple has become a list."""
+    return json.loads(json.dumps(value))

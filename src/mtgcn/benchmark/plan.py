@@ -17,10 +17,12 @@ from mtgcn.benchmark.protocol import (
     TABLE_1,
     TABLES,
     Cell,
+    Entry,
     Protocol,
     Table,
 )
-from mtgcn.benchmark.split_choice import RANDOM
+from mtgcn.benchmark.split_choice import PUBLIC, RANDOM
+from mtgcn.benchmark.suite import SUITES
 from mtgcn.benchmark.units import Unit
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods import METHODS, create
@@ -31,8 +33,9 @@ AUTHORS_SETTINGS = {"checkpoint": "best-training"}
 
 @dataclass(frozen=True)
 class Selection(Settings):
-    """What a person asked for; None: everything the paper has."""
+    """What a person asked for; None: everything the paper has or, where one is named, the suite."""
 
+    suite: str | None = None
     tables: Sequence[str] | None = None
     datasets: Sequence[str] | None = None
     methods: Sequence[str] | None = None
@@ -47,8 +50,9 @@ class Selection(Settings):
 
     def __post_init__(self) -> None:
         for what, given, known in (
+            ("suite", None if self.suite is None else (self.suite,), SUITES),
             ("table", self.tables, (COUNTS_TABLE, *TABLES)),
-            ("dataset", self.datasets, _DATASETS),
+            ("dataset", self.datasets, SUITES[self.suite].datasets if self.suite in SUITES else _DATASETS),
             ("method", self.methods, METHODS),
             ("protocol", (self.protocol,), PROTOCOL_TITLES),
         ):
@@ -56,11 +60,32 @@ class Selection(Settings):
                 if name not in known:
                     raise unknown_name(what, name, known)
         super().__post_init__()
+        if self.suite is not None:
+            self._check_suite()
         if self.ablation and self.backbones:
             raise InputError("an ablation and a comparison of backbones are two sweeps; ask for one after the other")
         for asked, what in ((self.ablation, "an ablation"), (self.backbones, "a comparison of backbones")):
             if asked and (self.methods or self.protocol != "ours"):
                 raise InputError(f"{what} is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
+
+    def _check_suite(self) -> None:
+        for asked, option in (
+            (self.tables is not None, "--table"),
+            (self.protocol != "ours", f"--protocol {self.protocol}"),
+            (self.ablation, "--ablation"),
+            (self.backbones, "--backbones"),
+            (self.curves, "--curves"),
+        ):
+            if asked:
+                raise InputError(
+                    f"--suite {self.suite} is not for {option}, which is for the paper's tables; leave it out"
+                )
+        for name in self.methods or ():
+            if METHODS[name].uses_validation:
+                raise InputError(
+                    f"{name} chooses its epoch on validation nodes and the suite {self.suite} sets none aside; "
+                    f"leave {name} out"
+                )
 
 
 _DATASETS = tuple(dict.fromkeys(cell.dataset for table in TABLES.values() for cell in table.cells))
@@ -90,7 +115,8 @@ def plan(selection: Selection) -> Plan:
     counted = tuple(
         printed.dataset
         for printed in TABLE_1
-        if (selection.tables is None or COUNTS_TABLE in selection.tables)
+        if selection.suite is None
+        and (selection.tables is None or COUNTS_TABLE in selection.tables)
         and (selection.datasets is None or printed.dataset in selection.datasets)
     )
     if not places and not counted:
@@ -101,18 +127,20 @@ def plan(selection: Selection) -> Plan:
     if selection.ablation or selection.backbones:
         units = [unit for table, cell in places if cell.split == RANDOM for unit in _variants(table, cell, selection)]
         return Plan(selection, counted, tuple(units), ())
-    methods = {cell: _methods_of(cell, places, selection) for _, cell in places}
+    entries = {cell: _entries_of(cell, places, selection) for _, cell in places}
     units = [
-        _planned(Place(table, cell, selection.protocol, name), {}, selection)
+        _planned(Place(table, cell, selection.protocol, entry.title), entry.settings, selection)
         for table, cell in places
-        for name in methods[cell]
-        if name in METHODS
+        for entry in entries[cell]
+        if entry.method in METHODS
     ]
-    missing = dict.fromkeys(name for names in methods.values() for name in names if name not in METHODS)
+    missing = dict.fromkeys(entry.method for some in entries.values() for entry in some if entry.method not in METHODS)
     return Plan(selection, counted, tuple(units), tuple(missing))
 
 
-def _tables(selection: Selection) -> list[Table]:
+def _tables(selection: Selection) -> Sequence[Table]:
+    if selection.suite is not None:
+        return SUITES[selection.suite].tables
     if selection.tables is not None:
         return [TABLES[name] for name in selection.tables if name != COUNTS_TABLE]
     # A dataset that the paper does not have is run only if it is asked for.
@@ -126,21 +154,25 @@ def _is_selected(cell: Cell, selection: Selection) -> bool:
     return cell.split == RANDOM or selection.protocol == "ours"  # the authors draw all their splits themselves
 
 
-def _methods_of(cell: Cell, places: Iterable[tuple[Table, Cell]], selection: Selection) -> list[str]:
-    """The methods to run in a cell: those it lists, or those asked for.
+def _entries_of(cell: Cell, places: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
+    """What to run in a cell: the entries it lists, or those of the methods asked for.
 
     A method asked for runs in the cells that list it, and one that none of them lists on all random splits.
     """
-    listed = [entry.method for entry in cell.entries]
+    listed = list(cell.entries)
     if selection.protocol == "paper":
-        listed = [name for name in listed if _reads_peers(name)]
+        listed = [entry for entry in listed if _reads_peers(entry.method)]
         for name in selection.methods or ():
             if not _reads_peers(name):
                 raise InputError(f"--protocol paper takes the better of two peers and {name} has none; leave it out")
     if selection.methods is None:
         return listed
     anywhere = {entry.method for _, other in places for entry in other.entries}
-    return [name for name in selection.methods if name in listed or (name not in anywhere and cell.split == RANDOM)]
+    chosen = []
+    for name in selection.methods:
+        chosen += [entry for entry in listed if entry.method == name]
+        chosen += [Entry(name)] if name not in anywhere and cell.split != PUBLIC else []
+    return chosen
 
 
 def _reads_peers(method: str) -> bool:

@@ -51,19 +51,27 @@ class PrintedCounts:
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in a cell, and what the paper prints for it there, in per cent; None: nothing."""
+    """A method in a cell, perhaps with settings of its own, and what the paper prints for it there, in per cent;
+    None: nothing."""
 
     method: str
     printed: float | None = None
     note: str = ""
+    variant: str = ""  # what tells it from the method's other entries
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that differ from the method's own
+
+    @property
+    def title(self) -> str:
+        return f"{self.method}, {self.variant}" if self.variant else self.method
 
 
 @dataclass(frozen=True)
 class Cell:
     """One dataset at one label rate. All its methods run on the same splits and are scored on the same nodes.
 
-    The 500 nodes that GCN+V chooses its epoch on are scored for no method, whether GCN+V runs or not: what a row
-    says must not depend on which methods were asked for beside it. They are random, so no mean is shifted.
+    Where GCN+V is in the tables, the 500 nodes that it chooses its epoch on are scored for no method, whether GCN+V
+    runs or not: what a row says must not depend on which methods were asked for beside it. They are random, so no mean
+    is shifted.
     """
 
     dataset: str
@@ -71,15 +79,11 @@ class Cell:
     runs: int
     entries: tuple[Entry, ...]
     split: str = RANDOM
+    validation: int = VALIDATION_NODES  # random nodes that are set aside; the public split brings its own
 
-    @property
-    def validation(self) -> int:
-        """How many random nodes are set aside; the public split brings its own."""
-        return VALIDATION_NODES if self.split == RANDOM else 0
-
-    def entry(self, method: str) -> Entry:
+    def entry(self, title: str) -> Entry:
         """What the paper prints for a method here; of a method it does not know, nothing."""
-        return next((entry for entry in self.entries if entry.method == method), Entry(method))
+        return next((entry for entry in self.entries if entry.title == title), Entry(title))
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class Table:
     name: str  # as people type it
     title: str
     cells: tuple[Cell, ...]
+    reference: str = REFERENCE  # the title of what every other line of it is compared with
 
 
 PRINTED_NAMES = {
@@ -223,7 +228,7 @@ def _cells_of_table_5() -> Iterator[Cell]:
             Entry(method, row[column], _NOTES.get(method, "")) for method, row in _PRINTED_FOR_THE_PUBLIC_SPLIT.items()
         ]
         public += [Entry(method) for method in _ALSO_ON_THE_PUBLIC_SPLIT]
-        yield Cell(dataset, _LABELS_IN_TABLE_5, RUNS[dataset], tuple(public), split=PUBLIC)
+        yield Cell(dataset, _LABELS_IN_TABLE_5, RUNS[dataset], tuple(public), split=PUBLIC, validation=0)
 
 
 TABLE_5 = Table("5", f"Accuracy with {_LABELS_IN_TABLE_5} labels per class", tuple(_cells_of_table_5()))
@@ -245,12 +250,13 @@ COUNTS_TABLE = "1"  # counts, not accuracies
 
 @dataclass(frozen=True)
 class Variant:
-    """MT-GCN with something taken out or turned."""
+    """A method, most often MT-GCN, with something taken out or turned."""
 
     title: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     per_class_factor: float | None = None  # times the paper's t
     rival: str | None = REFERENCE  # the title of what it is compared with
+    method: str = REFERENCE
 
     def settings(self, dataset: str) -> dict[str, Any]:
         """What differs from the paper's settings on this dataset."""
@@ -285,9 +291,9 @@ def _with_backbone(name: str) -> tuple[Variant, Variant]:
 
 
 BACKBONES = tuple(variant for name in BACKBONE_NAMES for variant in _with_backbone(name))
-_RIVALS = {variant.title: variant.rival for variant in (*ABLATION, *BACKBONES)}
+_RIVALS = {variant.title: variant.rival for variant in (*ABLATION, *BACKBONES) if variant.title != variant.method}
 
 
-def rival_of(title: str) -> str | None:
-    """What a method or variant is compared with; None: with nothing."""
-    return None if title == REFERENCE else _RIVALS.get(title, REFERENCE)
+def rival_of(title: str, reference: str = REFERENCE) -> str | None:
+    """What a method or variant is compared with in a table of that reference; None: with nothing."""
+    return None if title == reference else _RIVALS.get(title, reference)

@@ -15,6 +15,7 @@ from mtgcn.benchmark.progress import FittingProgress, SweepProgress, silent_fitt
 from mtgcn.benchmark.protocol import TABLE_1
 from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.store import Store
+from mtgcn.benchmark.suite import NODES, SUITES
 from mtgcn.benchmark.tables import Evidence, MeasuredTable, measured_tables, stored_evidence
 from mtgcn.benchmark.units import Unit
 from mtgcn.datasets import Description, describe
@@ -44,12 +45,13 @@ def carry_out(
     counts = tuple(describe(name) for name in plan.counted)  # first: a dataset that is nowhere should be said soon
     failures = _run_with_progress(plan, store, workers, sweep_progress)
     tables = measured_tables(plan, store.units)
+    suite = SUITES[plan.selection.suite] if plan.selection.suite else None
     drawn = plan.selection.curves and plan.units
     return Reproduction(
         plan=plan,
         counts=counts,
         tables=tables,
-        evidence=stored_evidence(store.units, like=tables[0].lines[0].rows[0]) if tables else None,
+        evidence=stored_evidence(store.units, like=tables[0].lines[0].rows[0], suite=suite) if tables else None,
         curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
         failures=failures,
     )
@@ -96,7 +98,7 @@ def run_missing(
 class TimeLeft:
     """A guess from what was seen: the seconds a method took for a run and node, times what is left of them."""
 
-    ELSEWHERE = 2000  # nodes, of a dataset whose number is not in table 1
+    ELSEWHERE = 2000  # nodes, of a dataset whose number is neither in table 1 nor known of a suite
 
     def __init__(self, rows: Iterable[Sequence[StoredRow]]) -> None:
         self._seconds: dict[str, float] = {}
@@ -123,5 +125,5 @@ class TimeLeft:
         return self._seconds[method] / self._work[method] if method in self._work else typical
 
     def _work_of(self, dataset: str, runs: int) -> float:
-        nodes = {printed.dataset: printed.nodes for printed in TABLE_1}
+        nodes = {printed.dataset: printed.nodes for printed in TABLE_1} | NODES
         return runs * nodes.get(dataset, self.ELSEWHERE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class ResultRow:
     device: str
     threads: int
     versions: Mapping[str, str]
+    # Runs of a cell with the same number share random parts, such as an embedding; None: this one shares none.
+    group: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

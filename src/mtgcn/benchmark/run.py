@@ -60,6 +60,7 @@ def run_cell(
             device=environment.device_title(device),
             threads=environment.threads(),
             versions=versions,
+            group=None if prediction.groups is None else int(prediction.groups[run]),
         )
         for run, (split, result) in enumerate(zip(splits, scores, strict=True))
     ]

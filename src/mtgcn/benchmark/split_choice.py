@@ -54,6 +54,18 @@ def chosen_splits(
     return fixed
 
 
+def labels_title(labels_per_class: int, source: str = RANDOM) -> str:
+    """In words, how many labels a run of a cell is given, and how they were drawn.
+
+    >>> labels_title(1), labels_title(5, OVER_ALL)
+    ('1 label per class', '5 labels per class on average, drawn over all nodes')
+    """
+    labels = f"{labels_per_class} label{'s' if labels_per_class > 1 else ''} per class"
+    if source == OVER_ALL:
+        return f"{labels} on average, drawn over all nodes"
+    return f"{labels}, public split" if source == PUBLIC else labels
+
+
 def labels_per_class_of(split: Split, graph: Graph, source: str = RANDOM) -> int | tuple[int, ...]:
     """How many labels of each class a split gives: one number where all classes have as many, and the mean where
     labels were drawn over all classes."""

@@ -17,12 +17,14 @@ from mtgcn.benchmark.placing import (
     Rows,
     making,
     most_frequent_making,
+    place_of,
     placed,
 )
 from mtgcn.benchmark.plan import Plan
 from mtgcn.benchmark.protocol import REFERENCE, TABLE_1, Protocol, rival_of
 from mtgcn.benchmark.rows import ResultRow, StoredRow
-from mtgcn.benchmark.statistics import PairedTest, SampleSummary, paired_difference, paired_tests, summarise
+from mtgcn.benchmark.statistics import Groups, PairedTest, SampleSummary, paired_difference, paired_tests, summarise
+from mtgcn.benchmark.suite import SUITES, Suite, suite_of
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
 
@@ -39,6 +41,7 @@ class CellSummary:
     method: str
     settings: Mapping[str, Any]
     runs: int
+    groups: tuple[int, ...] | None  # runs with the same number share random parts; None: none do
     seed: int
     accuracy: SampleSummary
     macro_f1: SampleSummary
@@ -98,7 +101,7 @@ class Line(CellSummary):
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """A table of the paper, or as much of it as was asked for."""
+    """A table of the paper or of a suite, or as much of it as was asked for."""
 
     name: str
     title: str
@@ -119,6 +122,12 @@ class Evidence:
     made_elsewhere: tuple[StoredRow, ...]  # one of the rows of every other way in which some were made
     units_shown: int
     units_left_out: int  # stored in the folder, but made otherwise or for no table
+    suite: Suite | None = None  # that the tables are of; None: they are the paper's
+
+    @property
+    def reference(self) -> str:
+        """The title of what the lines are compared with."""
+        return self.suite.reference if self.suite else REFERENCE
 
     def elsewhere(self, line: Line) -> str:
         """On which device a line was made, if not where most were."""
@@ -142,6 +151,8 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     """The rows of one cell as one line of a table."""
     first = rows[0]
     label_counts = {row.labels_per_class for row in rows}
+    numbers = [row.group for row in rows if row.group is not None]
+    groups = tuple(numbers) if len(numbers) == len(rows) else None
     return CellSummary(
         dataset=first.dataset,
         labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
@@ -149,10 +160,11 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
         method=first.method,
         settings=first.settings,
         runs=len(rows),
+        groups=groups,
         seed=first.seed,
-        accuracy=summarise([row.accuracy for row in rows]),
-        macro_f1=summarise([row.macro_f1 for row in rows]),
-        calibration_error=summarise([row.calibration_error for row in rows]),
+        accuracy=_summarised_share([row.accuracy for row in rows], groups),
+        macro_f1=_summarised_share([row.macro_f1 for row in rows], groups),
+        calibration_error=_summarised_share([row.calibration_error for row in rows], groups),
         seconds=sum(row.seconds for row in rows),
         device=first.device,
         threads=first.threads,
@@ -160,11 +172,18 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     )
 
 
+def _summarised_share(per_run: Sequence[float], groups: Groups) -> SampleSummary:
+    """The interval of a share ends at 0 and 1, which an interval of few groups may pass."""
+    summary = summarise(per_run, groups)
+    low, high = summary.ci95
+    return replace(summary, ci95=(max(low, 0.0), min(high, 1.0)))
+
+
 def compare_cells(cells: Sequence[CellSummary], reference: str) -> Comparison:
     """Each cell's accuracy against that of the method called `reference`, split by split."""
     [base] = [cell for cell in cells if cell.method == reference]
     differences = {
-        cell.method: paired_difference(cell.accuracy.per_run, base.accuracy.per_run)
+        cell.method: paired_difference(cell.accuracy.per_run, base.accuracy.per_run, cell.groups, base.groups)
         for cell in cells
         if cell is not base
     }
@@ -174,16 +193,28 @@ def compare_cells(cells: Sequence[CellSummary], reference: str) -> Comparison:
 def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTable, ...]:
     """One table for each that the plan has something of; units that were not stored are left out."""
     found = {planned.place: units[planned.unit.id] for planned in plan.units if planned.unit.id in units}
-    return _tables(found, rival=NETWORK_ALONE if plan.selection.backbones else REFERENCE)
+    return _tables(found, rival=NETWORK_ALONE if plan.selection.backbones else None)
 
 
-def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None) -> Evidence:
-    """Sort stored rows into the tables.
+def suites_in(units: Mapping[str, Rows]) -> list[Suite | None]:
+    """What stored rows are of: the paper's tables (None) or suites. A folder may hold both; each is read by itself."""
+    found = set(map(_suite_of, units.values()))
+    return [suite for suite in (None, *SUITES.values()) if suite in found] or [None]
+
+
+def _suite_of(rows: Rows) -> Suite | None:
+    place = place_of(rows[0])
+    return suite_of(place.table) if place else None
+
+
+def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, suite: Suite | None = None) -> Evidence:
+    """Sort stored rows into the paper's tables, or into those of a suite.
 
     Rows of different seeds or releases of this program are never mixed. Those made like `like` are taken; without it,
     the largest set that was made alike. Places that these leave empty are filled with rows made on another device or
     with other versions of the libraries, which say so.
     """
+    units = {name: rows for name, rows in units.items() if _suite_of(rows) == suite}
     if not units:
         raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
     made = like or most_frequent_making(units.values())
@@ -204,6 +235,7 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None) ->
         ),
         units_shown=len(found),
         units_left_out=len(units) - len(found),
+        suite=suite,
     )
 
 
@@ -239,8 +271,9 @@ def _as_in_the_paper(found: Mapping[Place, Rows]) -> dict[Place, Rows]:
     return {place: found[place] for place in sorted(found, key=lambda place: place.order)}
 
 
-def _tables(found: Mapping[Place, Rows], rival: str = REFERENCE) -> tuple[MeasuredTable, ...]:
-    """One table for each that some place is in; tables and lines in the order of the places."""
+def _tables(found: Mapping[Place, Rows], rival: str | None = None) -> tuple[MeasuredTable, ...]:
+    """One table for each that some place is in; tables and lines in the order of the places. Without a `rival`, in
+    words, lines are compared with the reference of their table."""
     tables = {place.table.name: (place.table, place.protocol) for place in found}
     return tuple(
         MeasuredTable(
@@ -248,7 +281,7 @@ def _tables(found: Mapping[Place, Rows], rival: str = REFERENCE) -> tuple[Measur
             title=table.title,
             protocol=protocol,
             lines=_compared([_line(place, rows) for place, rows in found.items() if place.table is table]),
-            rival=rival,
+            rival=rival or table.reference,
         )
         for table, protocol in tables.values()
     )
@@ -264,8 +297,16 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Every line tested against its rival in the same cell, most often the reference. A table is read as a whole, so
     p-values are corrected for all comparisons in it."""
     by_place = {(line.title, line.place.cell): line for line in lines}
-    pairs = [(line, by_place.get((rival, line.place.cell))) for line in lines if (rival := rival_of(line.title))]
+    pairs = [
+        (line, by_place.get((rival, line.place.cell)))
+        for line in lines
+        if (rival := rival_of(line.title, line.place.table.reference))
+    ]
     tested = [(line, rival) for line, rival in pairs if rival]
-    tests = paired_tests([line.accuracy.per_run for line, _ in tested], [rival.accuracy.per_run for _, rival in tested])
+    tests = paired_tests(
+        [line.accuracy.per_run for line, _ in tested],
+        [rival.accuracy.per_run for _, rival in tested],
+        [(line.groups, rival.groups) for line, rival in tested],
+    )
     found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
     return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)

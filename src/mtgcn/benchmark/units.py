@@ -19,7 +19,7 @@ from mtgcn.benchmark.protocol import Protocol
 from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.scoring import score, score_better_peer
-from mtgcn.benchmark.split_choice import OVER_ALL, RANDOM
+from mtgcn.benchmark.split_choice import OVER_ALL, RANDOM, labels_title
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
 from mtgcn.splits import Split, draw_over_all, draw_splits
@@ -62,7 +62,7 @@ class Unit:
 
     @property
     def title(self) -> str:
-        return f"{self.method} on {self.dataset}, {self.labels_per_class} labels per class"
+        return f"{self.method} on {self.dataset}, {labels_title(self.labels_per_class, self.split)}"
 
 
 def execute(unit: Unit) -> list[StoredRow]:

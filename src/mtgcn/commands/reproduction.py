@@ -17,18 +17,27 @@ RowsFolder = Annotated[Path, typer.Argument(help="Where mtgcn reproduce put its 
 
 
 def reproduce(
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Instead of the paper's tables, graphs of many kinds.", show_default=False, metavar="world"),
+    ] = None,
     table: Annotated[
         str | None, typer.Option(help="Tables of the paper, 1 to 5, or digits.", show_default="1 to 5", metavar="N,N…")
     ] = None,
     datasets: Annotated[
-        str | None, typer.Option(help="Only these.", show_default="those of the paper", metavar="NAME,NAME…")
+        str | None,
+        typer.Option(help="Only these.", show_default="those of the paper, or of the suite", metavar="NAME,NAME…"),
     ] = None,
     methods: Annotated[
         str | None,
-        typer.Option(help="Only these, also some the paper lacks.", show_default="the paper's", metavar="NAME,NAME…"),
+        typer.Option(
+            help="Only these, also some the paper lacks.",
+            show_default="the paper's, or the suite's",
+            metavar="NAME,NAME…",
+        ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(help="Runs of each cell.", show_default="30, PubMed 10", metavar="N")
+        int | None, typer.Option(help="Runs of each cell.", show_default="30, PubMed 10; of a suite 10", metavar="N")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Decides splits and all else that is random.", show_default="0", metavar="N")
@@ -51,9 +60,13 @@ def reproduce(
     final: Annotated[
         bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the rows; what it holds is not run again.")] = Path(
-        "reproduction"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the rows; what it holds is not run again.",
+            show_default="reproduction, of a suite reproduction-NAME",
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(help="Processes; rows are the same for any number.", show_default="by cores", metavar="N"),
@@ -61,7 +74,8 @@ def reproduce(
     threads: Annotated[int, typer.Option(help="Of each unit of work; another number makes new rows.", metavar="N")] = 1,
     device: Device = "auto",
 ) -> None:
-    """The paper's tables, measured anew. Stopped at any moment, the same command goes on where it was."""
+    """The paper's tables, or a suite of other graphs, measured anew. Stopped at any moment, the same command goes on
+    where it was."""
     from mtgcn.benchmark.executors import default_workers
     from mtgcn.benchmark.plan import Selection, plan
     from mtgcn.benchmark.protocol import checked_seed
@@ -74,6 +88,7 @@ def reproduce(
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}; give at least 1")
     selection = Selection(
+        suite=suite,
         tables=None if table is None else listed(table, "table"),
         datasets=None if datasets is None else listed(datasets, "datasets"),
         methods=None if methods is None else listed(methods, "methods"),
@@ -87,6 +102,7 @@ def reproduce(
         threads=threads,
     )
     planned = plan(selection)
+    out = out or Path("reproduction" if suite is None else f"reproduction-{suite}")
     for name in planned.missing_methods:
         remark(f"leaving out {name}, which this version does not have")
     with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
@@ -105,13 +121,16 @@ def reproduce(
 
 
 def report(folder: RowsFolder) -> None:
-    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything."""
+    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything; of rows of a
+    suite, report-NAME.html and tables-NAME.tex."""
     from mtgcn.benchmark.store import read_units
-    from mtgcn.benchmark.tables import stored_evidence
+    from mtgcn.benchmark.tables import stored_evidence, suites_in
     from mtgcn.report.files import write_report
 
-    for path in write_report(folder, stored_evidence(read_units(folder))):
-        print(path)
+    units = read_units(folder)
+    for suite in suites_in(units):
+        for path in write_report(folder, stored_evidence(units, suite=suite)):
+            print(path)
 
 
 def convert(folder: RowsFolder) -> None:

@@ -62,14 +62,19 @@ class DeepWalk(Method):
         rows = np.concatenate([rows_of(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
         classifiers = one_against_the_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
-        return Prediction(probabilities(scores))
+        return Prediction(probabilities(scores), groups=self._groups(task))
 
     def bytes_per_run(self, task: Task) -> int:
         return 8 * task.num_nodes * (2 * self.dimensions + 2 * task.num_classes)
 
+    def _groups(self, task: Task) -> Int[np.ndarray, "runs"] | None:
+        """The embedding that each run chose; None: each has its own."""
+        return None if self.embeddings is None else np.array([seed % self.embeddings for seed in task.seeds])
+
     def _vectors(self, task: Task) -> list[Float[np.ndarray, "nodes dimensions"]]:
         """The embedding of each run, which depends on that run's seed alone."""
-        seeds = [seed if self.embeddings is None else seed % self.embeddings for seed in task.seeds]
+        groups = self._groups(task)
+        seeds = task.seeds if groups is None else tuple(map(int, groups))
         adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
         edges = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-edges
         edges.eliminate_zeros()

@@ -12,23 +12,9 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from mtgcn.benchmark.protocol import PRINTED_NAMES, REFERENCE
 from mtgcn.benchmark.statistics import PairedTest, RankComparison
+from mtgcn.report.styles import COLOURS, DASHES, PAPER_STYLES, Styles
 from mtgcn.report.svg import horizontal_grid, picture, text
-
-COLOURS = 7  # .c0 to .c6 in the style sheet; the reference has one of its own
-DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
-# Outlines around the origin; each is drawn filled and, for another method, hollow.
-MARKERS = (
-    "M-4,-4H4V4H-4Z",  # square
-    "M0,-5.5L5,3.5H-5Z",  # triangle
-    "M0,-6L5,0L0,6L-5,0Z",  # diamond
-    "M0,5.5L5,-3.5H-5Z",  # triangle upside down
-    "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",  # cross
-    "M-5.5,0L3.5,-5V5Z",  # triangle to the left
-    "M0,-6L1.6,-1.9L6,-1.9L2.5,1L3.8,5.5L0,2.9L-3.8,5.5L-2.5,1L-6,-1.9L-1.6,-1.9Z",  # star
-)
-REFERENCE_MARKER = "M5,0A5,5 0 1 1 -5,0A5,5 0 1 1 5,0Z"  # circle
 
 
 @dataclass(frozen=True)
@@ -59,14 +45,10 @@ class Estimate:
     significant: bool
 
 
-def shown_name(method: str) -> str:
-    """As the paper writes it; a method it does not have, as people type it."""
-    return PRINTED_NAMES.get(method, method)
-
-
-def label_rate_chart(series: Sequence[Series], *, title: str) -> str:
+def label_rate_chart(series: Sequence[Series], *, title: str, styles: Styles = PAPER_STYLES) -> str:
     """Lines over labels per class, with intervals; methods stand side by side at each rate, so none hides another."""
-    width, height, left, right, top, bottom = 540, 420, 34, 118, 14, 50
+    right = max(118, 10 * max(len(styles.shown_name(one.method)) for one in series) - 12)  # room for the longest name
+    width, height, left, top, bottom = 422 + right, 420, 34, 14, 50
     rates = sorted({point.labels_per_class for one in series for point in one.points})
     low, high = padded([value for one in series for point in one.points for value in (point.low, point.high)])
     ticks = round_numbers(low, high)
@@ -86,16 +68,16 @@ def label_rate_chart(series: Sequence[Series], *, title: str) -> str:
         shift = (order - (len(series) - 1) / 2) * step
         dots = [(places[point.labels_per_class] + shift, point) for point in one.points]
         corners = "L".join(f"{x:.1f},{vertical(point.mean):.1f}" for x, point in dots)
-        body = f'<path class="line" d="M{corners}"{_dash(one.method)}/>'
+        body = f'<path class="line" d="M{corners}"{styles.dash(one.method)}/>'
         for x, point in dots:
             body += f'<path class="whisker" d="M{x:.1f},{vertical(point.low):.1f}V{vertical(point.high):.1f}"/>'
-            hint = f"{shown_name(one.method)}, {point.labels_per_class} labels per class: {_ranged(point)}"
-            body += _marker(one.method, x, vertical(point.mean), hint)
+            hint = f"{styles.shown_name(one.method)}, {point.labels_per_class} labels per class: {_ranged(point)}"
+            body += styles.marker(one.method, x, vertical(point.mean), hint)
         last_x, last_y = dots[-1][0], vertical(dots[-1][1].mean)
         body += f'<path class="leader" d="M{last_x + 6:.1f},{last_y:.1f}L{width - right + 14},{end:.1f}"/>'
-        body += _marker(one.method, width - right + 20, end)
-        body += text(width - right + 30, end + 4, shown_name(one.method), "start")
-        drawn.append((one.method == REFERENCE, f'<g class="series {_colour(one.method)}">{body}</g>'))
+        body += styles.marker(one.method, width - right + 20, end)
+        body += text(width - right + 30, end + 4, styles.shown_name(one.method), "start")
+        drawn.append((one.method == styles.reference, f'<g class="series {styles.colour(one.method)}">{body}</g>'))
     parts += [group for _, group in sorted(drawn, key=lambda entry: entry[0])]  # the reference lies on top
     return picture(width, height, title, parts, smallest=0.66)  # a phone shows all of it
 
@@ -166,11 +148,13 @@ def difference_chart(
     columns: Sequence[str],
     *,
     title: str,
-    caption: str = f"points above or below {PRINTED_NAMES[REFERENCE]}",
+    caption: str | None = None,
+    styles: Styles = PAPER_STYLES,
 ) -> str:
     """For each cell a panel, for each row a difference with its interval; all panels share one scale."""
+    caption = caption or f"points above or below {styles.shown_name(styles.reference)}"
     panel, gap, row_height, top = 150, 28, 24, 34
-    name_width = 40 + 7 * max(len(shown_name(name)) for name, _ in rows)
+    name_width = 40 + 7 * max(len(styles.shown_name(name)) for name, _ in rows)
     width = max(name_width + len(columns) * (panel + gap), 7 * len(caption))
     height = top + len(rows) * row_height + 40
     estimates = [estimate for _, row in rows for estimate in row if estimate]
@@ -192,14 +176,14 @@ def difference_chart(
     parts.append(text(width / 2, height - 4, caption, "middle"))
     for index, (name, row) in enumerate(rows):
         y = top + (index + 0.5) * row_height
-        parts.append(text(name_width - 14, y + 4, shown_name(name), "end"))
+        parts.append(text(name_width - 14, y + 4, styles.shown_name(name), "end"))
         for column, estimate in enumerate(row):
             if estimate:
                 first, x, last = (
                     horizontal(column, value) for value in (estimate.low, estimate.difference, estimate.high)
                 )
                 look = "" if estimate.significant else " hollow"
-                hint = f"{shown_name(name)}, {columns[column]}: {estimate.difference:+.1f}"
+                hint = f"{styles.shown_name(name)}, {columns[column]}: {estimate.difference:+.1f}"
                 parts.append(
                     f'<g class="estimate"><title>{escape(hint)}</title>'
                     f'<path class="whisker" d="M{first:.1f},{y}H{last:.1f}"/>'
@@ -208,9 +192,10 @@ def difference_chart(
     return picture(width, height, title, parts)
 
 
-def rank_chart(ranks: RankComparison, *, title: str) -> str:
+def rank_chart(ranks: RankComparison, *, title: str, styles: Styles = PAPER_STYLES) -> str:
     """Demšar's critical-difference picture: average ranks on a line, bars join methods that do not differ."""
-    width, left, right, axis, line_height = 720, 150, 150, 62, 22
+    side = max(150, 52 + round(7.5 * max(len(styles.shown_name(method)) for method in ranks.methods)))
+    width, left, right, axis, line_height = 420 + 2 * side, side, side, 62, 22
     count = len(ranks.methods)
     half = math.ceil(count / 2)
     bars = len(ranks.groups)
@@ -232,8 +217,9 @@ def rank_chart(ranks: RankComparison, *, title: str) -> str:
         y = names_from + 8 + line_height * (place if on_left else count - 1 - place)
         x, edge = horizontal(rank), (left - 10 if on_left else width - right + 10)
         parts.append(f'<path class="elbow" d="M{x:.1f},{axis}V{y:.1f}H{edge}"/>')
-        label = f"{shown_name(method)} {rank:.1f}" if on_left else f"{rank:.1f} {shown_name(method)}"
-        style = "strong" if method == REFERENCE else ""
+        name = styles.shown_name(method)
+        label = f"{name} {rank:.1f}" if on_left else f"{rank:.1f} {name}"
+        style = "strong" if method == styles.reference else ""
         parts.append(text(edge + (-5 if on_left else 5), y + 4, label, "end" if on_left else "start", style))
     rank_of = dict(zip(ranks.methods, ranks.average_ranks, strict=True))
     for level, group in enumerate(ranks.groups):
@@ -294,31 +280,6 @@ def estimate_of(test: PairedTest) -> Estimate:
     """A paired difference as it is drawn."""
     low, high = test.difference.ci95
     return Estimate(100 * test.difference.mean, 100 * low, 100 * high, test.is_significant)
-
-
-def _style_number(method: str) -> int:
-    others = [name for name in PRINTED_NAMES if name != REFERENCE]
-    return others.index(method) if method in others else len(others) + sum(map(ord, method))
-
-
-def _colour(method: str) -> str:
-    return "reference" if method == REFERENCE else f"c{_style_number(method) % COLOURS}"
-
-
-def _dash(method: str) -> str:
-    dash = "" if method == REFERENCE else DASHES[_style_number(method) % len(DASHES)]
-    return f' stroke-dasharray="{dash}"' if dash else ""
-
-
-def _marker(method: str, x: float, y: float, hint: str = "") -> str:
-    number = _style_number(method)
-    outline = REFERENCE_MARKER if method == REFERENCE else MARKERS[number % len(MARKERS)]
-    hollow = method != REFERENCE and number // len(MARKERS) % 2
-    title = f"<title>{escape(hint)}</title>" if hint else ""
-    return (
-        f'<path class="mark{" hollow" if hollow else ""}" transform="translate({x:.1f} {y:.1f})" d="{outline}">'
-        f"{title}</path>"
-    )
 
 
 def _ranged(point: Point) -> str:

@@ -18,8 +18,8 @@ from mtgcn.report.summary_files import comma_separated, markdown
 def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, list[Path]]:
     """The tables in Markdown, and the files that were written.
 
-    The summaries are of one plan; our protocol, the authors', the ablation and the backbones each have files of their
-    own. The page and the LaTeX tables are of everything in the folder.
+    The summaries are of one plan; our protocol, the authors', the ablation, the backbones and each suite have files of
+    their own. The page and the LaTeX tables are of everything in the folder that is the paper's, or the suite's.
     """
     name = f"summary{_kind(reproduction.plan.selection)}"
     text = markdown(reproduction.tables, reproduction.counts)
@@ -35,13 +35,17 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     """The page and the LaTeX tables, beside the rows. Nothing is fetched for them, and no sweep is disturbed."""
     shown = dict.fromkeys(line.dataset for table in (*evidence.ours, *evidence.optimistic) for line in table.lines)
     counts = [describe(name) for name in shown if where(name)]
+    curves = [] if evidence.suite else read_curves(folder)  # which are of the paper's cells
+    suffix = f"-{evidence.suite.name}" if evidence.suite else ""
     return [
-        write_text(folder, "report.html", html_page(evidence, counts, read_curves(folder))),
-        write_text(folder, "tables.tex", latex_tables(evidence)),
+        write_text(folder, f"report{suffix}.html", html_page(evidence, counts, curves)),
+        write_text(folder, f"tables{suffix}.tex", latex_tables(evidence)),
     ]
 
 
 def _kind(selection: Selection) -> str:
+    if selection.suite:
+        return f"-{selection.suite}"
     if selection.ablation:
         return "-ablation"
     if selection.backbones:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mtgcn.benchmark.protocol import PRINTED_NAMES, TABLES, Cell
-from mtgcn.benchmark.split_choice import PUBLIC
+from mtgcn.benchmark.protocol import Cell
+from mtgcn.benchmark.split_choice import OVER_ALL, PUBLIC, labels_title
+from mtgcn.benchmark.suite import ALL_TABLES
 from mtgcn.benchmark.tables import Evidence, Line, MeasuredTable
+from mtgcn.report.styles import Styles, styles_of
 
 
 @dataclass(frozen=True)
@@ -15,13 +17,9 @@ class GridRow:
     """One method or variant; None where it was not run."""
 
     title: str
+    name: str  # as it is shown
     lines: tuple[Line | None, ...]
     optimistic: bool = False  # reported in the authors' way
-
-    @property
-    def name(self) -> str:
-        """As the paper writes it."""
-        return PRINTED_NAMES.get(self.title, self.title)
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,7 @@ class Grid:
     number: str  # of the paper's table; empty if it is none of the paper's
     title: str
     columns: tuple[str, ...]
+    short_columns: tuple[str, ...]  # for where there is little room
     rows: tuple[GridRow, ...]
 
     @property
@@ -38,10 +37,15 @@ class Grid:
         return f"Table {self.number}: {self.title}" if self.number else self.title
 
     @property
+    def has_printed(self) -> bool:
+        """Whether the paper prints anything of it."""
+        return any(line and line.printed is not None for row in self.rows for line in row.lines)
+
+    @property
     def notes(self) -> list[str]:
         """What the protocol remarks on printed values."""
-        lines = [line for row in self.rows for line in row.lines if line and line.note]
-        return list(dict.fromkeys(f"{PRINTED_NAMES.get(line.title, line.title)}: {line.note}." for line in lines))
+        notes = (f"{row.name}: {line.note}." for row in self.rows for line in row.lines if line and line.note)
+        return list(dict.fromkeys(notes))
 
     @property
     def compared_rows(self) -> list[GridRow]:
@@ -63,52 +67,55 @@ class Grid:
 
 
 def result_grids(evidence: Evidence) -> list[Grid]:
-    """The paper's tables; what the authors' way of reporting adds stands in rows of its own, which say so."""
+    """The tables of the paper, or of a suite; what the authors' way of reporting adds stands in rows of its own, which
+    say so."""
     names = dict.fromkeys(table.name for table in (*evidence.ours, *evidence.optimistic))
     ours = {table.name: table for table in evidence.ours}
     optimistic = {table.name: table for table in evidence.optimistic}
     return [
         grid
-        for name in sorted(names)
-        for grid in _grids([table[name] for table in (ours, optimistic) if name in table])
+        for name in sorted(names, key=list(ALL_TABLES).index)
+        for grid in _grids([table[name] for table in (ours, optimistic) if name in table], styles_of(evidence.suite))
     ]
 
 
 def ablation_grids(evidence: Evidence) -> list[Grid]:
-    return [grid for table in evidence.ablation for grid in _grids([table])]
+    return [grid for table in evidence.ablation for grid in _grids([table], styles_of(evidence.suite))]
 
 
 def backbone_grids(evidence: Evidence) -> list[Grid]:
-    return [grid for table in evidence.backbones for grid in _grids([table])]
+    return [grid for table in evidence.backbones for grid in _grids([table], styles_of(evidence.suite))]
 
 
-def _grids(tables: Sequence[MeasuredTable]) -> list[Grid]:
-    """One grid for random splits and one for the public split, if there is something of both."""
+def _grids(tables: Sequence[MeasuredTable], styles: Styles) -> list[Grid]:
+    """One grid for splits that are drawn and one for the public split, if there is something of both."""
     first = tables[0]
     lines = [(line, table.protocol == "paper") for table in tables for line in table.lines]
-    of_datasets = len({cell.dataset for cell in TABLES[first.name].cells}) > 1  # table 5, at one label rate
+    of_datasets = len({cell.dataset for cell in ALL_TABLES[first.name].cells}) > 1  # table 5, at one label rate
     grids = []
-    for split in dict.fromkeys(line.split for line, _ in lines):
-        some = [(line, optimistic) for line, optimistic in lines if line.split == split]
+    for public in dict.fromkeys(line.split == PUBLIC for line, _ in lines):
+        some = [(line, optimistic) for line, optimistic in lines if (line.split == PUBLIC) == public]
         cells = dict.fromkeys(line.place.cell for line, _ in some)
         grids.append(
             Grid(
                 number=first.name if first.name.isdigit() else "",
-                title=f"{first.title}{', public split' if split == PUBLIC else ''}",
+                title=f"{first.title}{', public split' if public else ''}",
                 columns=tuple(
-                    cell.dataset if of_datasets else labels_per_class_title(cell.labels_per_class) for cell in cells
+                    cell.dataset if of_datasets else labels_title(cell.labels_per_class, cell.split) for cell in cells
                 ),
-                rows=tuple(_rows(some, tuple(cells))),
+                short_columns=tuple(cell.dataset if of_datasets else _short_title(cell) for cell in cells),
+                rows=tuple(_rows(some, tuple(cells), styles)),
             )
         )
     return grids
 
 
-def _rows(lines: Sequence[tuple[Line, bool]], cells: Sequence[Cell]) -> Iterable[GridRow]:
+def _rows(lines: Sequence[tuple[Line, bool]], cells: Sequence[Cell], styles: Styles) -> Iterable[GridRow]:
     for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in lines):
         own = {line.place.cell: line for line, authors in lines if (line.title, authors) == (title, optimistic)}
-        yield GridRow(title, tuple(own.get(cell) for cell in cells), optimistic)
+        yield GridRow(title, styles.shown_name(title), tuple(own.get(cell) for cell in cells), optimistic)
 
 
-def labels_per_class_title(labels: int) -> str:
-    return f"{labels} label{'s' if labels > 1 else ''} per class"
+def _short_title(cell: Cell) -> str:
+    over_all = cell.split == OVER_ALL
+    return f"{cell.labels_per_class} on average, over all" if over_all else labels_title(cell.labels_per_class)

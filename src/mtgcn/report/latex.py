@@ -21,7 +21,7 @@ _ESCAPES = str.maketrans(
 
 
 def latex_tables(evidence: Evidence) -> str:
-    """The paper's tables and, if there are any, the ablation and other networks."""
+    """The tables of the paper, or of a suite, and, if there are any, the ablation and other networks."""
     results = [_result_table(grid) for grid in result_grids(evidence)]
     ablation = [_ablation_table(grid) for grid in ablation_grids(evidence)]
     backbones = [_backbone_table(grid) for grid in backbone_grids(evidence)]
@@ -46,7 +46,7 @@ def _result_table(grid: Grid) -> str:
         [escaped(_row_name(row)), *(part for line in row.lines for part in _result_cells(grid, row, line))]
         for row in grid.rows
     ]
-    return _table(caption, grid.columns, ("paper", "ours", "diff."), rows)
+    return _table(caption, grid.columns, ("paper", "ours", "diff.") if grid.has_printed else ("accuracy",), rows)
 
 
 def _row_name(row: GridRow) -> str:
@@ -55,11 +55,13 @@ def _row_name(row: GridRow) -> str:
 
 def _result_cells(grid: Grid, row: GridRow, line: Line | None) -> list[str]:
     if line is None:
-        return ["", "", ""]
+        return ["", "", ""] if grid.has_printed else [""]
     mean = number(line.reported)
     if grid.is_best(line) and not row.optimistic:
         mean = rf"\textbf{{{mean}}}"
     ours = mean if row.optimistic else f"{mean} {_interval(line.accuracy)}"
+    if not grid.has_printed:
+        return [ours]
     printed = "" if line.printed is None else number(line.printed)
     difference = "" if line.difference is None else f"${number(line.difference, SIGNED)}$"
     return [printed, ours, difference]

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from mtgcn.benchmark.curves import Curves
-from mtgcn.benchmark.protocol import FINAL_SEEDS, PROTOCOL_TITLES, REFERENCE
+from mtgcn.benchmark.protocol import FINAL_SEEDS, PROTOCOL_TITLES
 from mtgcn.benchmark.tables import COUNTS, Evidence, table_1
 from mtgcn.datasets import Description
-from mtgcn.report.charts import rank_chart, shown_name
-from mtgcn.report.findings import findings, gains, random_cells, ranks
+from mtgcn.report.charts import rank_chart
+from mtgcn.report.findings import drawn_cells, findings, gains, ranks
 from mtgcn.report.grids import GridRow, ablation_grids, result_grids
 from mtgcn.report.page_charts import backbone_tables, curve_charts, label_rate_charts, with_difference_charts
 from mtgcn.report.page_commands import commands
+from mtgcn.report.styles import styles_of
 from mtgcn.report.templating import rendered
 
 
@@ -22,10 +23,11 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
     """The page. `counts` are of those datasets that lie on this machine; curves of other seeds are left out."""
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
     results, ablation = result_grids(evidence), ablation_grids(evidence)
-    ranking = ranks(evidence)
+    ranking, styles = ranks(evidence), styles_of(evidence.suite)
     return rendered(
         "page.html",
         evidence=evidence,
+        suite=evidence.suite,
         made=evidence.made,
         commands=commands(evidence, with_curves=bool(curves)),
         elsewhere=lambda row: _elsewhere(evidence, row),
@@ -33,20 +35,23 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         final=evidence.made.seed in FINAL_SEEDS,
         findings=findings(evidence),
         protocols=PROTOCOL_TITLES,
-        reference=shown_name(REFERENCE),
-        counts=table_1(counts),
+        reference=styles.shown_name(styles.reference),
+        runs_share=any(line.groups for table in evidence.ours for line in table.lines),
+        counts=[] if evidence.suite else table_1(counts),
         counts_headings=COUNTS,
         results=results,
         accuracy_charts=label_rate_charts(evidence, "accuracy"),
         calibration_charts=label_rate_charts(evidence, "calibration_error"),
-        compared=with_difference_charts(results),
-        ablation=with_difference_charts(ablation),
+        compared=with_difference_charts(results, styles),
+        ablation=with_difference_charts(ablation, styles),
         backbones=backbone_tables(evidence),
         gains=gains(evidence),
         curves=[curve_charts(one) for one in curves],
         ranks=ranking,
-        rank_chart=Markup(rank_chart(ranking, title="Average ranks over all cells")) if ranking else None,
-        ranked_cells=len(random_cells(evidence)),
+        rank_chart=Markup(rank_chart(ranking, title="Average ranks over all cells", styles=styles))
+        if ranking
+        else None,
+        ranked_cells=len(drawn_cells(evidence)),
     )
 
 

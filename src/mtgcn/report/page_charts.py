@@ -8,20 +8,23 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from mtgcn.benchmark.curves import Band, Curves
-from mtgcn.benchmark.protocol import ALONE, BACKBONE_NAMES, REFERENCE, TAUGHT
+from mtgcn.benchmark.protocol import ALONE, BACKBONE_NAMES, TAUGHT
+from mtgcn.benchmark.split_choice import RANDOM, labels_title
 from mtgcn.benchmark.statistics import SampleSummary
 from mtgcn.benchmark.tables import Evidence, Line
 from mtgcn.report import charts
-from mtgcn.report.charts import shown_name
-from mtgcn.report.findings import random_cells
-from mtgcn.report.grids import Grid, GridRow, backbone_grids, labels_per_class_title
+from mtgcn.report.findings import drawn_cells
+from mtgcn.report.grids import Grid, GridRow, backbone_grids
+from mtgcn.report.styles import Styles, styles_of
 
 
 def label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Markup]]:
-    """For each dataset, how a measure follows the labels on random splits."""
+    """For each dataset, how a measure follows the labels, where each class has as many of them."""
     by_dataset: dict[str, dict[str, list[charts.Point]]] = {}
-    for cell in random_cells(evidence):
+    for cell in drawn_cells(evidence):
         for title, line in cell.items():
+            if line.split != RANDOM:
+                continue
             sample: SampleSummary = getattr(line, measure)
             low, high = sample.ci95
             point = charts.Point(line.labels_per_class, 100 * sample.mean, 100 * low, 100 * high)
@@ -33,7 +36,7 @@ def label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Marku
             for title, some in points.items()
         ]
         name = f"{measure.replace('_', ' ')} on {dataset} against labels per class".capitalize()
-        drawn.append((dataset, Markup(charts.label_rate_chart(series, title=name))))
+        drawn.append((dataset, Markup(charts.label_rate_chart(series, title=name, styles=styles_of(evidence.suite)))))
     return drawn
 
 
@@ -41,13 +44,14 @@ def _estimates(row: GridRow) -> list[charts.Estimate | None]:
     return [charts.estimate_of(line.against_rival) if line and line.against_rival else None for line in row.lines]
 
 
-def with_difference_charts(grids: Sequence[Grid]) -> list[tuple[Grid, Markup]]:
+def with_difference_charts(grids: Sequence[Grid], styles: Styles) -> list[tuple[Grid, Markup]]:
     drawn = []
     for grid in grids:
         rows = [(row.title, _estimates(row)) for row in grid.compared_rows]
         if rows:
-            title = f"{grid.title}, minus {shown_name(REFERENCE)}"
-            drawn.append((grid, Markup(charts.difference_chart(rows, grid.columns, title=title))))
+            title = f"{grid.title}, minus {styles.shown_name(styles.reference)}"
+            chart = charts.difference_chart(rows, grid.short_columns, title=title, styles=styles)
+            drawn.append((grid, Markup(chart)))
     return drawn
 
 
@@ -65,7 +69,7 @@ def backbone_tables(evidence: Evidence) -> list[BackboneTable]:
     found = []
     for grid in backbone_grids(evidence):
         by_title = {row.title: row for row in grid.rows}
-        empty = GridRow("", (None,) * len(grid.columns))
+        empty = GridRow("", "", (None,) * len(grid.columns))
         pairs = {
             name: (by_title.get(f"{key} {ALONE}", empty), by_title.get(f"{key} {TAUGHT}", empty))
             for key, name in BACKBONE_NAMES.items()
@@ -94,7 +98,7 @@ def backbone_tables(evidence: Evidence) -> list[BackboneTable]:
 def curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Markup]]]:
     """Heading, remark and pictures of one training."""
     dataset, labels = curves.made["dataset"], curves.made["labels_per_class"]
-    heading = f"{dataset}, {labels_per_class_title(labels)}"
+    heading = f"{dataset}, {labels_title(labels)}"
     remark = f"Mean of {curves.made['runs']} runs on {curves.made['device']}."
     classes = [name.replace("_", " ") if not name.isdigit() else f"class {name}" for name in curves.class_names]
     parts = (

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from itertools import chain
 
-from mtgcn.benchmark.protocol import FINAL_SEEDS, PAPER_TABLES, TABLES
+from mtgcn.benchmark.protocol import FINAL_SEEDS, PAPER_TABLES
+from mtgcn.benchmark.suite import ALL_TABLES, Suite
 from mtgcn.benchmark.tables import Evidence, Line
 
 
@@ -24,7 +25,7 @@ def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
             for line in table.lines:
                 alike.setdefault(_how_it_was_made(line), {}).setdefault(table.name, []).append(line)
         for options, some in alike.items():
-            lines.append(shlex.join(["mtgcn", "reproduce", *_narrowed(some, kind), *kind, *options]))
+            lines.append(shlex.join(["mtgcn", "reproduce", *_narrowed(some, kind, evidence.suite), *kind, *options]))
     return [f"{lines[0]} --curves", *lines[1:]] if with_curves else lines
 
 
@@ -38,14 +39,19 @@ def _how_it_was_made(line: Line) -> tuple[str, ...]:
     return (*options, "--device", line.device.split()[0])
 
 
-def _narrowed(lines: dict[str, list[Line]], kind: Sequence[str]) -> list[str]:
-    """The options that ask for these tables, datasets and methods, as far as they are not all there are."""
-    cells = [cell for name in lines for cell in TABLES[name].cells]
-    options = [] if {table.name for table in PAPER_TABLES} == set(lines) else ["--table", ",".join(lines)]
+def _narrowed(lines: dict[str, list[Line]], kind: Sequence[str], suite: Suite | None) -> list[str]:
+    """The options that ask for this suite or these tables, and for these datasets and methods, as far as they are not
+    all there are."""
+    tables = suite.tables if suite else [ALL_TABLES[name] for name in lines]
+    cells = [cell for table in tables for cell in table.cells]
+    if suite:
+        options = ["--suite", suite.name]
+    else:
+        options = [] if {table.name for table in PAPER_TABLES} == set(lines) else ["--table", ",".join(lines)]
     datasets = list(dict.fromkeys(line.dataset for line in chain(*lines.values())))
     if set(datasets) != {cell.dataset for cell in cells}:
         options += ["--datasets", ",".join(datasets)]
-    methods = list(dict.fromkeys(line.title for line in chain(*lines.values())))
+    methods = list(dict.fromkeys(line.method for line in chain(*lines.values())))
     listed = {entry.method for cell in cells if cell.dataset in datasets for entry in cell.entries}
     if not kind and set(methods) != listed:
         options += ["--methods", ",".join(methods)]

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from mtgcn.benchmark.protocol import PROTOCOL_TITLES
-from mtgcn.benchmark.split_choice import PUBLIC
+from mtgcn.benchmark.split_choice import OVER_ALL, PUBLIC
 from mtgcn.benchmark.tables import COUNTS, Line, MeasuredTable, table_1
 from mtgcn.datasets import Description
 from mtgcn.report.numbers import SIGNED, interval, number, percent
@@ -55,7 +55,8 @@ def _section(table: MeasuredTable) -> list[str]:
 
 
 def _our_columns(table: MeasuredTable) -> tuple[list[str], list[list[str]]]:
-    headings = ["cell", "method", "mean", "95 % interval", "printed", "difference"]
+    printed = any(line.printed is not None for line in table.lines)
+    headings = ["cell", "method", "mean", "95 % interval", *(("printed", "difference") if printed else ())]
     headings += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
     rows = []
     for line in table.lines:
@@ -68,7 +69,7 @@ def _our_columns(table: MeasuredTable) -> tuple[list[str], list[list[str]]]:
                 interval(test.difference, SIGNED),
                 f"**{p_value}**" if test.is_significant else p_value,
             ]
-        measured = [number(line.reported), interval(line.accuracy), *_beside_the_printed(line)]
+        measured = [number(line.reported), interval(line.accuracy), *(_beside_the_printed(line) if printed else ())]
         cost = [percent(line.calibration_error.mean), f"{line.seconds_per_run:.2f}"]
         rows.append([_cell_title(line), line.title, *measured, *against, *cost])
     return headings, rows
@@ -96,7 +97,8 @@ def _beside_the_printed(line: Line) -> list[str]:
 
 
 def _cell_title(line: Line) -> str:
-    return f"{line.dataset} {line.labels_per_class}{', public split' if line.split == PUBLIC else ''}"
+    splits = {PUBLIC: ", public split", OVER_ALL: " on average, over all"}
+    return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
 def _pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
