@@ -108,7 +108,7 @@ def test_the_comparison_of_backbones():
     [
         ({"tables": ["6"]}, "unknown table '6'"),
         ({"datasets": ["core"]}, "unknown dataset 'core'; did you mean 'cora'"),
-        ({"methods": ["gnc"]}, "unknown method 'gnc'; did you mean 'gcn'"),
+        ({"methods": ["gcnn"]}, "unknown method 'gcnn'; did you mean 'gcn'"),
         ({"protocol": "theirs"}, "unknown protocol 'theirs'"),
         ({"runs": 0}, "runs is 0; give at least 1"),
         ({"threads": 0}, "threads is 0; give at least 1"),

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.methods.appnp import PredictThenPropagate
 from mtgcn.methods.base import Method, fit_in_chunks
 from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.methods.co_training import CoTraining
+from mtgcn.methods.correct_and_smooth import CorrectAndSmooth
 from mtgcn.methods.deepwalk import DeepWalk
 from mtgcn.methods.gcn import GCNWithoutValidation, GCNWithValidation
 from mtgcn.methods.ica import IterativeClassification
 from mtgcn.methods.karate import karate_club
+from mtgcn.methods.logistic import Logistic
 from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S
 from mtgcn.methods.mani_reg import ManifoldRegularization
@@ -21,19 +24,24 @@ from mtgcn.methods.mt_plus import MTPlus
 from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.methods.planetoid import Planetoid
 from mtgcn.methods.plugins import as_method_class, installed_method
+from mtgcn.methods.ppr import PageRankFeatures
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
+from mtgcn.methods.sgc import SimpleGraphConvolution
 from mtgcn.methods.union_intersection import Intersection, Union
 from mtgcn.settings import parse_settings
 
 METHODS: dict[str, type[Method]] = {
+    "appnp": PredictThenPropagate,
     "chebyshev": ChebyshevFilters,
     "co-training": CoTraining,
+    "correct-and-smooth": CorrectAndSmooth,
     "deepwalk": DeepWalk,
     "gcn": GCNWithoutValidation,
     "gcn+v": GCNWithValidation,
     "intersection": Intersection,
     "ica": IterativeClassification,
+    "logistic": Logistic,
     "lp": ParWalks,
     "m3s": M3S,
     "mani-reg": ManifoldRegularization,
@@ -41,8 +49,10 @@ METHODS: dict[str, type[Method]] = {
     "mt-plus": MTPlus,
     "multi-stage": MultiStage,
     "planetoid": Planetoid,
+    "ppr": PageRankFeatures,
     "semi-emb": SemiSupervisedEmbedding,
     "self-training": SelfTraining,
+    "sgc": SimpleGraphConvolution,
     "union": Union,
 }
 

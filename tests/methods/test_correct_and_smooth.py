@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.methods import create
+from mtgcn.methods.correct_and_smooth import _adjacency_operator
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import observe
+
+
+def adjacency_of(graph):
+    """S by its formula."""
+    weights = graph.adjacency.toarray().astype(np.float64)
+    degree = weights.sum(1)
+    root = np.where(degree > 0, 1 / np.sqrt(np.where(degree > 0, degree, 1)), 0)
+    return root[:, None] * weights * root
+
+
+def reference(adjacency, predicted, nodes, classes, alphas, steps):
+    """One run, line by line as the paper has it."""
+    labels = np.eye(predicted.shape[1])[classes]
+    error = np.zeros_like(predicted)
+    error[nodes] = labels - predicted[nodes]
+    place = error
+    for _ in range(steps):
+        place = np.clip(alphas[0] * adjacency @ place + (1 - alphas[0]) * error, -1, 1)
+    usual = np.abs(error[nodes]).sum(1).mean()
+    corrected = predicted.copy()
+    for node, moved in enumerate(place):
+        size = np.abs(moved).sum()
+        if size:
+            corrected[node] += moved * (usual / size if usual / size <= 1000 else 1)
+    corrected[nodes] = labels
+    place = corrected
+    for _ in range(steps):
+        place = np.clip(alphas[1] * adjacency @ place + (1 - alphas[1]) * corrected, 0, 1)
+    return place / place.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(("alphas", "steps"), [((0.98, 0.65), 50), ((0.5, 0.9), 3)])
+def test_it_corrects_and_smooths_as_the_paper_says(make_graph, alphas, steps):
+    given = make_graph(nodes=60, weighted=True, unreached=True)
+    graph = Graph(given.adjacency, given.features, np.where(np.arange(60) < 55, given.labels, -1))
+    splits = draw_splits(graph, [4, 2, 1], runs=2, seed=0) + draw_splits(graph, 1, runs=1, seed=1)
+    task = observe(graph, splits, seed=0)
+    settings = {"correction_alpha": alphas[0], "smoothing_alpha": alphas[1]}
+    settings |= {"correction_steps": steps, "smoothing_steps": steps}
+    found = create("correct-and-smooth", penalty=1e-2, **settings).fit(task)
+    assert found.parameters is None
+    predicted = create("logistic", penalty=1e-2).fit(task).probabilities.astype(np.float64)
+    for run, split in enumerate(splits):
+        arguments = adjacency_of(graph), predicted[run], split.train, graph.labels[split.train], alphas, steps
+        np.testing.assert_allclose(found.probabilities[run], reference(*arguments), atol=1e-4)
+
+
+def test_the_authors_values_are_the_defaults():
+    method = create("correct-and-smooth")
+    assert (method.correction_alpha, method.smoothing_alpha) == (0.98, 0.65)
+    assert (method.correction_steps, method.smoothing_steps) == (50, 50)
+
+
+def test_a_node_without_edges_keeps_its_base_prediction(make_graph):
+    graph = make_graph(nodes=60, unreached=True)
+    alone = np.flatnonzero(graph.adjacency.sum(1) == 0)
+    assert 55 in alone
+    task = observe(graph, draw_splits(graph, 2, runs=2, seed=0), seed=0)
+    unlabelled = [node for node in alone if node not in task.labelled.index]
+    found = create("correct-and-smooth").fit(task).probabilities[:, unlabelled]
+    np.testing.assert_allclose(found, create("logistic").fit(task).probabilities[:, unlabelled], atol=1e-6)
+
+
+def test_errors_are_handed_on_by_hand():
+    # A path of three, the first node labelled 0 and called so with 0.6. S couples the ends with the middle by 1/√2.
+    adjacency = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    operator = _adjacency_operator(Graph(adjacency), torch.device("cpu"))
+    predicted = torch.tensor([[0.6, 0.4], [0.5, 0.5], [0.3, 0.7]])[..., None]
+    labels, is_labelled = torch.zeros_like(predicted), torch.tensor([1.0, 0, 0])[:, None, None]
+    labels[0, 0] = 1
+    method = create(
+        "correct-and-smooth", correction_alpha=0.5, correction_steps=1, smoothing_alpha=0.5, smoothing_steps=1
+    )
+    # The error (0.4, -0.4) goes to the middle node, where autoscale makes it as large as it was; not yet to the last.
+    corrected = method.corrected(predicted, labels, is_labelled, operator)
+    np.testing.assert_allclose(corrected[..., 0], [[1, 0], [0.9, 0.1], [0.3, 0.7]], atol=1e-6)
+    smoothed = method.smoothed(corrected, labels, is_labelled, operator)
+    half = 0.5 / np.sqrt(2)
+    expected = [
+        [0.5 + half * 0.9, half * 0.1],
+        [0.45 + half * 1.3, 0.05 + half * 0.7],
+        [0.15 + half * 0.9, 0.35 + half * 0.1],
+    ]
+    np.testing.assert_allclose(smoothed[..., 0], expected, atol=1e-6)
+
+
+def test_without_steps_labels_alone_are_restored(make_graph):
+    graph = make_graph()
+    split = Split(np.arange(6), [], [])
+    task = observe(graph, [split], seed=0)
+    method = create("correct-and-smooth", correction_steps=0, smoothing_steps=0)
+    found, base = method.fit(task).probabilities[0], create("logistic").fit(task).probabilities[0]
+    np.testing.assert_allclose(found[:6], np.eye(3)[graph.labels[:6]], atol=1e-6)
+    np.testing.assert_allclose(found[6:], base[6:], atol=1e-6)
+
+
+def test_alphas_beyond_one_are_refused():
+    for name in ("correction_alpha", "smoothing_alpha"):
+        with pytest.raises(InputError, match=f"{name} is 1.5; give at most 1"):
+            create("correct-and-smooth", **{name: 1.5})
