@@ -1,0 +1,83 @@
+"""Random numbers that belong to nodes, whatever their order: drawn by what a node is, not by where it stands.
+
+A node's key is a hash of its features and, twice over, of its neighbours' keys. Nodes with equal keys have equal
+features and surroundings, so that it does not matter which of them gets which number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.graph import Graph
+from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Float, Int, UInt64
+
+ROUNDS = 2  # of looking at the neighbours
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio in 64 bits, as splitmix64 takes it
+
+
+@once_per_graph
+def node_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
+    """A 64-bit number for each node. Sums of hashes wrap around and so do not depend on the order of their terms.
+
+    >>> path = Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> first, middle, last = node_keys(path)
+    >>> bool(first == last != middle)
+    True
+    """
+    keys = _feature_keys(graph)
+    adjacency = graph.adjacency
+    weights = scrambled(adjacency.data.astype(np.float32).view(np.uint32).astype(np.uint64))
+    starts, ends = adjacency.indptr[:-1], adjacency.indptr[1:]
+    for _ in range(ROUNDS):
+        sums = np.zeros(adjacency.nnz + 1, dtype=np.uint64)
+        np.cumsum(scrambled(keys[adjacency.indices] ^ weights), dtype=np.uint64, out=sums[1:])
+        keys = scrambled(keys + scrambled(sums[ends] - sums[starts] + _ODD))
+    return keys
+
+
+def keyed_orders(keys: UInt64[np.ndarray, "nodes"], seed: int, count: int) -> Int[np.ndarray, "count nodes"]:
+    """`count` random permutations of the nodes: in each, the node that every node is exchanged for."""
+    orders = np.empty((count, len(keys)), dtype=np.int32)
+    for number in range(count):
+        one, other = (np.argsort(_drawn(keys, seed, 2 * number + half), kind="stable") for half in (0, 1))
+        orders[number, one] = other
+    return orders
+
+
+def keyed_normal(keys: UInt64[np.ndarray, "nodes"], seed: int, columns: int) -> Float[np.ndarray, "nodes columns"]:
+    """Normally distributed numbers, `columns` for each node."""
+    numbers = np.empty((len(keys), columns), dtype=np.float32)
+    for column in range(columns):
+        words = _drawn(keys, seed, column)
+        # Box and Muller (1958), from the two halves of a word.
+        radius = np.sqrt(-2 * np.log(((words >> np.uint64(32)) + np.uint64(1)) / 2.0**32))
+        numbers[:, column] = radius * np.cos(2 * np.pi * (words & np.uint64(0xFFFFFFFF)) / 2.0**32)
+    return numbers
+
+
+def scrambled(words: UInt64[np.ndarray, "*any"]) -> UInt64[np.ndarray, "*any"]:
+    """A mixing of 64-bit words in which each bit of the result depends on every bit given (splitmix64)."""
+    words = words + _ODD
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _drawn(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
+    purpose = np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0]
+    return scrambled(keys ^ purpose)
+
+
+def _feature_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
+    features = graph.features
+    if features is None:
+        return np.zeros(graph.num_nodes, dtype=np.uint64)
+    table = sp.csr_array(features)
+    places = scrambled(np.arange(table.shape[1], dtype=np.uint64))
+    bits = (table.data.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0
+    terms = np.where(bits == 0, np.uint64(0), scrambled(places[table.indices] + scrambled(bits)))
+    sums = np.zeros(table.nnz + 1, dtype=np.uint64)
+    np.cumsum(terms, dtype=np.uint64, out=sums[1:])
+    return np.subtract(sums[table.indptr[1:]], sums[table.indptr[:-1]])

@@ -1,0 +1,203 @@
+"""What peers that differ in kind see of the nodes: for each a table of rows, and how to make the same of another graph.
+
+    features            X, rows of length 1, in its leading directions
+    near neighbourhood  Â² X
+    far neighbourhood   personalised PageRank of X
+    infomax             embeddings of an encoder that was trained freely
+    held infomax        embeddings of a smaller one whose weights were held back
+    edges               whom a node is connected with, D^-1/2 A, in its leading directions
+    far edges           personalised PageRank of these: what label propagation sees
+    size                degree and amount of features, of the node, its neighbours and theirs
+
+All rows have length 1, so that one penalty means the same for each of them; but for the infomax peers, what all rows
+have in common is taken out first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from leading_directions import SPARE, leading_directions
+from node_keys import keyed_normal, node_keys
+from torch import Tensor
+from torch.nn import functional
+
+from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.operators import SparseOperator, operator
+from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.nn.infomax import InfomaxSettings, Propagation
+from mtgcn.once_per_graph import once_per_graph
+from mtgcn.shapes import Float
+from mtgcn.task import run_seed
+from mtgcn.training.embeddings import embedding, encode
+from mtgcn.training.progress import stage
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
+
+FEATURES, NEAR, FAR = "features", "near neighbourhood", "far neighbourhood"
+INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
+EDGES, FAR_EDGES, SIZE = "edges", "far edges", "size"
+PEERS = (FEATURES, NEAR, FAR, INFOMAX, HELD_INFOMAX, EDGES, FAR_EDGES, SIZE)
+OF_ANY_GRAPH = tuple(name for name in PEERS if name not in (EDGES, FAR_EDGES))  # those that can be taken elsewhere
+
+SCALING = "length"
+NEAR_STEPS = 2
+FAR_STEPS, FAR_RESTART = 20, 0.1
+ENCODED = Propagation(SCALING, steps=4, restart=0.2)  # what the encoders see
+WAVES, FREQUENCY = 256, 0.5  # of cosines that make sizes a smooth function of six numbers
+SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
+LARGEST_TABLE = 2**25  # numbers in the rows of one peer; large graphs keep fewer directions
+FEWEST_DIRECTIONS = 32
+
+
+@dataclass(frozen=True)
+class InputSettings:
+    """How the rows are made."""
+
+    directions: int = 512  # of the features that are kept
+    edge_directions: int = 256  # of the edges
+    dimensions: int = 256  # of the free encoder's embeddings
+    held_dimensions: int = 64  # of the other's
+    held_decay: float = 2e-3  # weight decay of the other
+    infomax_epochs: int = 200
+
+    def encoders(self, graph: Graph) -> dict[str, InfomaxSettings]:
+        """How the two encoders are trained on this graph."""
+        free = InfomaxSettings(self.dimensions, epochs=self.infomax_epochs)
+        held = InfomaxSettings(self.held_dimensions, epochs=self.infomax_epochs, weight_decay=self.held_decay)
+        return {INFOMAX: free.for_graph(graph), HELD_INFOMAX: held.for_graph(graph)}
+
+    def kept(self, wanted: int, graph: Graph) -> int:
+        """So many directions, fewer on large graphs."""
+        return min(wanted, max(FEWEST_DIRECTIONS, LARGEST_TABLE // graph.num_nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class PeerInputs:
+    """The rows of every peer, each with a last column of ones, and what makes the same rows of another graph."""
+
+    rows: Mapping[str, Float[Tensor, "nodes width"]]
+    parameters: Mapping[str, np.ndarray]
+
+
+def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.device) -> PeerInputs:
+    """The rows of a graph's nodes; what is random in them follows from the seed and from what nodes are."""
+    shared = _without_encoders(graph, settings, device)
+    rows, parameters = dict(shared.rows), dict(shared.parameters)
+    for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
+        with stage(f"embeddings {number + 1} of 2"):
+            found = embedding(graph, ENCODED, encoder, run_seed(seed, number), device)
+        rows[name] = _with_ones(found.embeddings)
+        parameters |= {f"{name}/{part}": values for part, values in found.encoders.items()}
+    return PeerInputs({name: rows[name] for name in PEERS}, parameters)
+
+
+def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device) -> dict[str, Tensor]:
+    """The rows that the peers `OF_ANY_GRAPH` see of another graph, made as those they learned from."""
+    basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
+    tables = _tables(graph, _reduced(graph, basis, device), device)
+    tables[SIZE] = _waves(_sizes(graph), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
+    rows = {
+        name: _with_ones(_centred(table, torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device))[0])
+        for name, table in tables.items()
+    }
+    for name in (INFOMAX, HELD_INFOMAX):
+        encoder = {
+            key.removeprefix(f"{name}/"): values for key, values in parameters.items() if key.startswith(f"{name}/")
+        }
+        rows[name] = _with_ones(encode(graph, ENCODED, encoder, device))
+    return {name: rows[name] for name in OF_ANY_GRAPH}
+
+
+@once_per_graph
+def _without_encoders(graph: Graph, settings: InputSettings, device: torch.device) -> PeerInputs:
+    features = graph_operators(graph, SCALING, device).features
+    count = settings.kept(settings.directions, graph)
+    if features.shape[1] <= count:
+        basis = torch.eye(features.shape[1], device=device)
+    else:  # the start is drawn by column, so that it does not know the order of nodes
+        start = np.random.default_rng(0).standard_normal((features.shape[1], count + SPARE), dtype=np.float32)
+        basis = leading_directions(features, count, start, device)
+    tables = _tables(graph, _reduced(graph, basis, device), device)
+    edges = _edge_directions(graph, settings.kept(settings.edge_directions, graph), device)
+    adjacency = graph_operators(graph, SCALING, device).adjacency
+    tables[EDGES] = edges
+    tables[FAR_EDGES] = personalized_page_rank(functional.normalize(edges), adjacency, FAR_STEPS, FAR_RESTART)
+    sizes = _sizes(graph)
+    mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
+    tables[SIZE] = _waves(sizes, mean, spread, device)
+    parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
+    rows = {}
+    for name, table in tables.items():
+        centred, centre = _centred(table, None)
+        rows[name] = _with_ones(centred)
+        parameters[f"{name}/centre"] = centre.cpu().numpy()
+    return PeerInputs(rows, parameters)
+
+
+def _reduced(graph: Graph, basis: Float[Tensor, "features directions"], device: torch.device) -> Tensor:
+    return operator(graph_operators(graph, SCALING, device).features, device)(basis)
+
+
+def _tables(graph: Graph, features: Float[Tensor, "nodes directions"], device: torch.device) -> dict[str, Tensor]:
+    adjacency = graph_operators(graph, SCALING, device).adjacency
+    return {
+        FEATURES: features,
+        NEAR: personalized_page_rank(features, adjacency, NEAR_STEPS, restart=0.0),
+        FAR: personalized_page_rank(features, adjacency, FAR_STEPS, FAR_RESTART),
+    }
+
+
+def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Tensor, "nodes directions"]:
+    neighbours = _without_self_loops(graph)
+    degrees = np.maximum(neighbours.sum(axis=1), np.finfo(np.float32).tiny)
+    scaled = sp.csr_array(sp.diags_array(1 / np.sqrt(degrees)) @ neighbours, dtype=np.float32)
+    count = min(count, max(1, graph.num_nodes - SPARE))
+    start = keyed_normal(node_keys(graph), 0, min(count + SPARE, graph.num_nodes))
+    return SparseOperator(scaled, device)(leading_directions(scaled, count, start, device))
+
+
+def _sizes(graph: Graph) -> Float[np.ndarray, "nodes sizes"]:
+    """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
+    neighbours = _without_self_loops(graph)
+    degrees = neighbours.sum(axis=1)
+    amount = np.zeros(graph.num_nodes) if graph.features is None else np.asarray(abs(graph.features).sum(axis=1))
+    own = np.log1p(np.stack([degrees, amount.ravel()], axis=1, dtype=np.float64))
+    average = sp.diags_array(np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)) @ neighbours
+    around = average @ own
+    return np.concatenate([own, around, average @ around], axis=1)
+
+
+def _waves(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device) -> Tensor:
+    """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes."""
+    random = np.random.default_rng(1)
+    frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
+    waves = np.cos((sizes - mean) / spread @ frequencies + random.uniform(0, 2 * math.pi, WAVES))
+    return torch.from_numpy(waves.astype(np.float32)).to(device)
+
+
+def _without_self_loops(graph: Graph) -> sp.csr_array:
+    neighbours = sp.csr_array(graph.adjacency - sp.diags_array(graph.adjacency.diagonal()), dtype=np.float64)
+    neighbours.eliminate_zeros()
+    return neighbours
+
+
+def _centred(
+    table: Float[Tensor, "nodes width"], centre: Float[Tensor, "width"] | None
+) -> tuple[Float[Tensor, "nodes width"], Float[Tensor, "width"]]:
+    """Rows of length 1, less their mean or the one given, at length 1 again; and the mean. Taking it out before rows
+    have length 1 would bring their sizes back in."""
+    rows = functional.normalize(table)
+    centre = rows.mean(0) if centre is None else centre
+    return functional.normalize(rows - centre), centre
+
+
+def _with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
+    return torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
