@@ -9,6 +9,7 @@ import pytest
 import mtgcn
 from mtgcn import cli, datasets
 from mtgcn.commands import experiments
+from mtgcn.methods import METHODS
 
 QUICK = ["--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
 RUN_DIGITS = ["run", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3", "--device", "cpu", *QUICK]
@@ -271,3 +272,19 @@ def test_the_module_is_the_command():
     assert (done.returncode, done.stdout) == (2, "")
     known = "cora, citeseer, pubmed, digits, amazon-photo, blogcatalog, coauthor-cs, dblp, chameleon"
     assert done.stderr == f"mtgcn: error: unknown dataset 'nothing-like-it'; choose from {known}\n"
+
+
+def test_methods_are_listed_with_the_settings_that_set_takes(mtgcn_command):
+    status, out, _ = mtgcn_command("methods")
+    assert status == 0
+    assert all(name in out for name in METHODS)
+    _, out, _ = mtgcn_command("methods", "mt-gcn")
+    assert "MT-GCN (Zhan and Niu, 2021)" in out
+    assert "number, at least 0, below 1" in out  # the limits of dropout
+    _, out, _ = mtgcn_command("methods", "lp", "--json")
+    [described] = json.loads(out)["methods"]
+    assert described["name"] == "lp"
+    assert [setting["name"] for setting in described["settings"]] == ["alpha"]
+    status, _, err = mtgcn_command("methods", "mt-gnc")
+    assert status == 2
+    assert "did you mean 'mt-gcn'" in err

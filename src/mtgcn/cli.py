@@ -58,6 +58,7 @@ def _root(
 
 for command in (
     data.datasets,
+    data.methods,
     experiments.run,
     experiments.compare,
     reproduction.reproduce,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -64,6 +65,7 @@ __all__ = [
     "karate_club",
     "method_class",
     "method_from_text",
+    "method_title",
     "register",
 ]
 
@@ -88,6 +90,12 @@ def method_class(name: str) -> type[Method]:
     if name not in METHODS:
         raise unknown_name("method", name, METHODS)
     return METHODS[name]
+
+
+def method_title(name: str) -> str:
+    """A method in one sentence: where it is from and what it does, the first line of its file."""
+    module = sys.modules[method_class(name).__module__]
+    return (module.__doc__ or "").strip().partition("\n")[0]
 
 
 def create(name: str, **settings: Any) -> Method:

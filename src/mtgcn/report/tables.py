@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mtgcn.benchmark.split_choice import OVER_ALL
 from mtgcn.benchmark.tables import CellSummary, Comparison
 from mtgcn.datasets import Description
 from mtgcn.report.numbers import SIGNED, interval, percent
+from mtgcn.settings import SettingDescription
 
 PIPED_WIDTH = 200  # columns when standard output is no terminal and has no width of its own
 
@@ -50,6 +52,22 @@ def dataset_table(descriptions: Iterable[Description], absent: Iterable[str] = (
         table.add_row(dataset.name, *map(str, counts), str(dataset.location or "nowhere any more"))
     for name in absent:
         table.add_row(name, *[""] * len(_COUNTS), "not here; fetched when first used")
+    return table
+
+
+def method_table(titles: Mapping[str, str]) -> Table:
+    """Methods by the name people type, each in a sentence."""
+    table = Table("method", "what it is")
+    for name, title in titles.items():
+        table.add_row(Text(name), Text(title))
+    return table
+
+
+def setting_table(settings: Iterable[SettingDescription]) -> Table:
+    """The settings of one method."""
+    table = Table("setting", "default", "limits", "meaning")
+    for one in settings:
+        table.add_row(*map(Text, (one.name, one.default, one.limits, one.meaning)))
     return table
 
 
