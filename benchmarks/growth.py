@@ -69,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--degree", type=float, default=50, help="mean degree")
     parser.add_argument("--large", action="store_true", help="the one large graph instead")
     parser.add_argument("--nodes", type=float, default=2.4e6, help="of the large graph")
-    parser.add_argument("--edges", type=float, default=62e6, help="of the large graph")
+    parser.add_argument("--large-edges", type=float, default=62e6, help="of the large graph")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
@@ -140,7 +140,7 @@ def large(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, An
     epochs = (200, 200) if common["device"] == "cuda" else (3, 2)
     plan = Plan(
         nodes=round(arguments.nodes),
-        edges=round(arguments.edges),
+        edges=round(arguments.large_edges),
         classes=47,
         warmup_epochs=epochs[0],
         teaching_epochs=epochs[1],

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from mtgcn import environment, training
+from mtgcn import environment
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.task import Prediction, Task
+from mtgcn.training import loop
 from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.training.progress import reporting_progress
 
 GIB = 2**30
 
@@ -51,13 +53,13 @@ def epoch_seconds(method: Method, task: Task) -> tuple[np.ndarray, Prediction]:
         finish_pending_work(task.device)
         finished.append(perf_counter())
 
-    usual = training.EPOCHS_BETWEEN_REPORTS
-    training.EPOCHS_BETWEEN_REPORTS = 1
+    usual = loop.EPOCHS_BETWEEN_REPORTS
+    loop.EPOCHS_BETWEEN_REPORTS = 1
     try:
-        with training.reporting_progress(note):
+        with reporting_progress(note):
             prediction = fit_in_chunks(method, task)
     finally:
-        training.EPOCHS_BETWEEN_REPORTS = usual
+        loop.EPOCHS_BETWEEN_REPORTS = usual
     return np.array(finished) - finished[0], prediction
 
 

@@ -1,4 +1,4 @@
-"""The examples run."""
+"""The examples run, and benchmarks start."""
 
 import os
 import re
@@ -62,3 +62,17 @@ def test_pyg_is_optional(tmp_path, monkeypatch):
     (tmp_path / "torch_geometric.py").write_text("raise ImportError('not installed')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert "your module" in printed("pyg_custom_backbone.py")
+
+
+PROGRAMS = sorted(
+    path
+    for path in (ROOT / "benchmarks").rglob("*.py")
+    if "ArgumentParser" in path.read_text(encoding="utf-8")  # the others are only imported
+)
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_benchmarks_find_what_they_import_and_tell_their_options(path):
+    done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
