@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import one_hot
 
 from mtgcn.linalg import softmax_regression
-from mtgcn.linalg.softmax_regression import fit_to_labels
+from mtgcn.linalg.softmax_regression import fit_to_all, fit_to_labels, logits_of
 
 CLASSES, LABELS = 3, 18
 PENALTIES = [1e-4, 1e-2]
@@ -123,3 +124,132 @@ def test_a_class_without_labels_is_unlikely_and_no_labels_say_nothing(rows, clas
     assert (probabilities[..., 0] > 0.5).all()
     torch.testing.assert_close(probabilities[..., 1], probabilities[..., 2])
     assert not fitted(rows, classes, torch.zeros_like(weights)).any()
+
+
+NODES = 50
+
+
+@pytest.fixture(params=[4, 60], ids=["fewer columns than nodes", "more columns than nodes"])
+def table(request):
+    values = np.random.default_rng(3).normal(size=(NODES, request.param))
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    return torch.from_numpy(np.concatenate([values, np.ones((NODES, 1))], axis=1)).float()
+
+
+@pytest.fixture
+def examples():
+    """Of three runs: what each node weighs, 2 in all, and its class; the first six weigh as labels do."""
+    random = np.random.default_rng(4)
+    weights = random.uniform(0, 1, (3, NODES)) * (random.random((3, NODES)) < 0.6)
+    weights[:, :6] = weights[:, 6:].sum(1, keepdims=True) / 6
+    weights *= 2 / weights.sum(1, keepdims=True)
+    return torch.from_numpy(weights).float(), torch.from_numpy(random.integers(CLASSES, size=(3, NODES)))
+
+
+EACH_PENALTY = torch.tensor([1e-4, 1e-3, 1e-2])
+
+
+def loss_and_gradient(table, weights, classes, penalty, weight):
+    """The formula, in doubles, of one run."""
+    table, weight = table.double().numpy(), weight.reshape(table.shape[1], CLASSES)
+    logits = table @ weight
+    logits = logits - logits.max(1, keepdims=True)
+    log_probabilities = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    target = np.eye(CLASSES)[classes]
+    loss = -(weights.double().numpy() * (target * log_probabilities).sum(1)).sum() + penalty * (weight**2).sum()
+    error = weights.double().numpy()[:, None] * (np.exp(log_probabilities) - target)
+    return loss, (table.T @ error + 2 * penalty * weight).ravel()
+
+
+def losses(table, examples, found):
+    runs = zip(*examples, EACH_PENALTY.tolist(), found.double().numpy(), strict=True)
+    return np.array([loss_and_gradient(table, *run)[0] for run in runs])
+
+
+def fitted_to_all(table, examples, steps=24, start=None, runs=slice(None)):
+    start = torch.zeros(3, table.shape[1], CLASSES) if start is None else start
+    weights, classes = examples
+    return fit_to_all(table, weights[runs], classes[runs], EACH_PENALTY[runs], start[runs], steps)
+
+
+def smallest_losses(table, examples):
+    runs = list(zip(*examples, EACH_PENALTY.tolist(), strict=True))
+    options = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-10}
+    start = np.zeros(table.shape[1] * CLASSES)
+    return [
+        minimize(
+            lambda weight, run=run: loss_and_gradient(table, *run, weight),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options=options,
+        ).fun
+        for run in runs
+    ]
+
+
+@pytest.mark.parametrize("scale", [0.0, 3.0], ids=["from zero", "from far away"])
+def test_steps_with_every_node_reach_the_minimum(table, examples, scale):
+    start = scale * torch.randn(3, table.shape[1], CLASSES, generator=torch.Generator().manual_seed(0))
+    found = fitted_to_all(table, examples, 500, start)
+    np.testing.assert_allclose(losses(table, examples, found), smallest_losses(table, examples), rtol=0, atol=1e-5)
+    for run, weight in enumerate(found.double().numpy()):
+        given = examples[0][run], examples[1][run], EACH_PENALTY[run].item()
+        assert np.abs(loss_and_gradient(table, *given, weight)[1]).max() < 1e-4
+
+
+def test_two_dozen_steps_with_every_node_nearly_reach_the_minimum(table, examples):
+    found = losses(table, examples, fitted_to_all(table, examples, 24))
+    np.testing.assert_allclose(found, smallest_losses(table, examples), rtol=0, atol=2e-3)
+
+
+def test_more_steps_with_every_node_are_never_worse(table, examples):
+    start = torch.randn(3, table.shape[1], CLASSES, generator=torch.Generator().manual_seed(0))
+    after = np.array([losses(table, examples, fitted_to_all(table, examples, steps, start)) for steps in range(30)])
+    assert (np.diff(after, axis=0) < 1e-5).all()
+    assert (after[1] < after[0]).all()
+    np.testing.assert_array_equal(fitted_to_all(table, examples, 0, start), start)
+
+
+def test_runs_with_every_node_do_not_depend_on_each_other(table, examples):
+    together = fitted_to_all(table, examples)
+    for run in range(3):
+        alone = fitted_to_all(table, examples, runs=slice(run, run + 1))
+        np.testing.assert_allclose(logits_of(table, alone)[0], logits_of(table, together)[run], atol=1e-4)
+
+
+def test_a_node_that_weighs_nothing_counts_nothing(table, examples):
+    weights, classes = examples
+    found = fitted_to_all(table, examples)
+    silent = weights == 0
+    assert silent.any(1).all()
+    others = torch.where(silent, (classes + 1) % CLASSES, classes)
+    torch.testing.assert_close(fitted_to_all(table, (weights, others)), found)
+    nobody = silent.all(0)
+    assert nobody.any()
+    moved = torch.where(nobody[:, None], 100 * table, table)
+    torch.testing.assert_close(fitted_to_all(moved, examples), found)
+    torch.testing.assert_close(fitted_to_all(table[~nobody], (weights[:, ~nobody], classes[:, ~nobody])), found)
+
+
+def test_with_every_node_or_with_labels_alone_it_is_the_same_minimum(rows, classes, weights):
+    by_labels = rows[0].mT @ fitted(rows, classes, weights)[0, :, 1]  # parts are runs here
+    parts = len(weights[0])
+    found = fit_to_all(
+        rows[0],
+        weights[0],
+        classes[:1].repeat(parts, 1),
+        torch.full((parts,), PENALTIES[1]),
+        torch.zeros_like(by_labels),
+        steps=500,
+    )
+    np.testing.assert_allclose(logits_of(rows[0], found), logits_of(rows[0], by_labels), atol=3e-4)
+
+
+def test_logits_are_products_run_by_run():
+    rows = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, -1.0]])
+    weight = torch.tensor([[[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]], [[2.0, 1.0, 0.0], [-1.0, 0.0, 3.0]]])
+    assert logits_of(rows, weight).tolist() == [
+        [[1, 2, 4], [0, 1, 1], [3, -1, 5]],
+        [[0, 1, 6], [-1, 0, 3], [7, 3, -3]],
+    ]

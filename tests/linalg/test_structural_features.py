@@ -77,6 +77,14 @@ def test_they_are_finite_and_nobody_is_without(graph):
     assert (np.abs(features).sum(axis=1) > 0).all()
 
 
+def test_nodes_in_another_order_get_the_same_features(make_graph):
+    graph = make_graph(nodes=60)
+    order = np.random.default_rng(0).permutation(60)
+    features = structural_features(Graph(graph.adjacency))
+    shuffled = structural_features(Graph(graph.adjacency[order][:, order]))
+    np.testing.assert_allclose(shuffled @ shuffled.T, (features @ features.T)[np.ix_(order, order)], atol=1e-5)
+
+
 def test_a_graph_without_edges_has_nothing_to_make_them_from():
     with pytest.raises(InputError, match="neither features nor edges between its nodes; give features, or edges"):
         structural_features(Graph(adjacency=np.eye(3)))

@@ -1,17 +1,21 @@
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
 
+from mtgcn.benchmark.scoring import score
+from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.methods import create
-from mtgcn.methods.mt_plus import Teaching
-from mtgcn.nn.linear import LinearPeers
-from mtgcn.splits import draw_splits
+from mtgcn.graph import Graph
+from mtgcn.methods import create, fit_in_chunks, mt_plus
+from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
+from mtgcn.training.peer_evidence import PeerEvidence, held_out_parts
+from mtgcn.training.peer_inputs import EDGES, FAR_EDGES, FEATURES, OF_ANY_GRAPH, PEERS
 from mtgcn.training.progress import current_stage, reporting_progress
 
-QUICK = {"dimensions": 8, "infomax_epochs": 10, "warmup_epochs": 20, "teaching_epochs": 20}
+QUICK = {"dimensions": 8, "infomax_epochs": 10, "rounds": 3, "steps": 5}
 
 
 @pytest.fixture(autouse=True)
@@ -19,136 +23,243 @@ def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
 
 
-def teaching_of(graph, labels=2, **settings):
-    task = observe(graph, draw_splits(graph, labels, 3, 0), 0)
-    embeddings = [[torch.zeros(graph.num_nodes, 4)] * 2]
-    return Teaching(create("mt-plus", **QUICK | settings), LinearPeers(task, embeddings, [0] * 3), task)
+def fit(graph, labels=3, runs=2, seed=0, **settings):
+    task = observe(graph, draw_splits(graph, labels, runs, seed), seed)
+    return create("mt-plus", **QUICK | settings).fit(task)
 
 
-def some_probabilities(graph, seed=0):
-    numbers = np.random.default_rng(seed).normal(size=(graph.num_nodes, graph.num_classes, 3, 1)).astype(np.float32)
-    return torch.from_numpy(2 * numbers).softmax(1)
-
-
-def test_nodes_surer_than_the_average_node_teach_and_given_ones_do_not(make_graph):
-    graph = make_graph()
-    teaching, teacher = teaching_of(graph), some_probabilities(make_graph())
-    weight, classes = teaching._pseudo_label_weights(teacher)
-    for run in range(3):
-        probabilities = teacher[:, :, run, 0].numpy()
-        sure = probabilities.max(1)
-        expected = sure > sure.mean()
-        expected[teaching.task.labelled.index[run].numpy()] = False
-        np.testing.assert_array_equal(weight[:, run, 0].numpy() > 0, expected)
-        np.testing.assert_array_equal(classes[:, run, 0].numpy(), probabilities.argmax(1))
-
-
-def test_probabilities_are_propagated_and_a_well_connected_node_receives_more(make_graph):
-    graph = make_graph()
-    teacher = some_probabilities(graph)
-    smooth = normalized_adjacency(graph).toarray()
-    expected = given = teacher.numpy().reshape(graph.num_nodes, -1)
-    for _ in range(4):
-        expected = 0.8 * smooth @ expected + 0.2 * given
-    found = teaching_of(graph)._propagated_teacher(teacher)
-    np.testing.assert_allclose(found.numpy().reshape(expected.shape), expected, rtol=1e-4, atol=1e-6)
-    in_all = found.sum(1)[:, 0, 0].numpy()
-    degrees = np.asarray(graph.adjacency.sum(1)).ravel()
-    assert in_all[degrees == degrees.max()].mean() > in_all[degrees == degrees.min()].mean()
-    normalised = teaching_of(graph, propagated="normalised")._propagated_teacher(teacher)
-    torch.testing.assert_close(normalised.sum(1), torch.ones(graph.num_nodes, 3, 1))
-    torch.testing.assert_close(normalised.argmax(1), found.argmax(1))
-    assert teaching_of(graph, propagated="not")._propagated_teacher(teacher) is teacher
-
-
-def test_every_class_weighs_the_same_and_all_together_one(make_graph):
-    graph = make_graph()
-    weight, classes = teaching_of(graph)._pseudo_label_weights(some_probabilities(graph))
-    for run in range(3):
-        of_class = np.bincount(classes[:, run, 0], weights=weight[:, run, 0], minlength=graph.num_classes)
-        np.testing.assert_allclose(of_class[of_class > 0], 1 / (of_class > 0).sum(), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("labels", "settings", "power"),
-    [
-        (3, {}, 1.0),
-        (6, {}, 0.5**0.5),
-        (6, {"balanced": "always"}, 1.0),
-        (6, {"balanced": "never"}, 0.0),
-    ],
-)
-def test_the_more_labels_the_more_the_size_of_a_class_counts(make_graph, labels, settings, power):
-    graph = make_graph(nodes=60)
-    teacher = some_probabilities(graph)
-    weight, classes = teaching_of(graph, labels, **settings)._pseudo_label_weights(teacher)
-    plain, _ = teaching_of(graph, labels, balanced="never")._pseudo_label_weights(teacher)
-    for run in range(3):
-        sizes, found = (np.bincount(classes[:, run, 0], weights=one[:, run, 0], minlength=3) for one in (plain, weight))
-        np.testing.assert_allclose(found, sizes ** (1 - power) / (sizes ** (1 - power)).sum(), rtol=1e-4)
-
-
-def test_within_a_class_all_nodes_count_the_same(make_graph):
-    graph = make_graph()
-    weight, classes = teaching_of(graph)._pseudo_label_weights(some_probabilities(graph))
-    of_first = weight[:, 0, 0][classes[:, 0, 0] == 0]
-    assert (of_first > 0).sum() > 1
-    assert of_first[of_first > 0].unique().numel() == 1
-
-
-def test_a_class_that_nobody_is_sure_of_leaves_the_others_their_weight(make_graph):
-    graph = make_graph()
-    teacher = torch.full((graph.num_nodes, graph.num_classes, 3, 1), 0.0)
-    teacher[:, 0] = torch.linspace(0.5, 0.9, graph.num_nodes)[:, None, None]
-    teacher[:, 1] = 1 - teacher[:, 0]
-    weight, _ = teaching_of(graph)._pseudo_label_weights(teacher)
-    torch.testing.assert_close(weight.sum(0), torch.ones(3, 1))
+def test_the_setting_that_was_measured_is_the_default():
+    assert asdict(create("mt-plus")) == {
+        "directions": 512,
+        "edge_directions": 256,
+        "dimensions": 256,
+        "held_decay": 2e-3,
+        "infomax_epochs": 200,
+        "embeddings": 5,
+        "rounds": 10,
+        "steps": 8,
+        "teaching_weight": 1.0,
+        "left_out": "none",
+        "votes": "held-out",
+        "taught_by": "all",
+        "taught": "by-evidence",
+        "balanced": "by-labels",
+    }
+    assert tuple(mt_plus.TRUST) == PEERS
+    assert list(mt_plus.TRUST.values()) == [0.5, 1.0, 1.0, 2.0, 4.0, 0.5, 0.5, 0.5]
+    assert (mt_plus.SKILLED, mt_plus.CAUTION, mt_plus.USUAL_SKILL, mt_plus.USUALLY) == (0.625, 8, 0.7, 10)
 
 
 @pytest.mark.parametrize(
     "setting",
     [
+        {"rounds": 0},
+        {"taught_by": "itself"},
+        {"votes": "equal"},
         {"balanced": "never"},
         {"balanced": "always"},
-        {"chosen": "all"},
-        {"taught_by": "other"},
-        {"feature_scaling": "sum"},
-        {"propagated": "not"},
-        {"propagated": "normalised"},
-        {"peers": 1},
-        {"infomax_decay": 0.0},
+        *({"left_out": kind} for kind in ("features", "neighbourhoods", "infomax", "edges", "size")),
+        {"held_decay": 0.0},
+        {"teaching_weight": 0.3},
     ],
     ids=str,
 )
 def test_every_choice_of_the_ablation_changes_something(make_graph, setting):
-    graph = make_graph()
-    task = observe(graph, draw_splits(graph, 5, 2, 0), 0)
-    plain = create("mt-plus", **QUICK).fit(task).probabilities
-    assert np.abs(create("mt-plus", **QUICK | setting).fit(task).probabilities - plain).max() > 1e-6
+    graph = make_graph(nodes=60)
+    plain = fit(graph, 6).probabilities
+    assert np.abs(fit(graph, 6, **setting).probabilities - plain).max() > 1e-6
 
 
-def test_runs_choose_among_a_few_embeddings_by_their_seed(make_graph, tmp_path):
+def test_the_answer_is_the_vote_of_the_peers(make_graph):
+    prediction = fit(make_graph())
+    report = prediction.peer_report
+    assert report.names == PEERS
+    np.testing.assert_allclose(report.weights.sum(1), 1, rtol=1e-5)
+    expected = np.einsum("rp,rpnc->rnc", report.weights, prediction.peers)
+    np.testing.assert_allclose(prediction.probabilities, expected, atol=1e-5)
+    agreement = (prediction.peers.argmax(-1) == expected.argmax(-1)[:, None]).mean(-1)
+    np.testing.assert_allclose(report.agreement, agreement, atol=0.03)  # a tie may fall either way
+
+
+def test_peers_that_are_left_out_have_no_vote(make_graph):
+    assert fit(make_graph(), left_out="edges").peer_report.names == tuple(
+        name for name in PEERS if name not in (EDGES, FAR_EDGES)
+    )
+
+
+def test_with_votes_that_are_equal_every_peer_counts_the_same(make_graph):
+    np.testing.assert_allclose(fit(make_graph(), votes="equal").peer_report.weights, 1 / len(PEERS), rtol=1e-5)
+
+
+# ---- how much is taught
+
+
+def teaching_of(graph, accuracy, votes=None, labels=4, **settings):
+    """How much peers teach that tell this share of the held-out labels of one run."""
+    task = observe(graph, draw_splits(graph, labels, 1, 0), 0)
+    parts = held_out_parts(task)
+    classes = task.labelled.classes[0]
+    told = torch.arange(len(classes)) < accuracy * len(classes)
+    said = torch.where(told, classes, (classes + 1) % task.num_classes)
+    held_out = torch.nn.functional.one_hot(said, task.num_classes).float().expand(1, parts.shape[1], -1, -1)
+    nothing = torch.zeros(1)
+    peer = PeerEvidence(torch.zeros(1, 1, task.num_classes), nothing, nothing, held_out, nothing)
+    votes = torch.full((1, 4), 0.25) if votes is None else torch.tensor([votes])
+    peers = dict(zip("abcd", [peer] * votes.shape[1], strict=False))
+    return create("mt-plus", **settings)._teaching(peers, votes, task, parts).item()
+
+
+def test_the_better_held_out_labels_are_told_the_more_is_taught(make_graph):
+    graph = make_graph(nodes=200)
+    amounts = [teaching_of(graph, accuracy, labels=40) for accuracy in (1.0, 0.75, 0.6, 0.5, 1 / 3)]
+    assert amounts[:2] == [1.0, 1.0]
+    assert sorted(amounts, reverse=True) == amounts
+    assert amounts[3] < 0.2
+    assert amounts[4] < 0.01
+    assert teaching_of(graph, 1 / 3, labels=40, taught="always") == 1
+
+
+def test_a_handful_of_labels_does_not_forbid_teaching(make_graph):
+    graph = make_graph(nodes=200)
+    assert teaching_of(graph, 0.5, labels=2) > 2 * teaching_of(graph, 0.5, labels=40)
+
+
+def test_one_peer_alone_has_nobody_to_teach(make_graph):
+    graph = make_graph(nodes=60)
+    assert teaching_of(graph, 1.0, votes=[1.0, 0.0, 0.0, 0.0]) == 0
+    assert teaching_of(graph, 1.0, votes=[0.5, 0.5, 0.0, 0.0]) == pytest.approx(1)
+    assert 0 < teaching_of(graph, 1.0, votes=[0.9, 0.1, 0.0, 0.0]) < 0.5
+
+
+def test_pseudo_labels_weigh_what_is_taught_times_the_setting(make_graph, monkeypatch):
+    given = []
+
+    class Watched(mt_plus.Lessons):
+        def __init__(self, *arguments):
+            given.append(arguments[4].numpy())
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(mt_plus, "Lessons", Watched)
+    for weight in (1.0, 3.0):
+        prediction = fit(make_graph(), teaching_weight=weight, embeddings=1)
+        np.testing.assert_allclose(given[-1], weight * prediction.peer_report.teaching, rtol=1e-6)
+        assert (prediction.peer_report.teaching > 0).all()
+
+
+def test_where_nothing_is_taught_the_answer_is_that_of_untaught_peers(make_graph, monkeypatch):
     graph = make_graph()
-    task = observe(graph, draw_splits(graph, 2, 12, 0), 0)
-    create("mt-plus", **QUICK, embeddings=2).fit(task)
-    assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2  # embeddings times peers
+    monkeypatch.setattr(mt_plus.MTPlus, "_teaching", lambda self, evidence, votes, task, parts: torch.zeros(task.runs))
+    np.testing.assert_allclose(fit(graph).probabilities, fit(graph, rounds=0).probabilities, atol=1e-6)
+
+
+def test_every_peer_teaches_not_the_first_alone(make_graph, monkeypatch):
+    graph = make_graph(nodes=60)
+    plain = fit(graph, 6)
+    first = mt_plus.Lessons.lesson
+
+    def by_first(self, teacher):
+        return first(self, self._first)
+
+    def taught(self, before, *arguments):
+        self._first = next(iter(before.values()))
+        return original(self, before, *arguments)
+
+    original = mt_plus.Lessons.taught
+    monkeypatch.setattr(mt_plus.Lessons, "lesson", by_first)
+    monkeypatch.setattr(mt_plus.Lessons, "taught", taught)
+    assert np.abs(fit(graph, 6).probabilities - plain.probabilities).max() > 1e-3
+
+
+# ---- what is random
+
+
+def test_runs_choose_among_a_few_pairs_of_encoders_by_their_seed(make_graph, tmp_path):
+    prediction = fit(make_graph(), runs=12, embeddings=2)
+    assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2  # pairs of two
+    assert set(prediction.groups) == {0, 1}
+
+
+def test_experiments_with_other_seeds_share_no_encoder(make_graph, tmp_path):
+    graph = make_graph()
+    for seed in (0, 1):
+        fit(graph, seed=seed, embeddings=1)
+    assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2
+
+
+def test_runs_are_in_the_order_of_the_task_whatever_encoders_they_have(make_graph):
+    graph = make_graph()
+    task = observe(graph, draw_splits(graph, 2, 6, 0), 0)
+    method = create("mt-plus", **QUICK, embeddings=3)
+    together = method.fit(task)
+    for run, chunk in enumerate(task.chunks(1)):
+        alone = method.fit(chunk)
+        np.testing.assert_allclose(together.probabilities[run], alone.probabilities[0], atol=1e-4)
+        np.testing.assert_allclose(together.peer_report.weights[run], alone.peer_report.weights[0], atol=1e-4)
+        np.testing.assert_array_equal(together.pseudo_labelled_at[run], alone.pseudo_labelled_at[0])
+        assert together.groups[run] == alone.groups[0]
+
+
+def test_nodes_in_another_order_get_the_same_answers_with_the_default_encoders(make_graph):
+    graph = make_graph(nodes=60)
+    order = np.random.default_rng(1).permutation(60)
+    place = np.argsort(order)
+    shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], graph.labels[order])
+    [split] = draw_splits(graph, 3, 1, 0)
+    moved = Split(place[split.train], place[split.validation], place[split.test])
+    method = create("mt-plus")
+    expected = method.fit(observe(graph, [split], 0)).probabilities[0][order]
+    found = method.fit(observe(shuffled, [moved], 0)).probabilities[0]
+    np.testing.assert_allclose(found, expected, atol=5e-3)
+    np.testing.assert_array_equal(found.argmax(1), expected.argmax(1))
+
+
+# ---- elsewhere
 
 
 def test_a_single_fit_can_be_taken_to_its_own_graph_and_to_another(make_graph):
     graph = make_graph()
-    task = observe(graph, draw_splits(graph, 2, 1, 0), 0)
     method = create("mt-plus", **QUICK)
-    prediction = method.fit(task)
+    prediction = fit(graph, runs=1)
     applied = method.apply(prediction.parameters, graph)
-    np.testing.assert_allclose(applied, prediction.peers, atol=1e-5)
+    stay = np.array([name in OF_ANY_GRAPH for name in PEERS])
+    np.testing.assert_allclose(applied[:, stay], prediction.peers[:, stay], atol=1e-5)
+    votes = prediction.peer_report.weights[:, stay]
+    others = np.einsum("rp,rpnc->rnc", votes / votes.sum(1, keepdims=True), prediction.peers[:, stay])
+    for place in np.flatnonzero(~stay):
+        np.testing.assert_allclose(applied[:, place], others, atol=1e-5)
+    np.testing.assert_allclose(method.combined(applied, prediction.parameters), others, atol=1e-5)
     with pytest.raises(InputError, match="features"):
         method.apply(prediction.parameters, make_graph(features=graph.num_features + 1))
 
 
-def test_whoever_watches_is_told_which_vectors_are_made(make_graph):
-    graph = make_graph()
-    task = observe(graph, draw_splits(graph, 2, 2, 0), 0)
+def test_many_runs_keep_no_parameters(make_graph):
+    assert fit(make_graph(), runs=2, embeddings=1).parameters is None
+
+
+def test_whoever_watches_is_told_which_embeddings_are_made(make_graph):
     stages = []
     with reporting_progress(lambda done, total: stages.append(current_stage())):
-        create("mt-plus", **QUICK).fit(task)
-    assert list(dict.fromkeys(stages)) == [f"embeddings {number} of 4" for number in range(1, 5)] + [""]
+        fit(make_graph(), runs=1)
+    assert list(dict.fromkeys(stages)) == ["embeddings 1 of 2", "embeddings 2 of 2"]
+
+
+# ---- parts that say nothing
+
+
+def test_features_that_say_nothing_and_edges_that_say_nothing_get_few_votes(make_graph):
+    graph = make_graph(nodes=90)
+    random = np.random.default_rng(0)
+    noise = Graph(graph.adjacency, random.permutation(graph.features.toarray()), graph.labels)
+    shuffled, plain = (fit(one, 10, runs=1).peer_report for one in (noise, graph))
+    place = PEERS.index(FEATURES)
+    assert shuffled.weights[0, place] < plain.weights[0, place]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_cora_with_four_labels_per_class_is_where_it_was_measured():
+    cora = load("cora")
+    splits = draw_splits(cora, 4, 5, 271)
+    prediction = fit_in_chunks(create("mt-plus", embeddings=1), observe(cora, splits, 271))
+    accuracy = np.mean([100 * one.accuracy for one in score(prediction, cora, splits)])
+    assert accuracy == pytest.approx(80.3, abs=0.6)

@@ -264,7 +264,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.label_distributions_ = summing_to_one(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
-        self.peer_report_ = prediction.peer_report
+        self.peer_report_ = _in_words_for(graph, prediction.peer_report)
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NEVER)
@@ -299,6 +299,13 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
 
 _NOBODY: Int[np.ndarray, "0"] = np.empty(0, dtype=np.int64)
+
+
+def _in_words_for(graph: Graph, report: PeerReport | None) -> PeerReport | None:
+    """What was made from the edges of a graph without features is not called its features."""
+    if report is None or graph.features is not None:
+        return report
+    return replace(report, names=tuple("structure" if name == "features" else name for name in report.names))
 
 
 def _with_validation(graph: Graph) -> Split:

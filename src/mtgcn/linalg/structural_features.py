@@ -17,10 +17,11 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
+from mtgcn.linalg.node_keys import keyed_normal, node_keys, scrambled
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.once_per_graph import once_per_graph
-from mtgcn.shapes import Float
+from mtgcn.shapes import Float, UInt64
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -55,20 +56,20 @@ def structural_features(
     nodes. A graph of many components would be described by those alone, so they are left out of the search and take
     part as a random sum of `OF_COMPONENTS` columns.
 
-    They are searched for by subspace iteration (Halko, Martinsson and Tropp, 2011), from random numbers that the seed
-    decides. A million nodes take about a minute and little more memory than the result. docs/estimator.md compares
-    other ways to get features.
+    They are searched for by subspace iteration (Halko, Martinsson and Tropp, 2011), from random numbers that follow
+    from the seed and from what nodes are, whatever their order. A million nodes take about a minute and little more
+    memory than the result. docs/estimator.md compares other ways to get features.
     """
     if graph.num_edges == 0:
         raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
-    random = np.random.default_rng(seed)
+    keys = node_keys(graph)
     adjacency = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
     components = _component_vectors(graph)
     of_components = min(OF_COMPONENTS, dimensions)
-    code = components @ random.standard_normal((components.shape[1], of_components), dtype=np.float32)
+    code = components @ keyed_normal(_component_keys(components, keys), seed, of_components)
     most = dimensions - of_components
     # All that follows is written over the same numbers, since there may be hundreds of millions of them.
-    features = random.standard_normal((graph.num_nodes, dimensions + SPARE), dtype=np.float32)
+    features = keyed_normal(keys, seed, dimensions + SPARE)
     basis = features[:, : min(most + SPARE, graph.num_nodes)]
     for _ in range(ROUNDS):
         for columns in _column_slices(basis):
@@ -89,6 +90,13 @@ def _component_vectors(graph: Graph) -> sp.csr_array:
     share = degree / np.bincount(component, degree)[component]
     everyone = np.arange(graph.num_nodes + 1)
     return sp.csr_array((np.sqrt(share).astype(np.float32), component, everyone), shape=(graph.num_nodes, count))
+
+
+def _component_keys(components: sp.csr_array, keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "components"]:
+    """A key for each component, from those of its nodes in whatever order."""
+    found = np.zeros(components.shape[1], dtype=np.uint64)
+    np.add.at(found, components.indices, scrambled(keys))
+    return found
 
 
 def _propagated(columns: np.ndarray, adjacency: SparseOperator, steps: int) -> np.ndarray:

@@ -1,51 +1,79 @@
-"""Mutual teaching taken further: peers on embeddings that were learned from all nodes.
+"""Mutual teaching taken further: peers that differ in kind, so that each sees of a node what no other does.
 
-Encoders look at every node's surroundings without labels (Deep Graph Infomax). Each peer is a linear classifier on the
-embeddings of an encoder of its own. Both learn from the labels first. Then, in every epoch, the average of the two is
-propagated along a random walk, and where more of it arrives than at the average node, both learn the class that it
-says. So a node teaches if the peers are sure of it and of what it is connected with, the better connected the sooner.
-With few labels per class all classes weigh the same, since the peers cannot know yet how large they are; with more,
-larger classes weigh more.
+1. Eight peers are linear classifiers on rows of their own: the features; the near and the far neighbourhood (Wu et al.,
+   2019; Gasteiger et al., 2019); infomax embeddings (Veličković et al., 2019), trained freely and held back; whom a
+   node is connected with, directly and at a distance; how large it and its neighbours are.
+2. The given labels are held out in turn. Each peer takes the penalty and the temperature under which they are likely.
+3. Its vote is how much it adds to the likelihood of held-out labels beside the others.
+4. Then, ten times over, the peers' weighted average teaches every one of them: nodes that it is surer of than of
+   others count as labelled, classes evened out while labels are few.
+5. How much they teach each other follows from how well they together tell held-out labels, and from whether more than
+   one of them has a say at all.
 
-    Q = 4 times Q := 0.8 Â Q + 0.2 P̄,  from Q = P̄, the mean of the peers' probabilities P,
-    S = { i unlabelled : max_k Q_ik > its mean over all nodes },  c_i = argmax_k Q_ik,  n_k = |{ i in S : c_i = k }|,
-    loss = - mean over labelled i of log P[i, y_i] - 3 Σ_{i in S} w_i log P[i, c_i],
-    w_i = n_c^-β / Σ_k n_k^(1-β)  with  c = c_i  and  β = min(1, √(3 / labels per class)).
+    p_v = softmax(R_v W_v),  P = Σ_v w_v p_v,  w the mixture under which held-out labels are likeliest,
+    W_v := argmin  - mean over labels of log p_v[i, y_i]  - t · Σ_i m_i log p_v[i, argmax P_i]  + λ_v |W_v|².
+
+Linear classifiers on such rows and infomax are old; that peers which differ in kind are weighed by the given labels and
+taught by each other is what this method adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.linalg.softmax_regression import logits_of
 from mtgcn.methods.base import CPU, Method
-from mtgcn.methods.trained import supervised_step
-from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
-from mtgcn.nn.infomax import InfomaxSettings, Propagation
-from mtgcn.nn.linear import LinearPeers
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
-from mtgcn.shapes import Float, Int
-from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.embeddings import Embedding, embedding, encode
-from mtgcn.training.loop import Phase, Step, train
-from mtgcn.training.losses import supervised_loss
-from mtgcn.training.progress import stage
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
-from mtgcn.training.pseudo_labels import labelled_mask
+from mtgcn.shapes import Bool, Float, Int
+from mtgcn.task import Nodes, PeerReport, Prediction, Task, run_seed
+from mtgcn.training.lessons import Lessons, Probabilities, average, evenness_by_labels
+from mtgcn.training.peer_evidence import (
+    PeerEvidence,
+    accuracy_of,
+    folds_of,
+    held_out_parts,
+    peer_evidence,
+    skill,
+    vote_weights,
+)
+from mtgcn.training.peer_inputs import (
+    EDGES,
+    FAR,
+    FAR_EDGES,
+    FEATURES,
+    HELD_INFOMAX,
+    INFOMAX,
+    NEAR,
+    PEERS,
+    SIZE,
+    InputSettings,
+    inputs_elsewhere,
+    peer_inputs,
+)
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
-STEPS, RESTART = 4, 0.2  # of the random walk
-FEW_LABELS = 3  # per class; up to so many all classes weigh the same
+# What a kind of peer was worth on average over graphs of many kinds, before any label of this one is seen.
+TRUST = {
+    FEATURES: 0.5,
+    NEAR: 1.0,
+    FAR: 1.0,
+    INFOMAX: 2.0,
+    HELD_INFOMAX: 4.0,
+    EDGES: 0.5,
+    FAR_EDGES: 0.5,
+    SIZE: 0.5,
+}
+SKILLED = 0.625  # so far on the way from chance to being always right, peers teach with full weight
+CAUTION = 8  # the power with which teaching fades below that
+USUAL_SKILL, USUALLY = 0.7, 10  # what to expect before any label is held out, and how many labels that is worth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,150 +86,201 @@ class MTPlus(Method):
     0.96
     """
 
-    draws_by_place: ClassVar[bool] = True  # the encoders' counterexamples deal features out by place
-
-    peers: PositiveInt = 2  # linear classifiers, each on embeddings of its own
-    warmup_epochs: NonNegativeInt = 100  # in which peers learn from the few labels alone
-    teaching_epochs: NonNegativeInt = 100  # in which they also learn what they are sure of together
-    teaching_weight: NonNegativeFloat = 3.0  # of the pseudo labels' loss beside that of the labels
-    learning_rate: NonNegativeFloat = 0.01  # of the peers
-    weight_decay: NonNegativeFloat = 1e-3  # of the peers
-    dimensions: PositiveInt = 256  # of one encoder's embeddings
-    repeats: PositiveInt = 1  # encoders per peer
+    directions: PositiveInt = 512  # of the features that are kept
+    edge_directions: PositiveInt = 256  # of the edges that are kept
+    dimensions: PositiveInt = 256  # of an encoder's embeddings
+    held_decay: NonNegativeFloat = 2e-3  # weight decay of the encoder that is held back
     infomax_epochs: NonNegativeInt = 200  # of training the encoders
-    infomax_decay: NonNegativeFloat = 2e-3  # weight decay of the encoders
-    embeddings: PositiveInt = 5  # so many differently seeded sets of encoders are shared by all runs on a graph
+    embeddings: PositiveInt = 5  # so many differently seeded pairs of encoders are shared by the runs of an experiment
+    rounds: NonNegativeInt = 10  # of teaching
+    steps: PositiveInt = 8  # of learning in each of them
+    teaching_weight: NonNegativeFloat = 1.0  # of the pseudo labels' loss beside that of the labels
     # One of these at a time is changed for the ablation.
-    feature_scaling: Literal["length", "sum"] = "length"  # to which each node's features are brought
-    propagated: Literal["along-walk", "normalised", "not"] = "along-walk"  # how the teacher's probabilities are
-    taught_by: Literal["average", "other"] = "average"  # the average of the peers, or each by the other
-    chosen: Literal["above-mean", "all"] = "above-mean"  # which nodes teach
+    left_out: Literal["none", "features", "neighbourhoods", "infomax", "edges", "size"] = "none"  # which peers
+    votes: Literal["held-out", "equal"] = "held-out"  # how much each peer counts
+    taught_by: Literal["all", "itself"] = "all"  # the peers together, or each by itself
+    taught: Literal["by-evidence", "always"] = "by-evidence"  # how much is taught at all
     balanced: Literal["by-labels", "always", "never"] = "by-labels"  # whether all classes weigh the same
 
     def fit(self, task: Task) -> Prediction:
-        numbers = [seed % self.embeddings for seed in task.seeds]
-        distinct = sorted(set(numbers))
-        found = self._embeddings(task, distinct)
-        embeddings = [[one.embeddings for one in of_peers] for of_peers in found]
-        network = LinearPeers(task, embeddings, [distinct.index(number) for number in numbers])
-        teaching = Teaching(self, network, task)
-        phases = [
-            Phase(self.warmup_epochs, lambda: supervised_step(network, task)),
-            Phase(self.teaching_epochs, teaching.step),
-        ]
-        history = train(network, phases, Adam(self.learning_rate, self.weight_decay))
-        probabilities = network.probabilities()
+        numbers = np.array([seed % self.embeddings for seed in task.seeds])
+        order = np.argsort(numbers, kind="stable")
+        parts = [self._fit_alike(_some_runs(task, numbers == number), int(number)) for number in np.unique(numbers)]
+        return _in_order(Prediction.concatenate(parts), np.argsort(order, kind="stable"), numbers)
+
+    def _fit_alike(self, task: Task, number: int) -> Prediction:
+        """Runs that share their encoders."""
+        inputs = peer_inputs(task.graph, self._inputs, run_seed(task.seed, number), task.device)
+        rows = {name: inputs.rows[name] for name in self._peers}
+        parts = held_out_parts(task)
+        evidence = peer_evidence(rows, TRUST, task, parts)
+        votes = self._votes(evidence, task, parts)
+        teaching = self._teaching(evidence, votes, task, parts)
+        before = {
+            name: (logits_of(rows[name], one.weight) / one.temperature[:, None, None]).softmax(-1)
+            for name, one in evidence.items()
+        }
+        lessons = Lessons(task, rows, evidence, votes, self.teaching_weight * teaching, self._evenness(task))
+        after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
+        # The less they teach, the more of the answer is what they said before.
+        peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
+        answer = average(votes, peers.unbind(1))
+        agreement = (peers.argmax(-1) == answer.argmax(-1)[:, None]).float().mean(-1)
         return Prediction(
-            mean_of_peers(probabilities),
-            history,
-            peers=each_peer(probabilities),
-            pseudo_labelled_at=teaching.record.first_epochs(),
+            answer.cpu().numpy(),
+            lessons.history(),
+            peers=peers.cpu().numpy(),
+            pseudo_labelled_at=lessons.record.first_epochs(),
             # The encoders of many runs would take more room than all the rest, and nobody applies those.
-            parameters=_with_encoders(network, found[0]) if task.runs == 1 else None,
+            parameters=_parameters(inputs.parameters, evidence, weights, votes, teaching) if task.runs == 1 else None,
+            peer_report=PeerReport(
+                tuple(rows),
+                weights=votes.cpu().numpy(),
+                held_out_accuracy=torch.stack([one.accuracy for one in evidence.values()], 1).cpu().numpy(),
+                agreement=agreement.cpu().numpy(),
+                teaching=teaching.cpu().numpy(),
+            ),
         )
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        embeddings = [encode(graph, self.propagation, _of_peer(parameters, peer), device) for peer in range(self.peers)]
-        network = LinearPeers(Task.without_labels(graph, device=device), [embeddings], [0])
-        network.load_trained(parameters)
-        return each_peer(network.probabilities())
+        votes, teaching = (torch.from_numpy(parameters[name].copy()).to(device) for name in ("votes", "teaching"))
+        found: dict[str, Tensor] = {}
+        for name, table in inputs_elsewhere(parameters, graph, device).items():
+            if name in self._peers:
+                before, after, temperature = (
+                    torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
+                    for part in ("before", "after", "temperature")
+                )
+                untaught = (logits_of(table, before) / temperature[:, None, None]).softmax(-1)
+                found[name] = _blended(logits_of(table, after).softmax(-1), untaught, teaching)
+        present = torch.tensor([name in found for name in self._peers], device=device)
+        others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
+        return torch.stack([found.get(name, others) for name in self._peers], 1).cpu().numpy()
 
-    def _infomax(self, graph: Graph) -> InfomaxSettings:
-        settings = InfomaxSettings(self.dimensions, self.repeats, self.infomax_epochs, weight_decay=self.infomax_decay)
-        return settings.for_graph(graph)
+    def combined(
+        self,
+        peers: Float[np.ndarray, "runs peers nodes classes"],
+        parameters: Mapping[str, np.ndarray] | None = None,
+    ) -> Float[np.ndarray, "runs nodes classes"]:
+        if parameters is None:
+            return super().combined(peers)
+        return np.einsum("rp,rpnc->rnc", parameters["votes"], peers)
 
-    def _embeddings(self, task: Task, numbers: Sequence[int]) -> list[list[Embedding]]:
-        """For each number those of all peers; they differ in their random numbers only."""
-        settings = self._infomax(task.graph)
-        made: list[Embedding] = []
-        for number in numbers:
-            for seed in range(number * self.peers, (number + 1) * self.peers):
-                with stage(f"embeddings {len(made) + 1} of {len(numbers) * self.peers}"):
-                    made.append(embedding(task.graph, self.propagation, settings, seed, task.device))
-        return [made[first : first + self.peers] for first in range(0, len(made), self.peers)]
+    def _votes(
+        self, evidence: Mapping[str, PeerEvidence], task: Task, parts: Bool[Tensor, "runs parts labelled"]
+    ) -> Float[Tensor, "runs peers"]:
+        if self.votes == "equal":
+            return torch.full((task.runs, len(evidence)), 1 / len(evidence), device=task.device)
+        return vote_weights(evidence, TRUST, task, parts)
+
+    def _teaching(
+        self,
+        evidence: Mapping[str, PeerEvidence],
+        votes: Float[Tensor, "runs peers"],
+        task: Task,
+        parts: Bool[Tensor, "runs parts labelled"],
+    ) -> Float[Tensor, "runs"]:
+        """How much the peers teach, from 0 to 1: all they can where they together tell held-out labels well, little
+        where these are told hardly better than by chance, or where one peer outweighs all others.
+
+        Held-out labels were told by peers that had not seen all labels, so the fewer there are, the more the peers know
+        beyond what they show; and the less what they show is to be relied on."""
+        if self.taught == "always":
+            return torch.ones(task.runs, device=task.device)
+        held_out = average(votes, [one.held_out.flatten(1, 2) for one in evidence.values()])
+        accuracy = accuracy_of(held_out.view_as(next(iter(evidence.values())).held_out), task.labelled.classes, parts)
+        labels = task.labelled.present.sum(1)
+        folds = accuracy.new_tensor([folds_of(count, task.num_classes) for count in labels.tolist()])
+        shown = skill(accuracy, task.num_classes) * folds / (folds - 1)
+        told = (labels * shown + USUALLY * USUAL_SKILL) / (labels + USUALLY)
+        voices = 1 / votes.square().sum(1)
+        return (told / SKILLED).clamp(max=1).pow(CAUTION) * (voices - 1).clamp(max=1)
+
+    def _evenness(self, task: Task) -> Float[Tensor, "runs 1"]:
+        if self.balanced == "by-labels":
+            return evenness_by_labels(task)
+        return torch.full((task.runs, 1), float(self.balanced == "always"), device=task.device)
 
     @property
-    def propagation(self) -> Propagation:
-        """What the encoders see."""
-        return Propagation(self.feature_scaling, STEPS, RESTART)
+    def _peers(self) -> tuple[str, ...]:
+        return tuple(name for name in PEERS if name not in _LEFT_OUT[self.left_out])
+
+    @property
+    def _inputs(self) -> InputSettings:
+        return InputSettings(
+            self.directions, self.edge_directions, self.dimensions, self.held_decay, self.infomax_epochs
+        )
 
     def bytes_per_run(self, task: Task) -> int:
-        settings = self._infomax(task.graph)
-        propagated = 4 * 3 * task.num_nodes * task.num_classes  # where the walk is, where it was and where it began
-        return LinearPeers.bytes_per_model(task, settings.dimensions * settings.repeats) * self.peers + propagated
+        width = max(self._inputs.kept(self.directions, task.graph), self.dimensions) + 1
+        labels = task.labelled.index.shape[1]
+        at_nodes = task.num_nodes * task.num_classes * (3 * len(PEERS) + 6)
+        return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
-        return self._infomax(task.graph).bytes_for(task.graph)
+        graph, inputs = task.graph, self._inputs
+        encoders = max(encoder.bytes_for(graph) for encoder in inputs.encoders(graph).values())
+        features = min(inputs.kept(self.directions, graph), graph.num_features)
+        edges = inputs.kept(self.edge_directions, graph)
+        tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
+        return encoders + 4 * tables
 
 
-class Teaching:
-    """One epoch of mutual teaching after another, and the record of who was pseudo-labelled when."""
-
-    def __init__(self, settings: MTPlus, network: LinearPeers, task: Task) -> None:
-        self.settings, self.network, self.task = settings, network, task
-        self.may_teach = ~labelled_mask(task)[..., None]  # nodes, runs, 1
-        self.balancing = _balancing(settings, task)
-        self.adjacency = graph_operators(task.graph, settings.feature_scaling, task.device).adjacency
-        self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
-
-    def step(self) -> Step:
-        log_probabilities = self.network.logits().log_softmax(CLASSES)
-        at_labelled = rows_at(log_probabilities, self.task.labelled.index)
-        probabilities = log_probabilities.detach().exp()
-        together = self.settings.taught_by == "average"
-        teacher = probabilities.mean(PEERS, keepdim=True) if together else probabilities.roll(-1, PEERS)
-        weight, classes = self._pseudo_label_weights(self._propagated_teacher(teacher))
-        target_log_prob = log_probabilities.gather(
-            CLASSES, classes[:, None].expand(-1, -1, -1, self.network.peers)
-        ).squeeze(CLASSES)
-        teaches = weight > 0
-        self.record.next_epoch(teaches.any(-1))
-        losses = {
-            "supervised": supervised_loss(at_labelled, self.task.labelled),
-            "pseudo-label": -self.settings.teaching_weight * (weight * target_log_prob).sum(NODES),
-        }
-        return Step(losses, {"pseudo labels": teaches.sum(NODES).expand(-1, self.network.peers)})
-
-    def _propagated_teacher(
-        self, probabilities: Float[Tensor, "nodes classes *rest"]
-    ) -> Float[Tensor, "nodes classes *rest"]:
-        """The probabilities along a walk from each node. They do not sum to 1: to a well connected node more arrives,
-        and that it counts as surer for it is what propagating is for."""
-        if self.settings.propagated == "not":
-            return probabilities
-        arrived = personalized_page_rank(probabilities, self.adjacency, STEPS, RESTART)
-        return arrived if self.settings.propagated == "along-walk" else arrived / arrived.sum(CLASSES, keepdim=True)
-
-    def _pseudo_label_weights(
-        self, teacher: Float[Tensor, "nodes classes runs teachers"]
-    ) -> tuple[Float[Tensor, "nodes runs teachers"], Int[Tensor, "nodes runs teachers"]]:
-        """How much each node counts, in all 1, and as which class."""
-        sure, classes = teacher.max(CLASSES)
-        chosen = self.may_teach if self.settings.chosen == "all" else self.may_teach & (sure > sure.mean(NODES))
-        weight = chosen.to(teacher.dtype)
-        of_class = weight.new_zeros(teacher.shape[CLASSES:]).scatter_add_(0, classes, weight)  # classes, runs, teachers
-        divisor = of_class.clamp(min=1e-12) ** self.balancing
-        in_all = torch.where(of_class > 0, of_class / divisor, 0.0).sum(0).clamp(min=1e-12)
-        return weight / divisor.gather(0, classes) / in_all, classes
+_LEFT_OUT = {
+    "none": (),
+    "features": (FEATURES,),
+    "neighbourhoods": (NEAR, FAR),
+    "infomax": (INFOMAX, HELD_INFOMAX),
+    "edges": (EDGES, FAR_EDGES),
+    "size": (SIZE,),
+}
 
 
-def _balancing(settings: MTPlus, task: Task) -> Float[Tensor, "runs 1"]:
-    """The power of its size that a class's weight is divided by: 1 makes classes equal, 0 leaves them as they are."""
-    if settings.balanced != "by-labels":
-        return torch.full((task.runs, 1), float(settings.balanced == "always"), device=task.device)
-    labels_per_class = task.labelled.present.sum(1, keepdim=True) / task.num_classes
-    return (FEW_LABELS / labels_per_class.clamp(min=FEW_LABELS)).sqrt()
+def _blended(after: Probabilities, before: Probabilities, teaching: Float[Tensor, "runs"]) -> Probabilities:
+    part = teaching[:, None, None]
+    return part * after + (1 - part) * before
 
 
-def _with_encoders(network: LinearPeers, found: Sequence[Embedding]) -> dict[str, np.ndarray]:
-    parameters = network.trained()
-    for number, one in enumerate(found):
-        parameters |= {f"peer {number} {name}": values for name, values in one.encoders.items()}
-    return parameters
+def _parameters(
+    inputs: Mapping[str, np.ndarray],
+    evidence: Mapping[str, PeerEvidence],
+    weights: Mapping[str, Tensor],
+    votes: Tensor,
+    teaching: Tensor,
+) -> dict[str, np.ndarray]:
+    """All that `apply` needs; the one run first where there is a run axis."""
+    kept = {"votes": votes, "teaching": teaching}
+    for name, one in evidence.items():
+        kept |= {f"{name}/before": one.weight, f"{name}/after": weights[name], f"{name}/temperature": one.temperature}
+    return dict(inputs) | {name: np.ascontiguousarray(values.cpu().numpy()) for name, values in kept.items()}
 
 
-def _of_peer(parameters: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
-    prefix = f"peer {number} "
-    return {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}
+def _some_runs(task: Task, chosen: Bool[np.ndarray, "runs"]) -> Task:
+    runs = torch.from_numpy(np.flatnonzero(chosen)).to(task.device)
+    seeds = tuple(seed for seed, mine in zip(task.seeds, chosen, strict=True) if mine)
+    return replace(task, labelled=Nodes(task.labelled.index[runs], task.labelled.classes[runs]), seeds=seeds)
+
+
+def _in_order(prediction: Prediction, order: Int[np.ndarray, "runs"], groups: Int[np.ndarray, "runs"]) -> Prediction:
+    """The runs as the task has them, and which of them share encoders."""
+    report = prediction.peer_report
+    assert report is not None
+    assert prediction.peers is not None
+    assert prediction.pseudo_labelled_at is not None
+    return replace(
+        prediction,
+        probabilities=prediction.probabilities[order],
+        history={name: values[:, order] for name, values in prediction.history.items()},
+        peers=prediction.peers[order],
+        pseudo_labelled_at=prediction.pseudo_labelled_at[order],
+        peer_report=PeerReport(
+            report.names,
+            report.weights[order],
+            report.held_out_accuracy[order],
+            report.agreement[order],
+            report.teaching[order],
+        ),
+        groups=groups,
+    )

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.node_keys import keyed_orders, node_keys
 from mtgcn.linalg.operators import DenseOperator, Operator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import StackedParameters
@@ -95,7 +95,7 @@ class Infomax(StackedParameters):
         discriminator = uniform((seed,), (repeats, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
         self.add_parameter("discriminator", discriminator, run_axis=0)
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
-        self.num_nodes, self.epochs, self.seed = graph.num_nodes, settings.epochs, seed
+        self.epochs, self.seed, self._graph = settings.epochs, seed, graph
         self._orders: Tensor | None = None
 
     def new_epoch(self) -> None:
@@ -148,10 +148,9 @@ class Infomax(StackedParameters):
         return functional.leaky_relu_(values + self.bias.flatten(), SLOPE)
 
     def _order(self) -> Tensor:
-        """Whose features each node gets in this epoch. All epochs' are drawn at once, so that a recorded epoch finds
-        its own."""
+        """Whose features each node gets in this epoch, which follows from what the two are and not from where they
+        stand. All epochs' are drawn at once, so that a recorded epoch finds its own."""
         if self._orders is None:
-            random = np.random.default_rng([self.seed, 2])
-            drawn = np.stack([random.permutation(self.num_nodes) for _ in range(self.epochs)])
-            self._orders = torch.from_numpy(drawn.astype(np.int32)).to(self.device)
+            drawn = keyed_orders(node_keys(self._graph), self.seed, self.epochs)
+            self._orders = torch.from_numpy(drawn).to(self.device)
         return self._orders.index_select(0, (self.epoch - 1).clamp(max=self.epochs - 1))[0].long()

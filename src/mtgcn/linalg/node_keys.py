@@ -1,7 +1,7 @@
 """Random numbers that belong to nodes, whatever their order: drawn by what a node is, not by where it stands.
 
-A node's key is a hash of its features and, twice over, of its neighbours' keys. Nodes with equal keys have equal
-features and surroundings, so that it does not matter which of them gets which number.
+A node's key is a hash of its features and, twice over, of its neighbours' keys. Nodes that are alike as far as that
+goes are numbered, so that no two have the same key; which of them gets which number hardly matters.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ def node_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
     """A 64-bit number for each node. Sums of hashes wrap around and so do not depend on the order of their terms.
 
     >>> path = Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-    >>> first, middle, last = node_keys(path)
-    >>> bool(first == last != middle)
+    >>> turned = Graph(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]]))
+    >>> bool(node_keys(path)[1] == node_keys(turned)[0])  # the one in the middle
     True
+    >>> len(set(node_keys(path)))
+    3
     """
     keys = _feature_keys(graph)
     adjacency = graph.adjacency
@@ -34,14 +36,20 @@ def node_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
         sums = np.zeros(adjacency.nnz + 1, dtype=np.uint64)
         np.cumsum(scrambled(keys[adjacency.indices] ^ weights), dtype=np.uint64, out=sums[1:])
         keys = scrambled(keys + scrambled(sums[ends] - sums[starts] + _ODD))
-    return keys
+    return _numbered(keys)
+
+
+def drawn_by_key(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
+    """A random 64-bit number for each key."""
+    purpose = np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0]
+    return scrambled(keys ^ purpose)
 
 
 def keyed_orders(keys: UInt64[np.ndarray, "nodes"], seed: int, count: int) -> Int[np.ndarray, "count nodes"]:
     """`count` random permutations of the nodes: in each, the node that every node is exchanged for."""
     orders = np.empty((count, len(keys)), dtype=np.int32)
     for number in range(count):
-        one, other = (np.argsort(_drawn(keys, seed, 2 * number + half), kind="stable") for half in (0, 1))
+        one, other = (np.argsort(drawn_by_key(keys, seed, 2 * number + half), kind="stable") for half in (0, 1))
         orders[number, one] = other
     return orders
 
@@ -50,7 +58,7 @@ def keyed_normal(keys: UInt64[np.ndarray, "nodes"], seed: int, columns: int) -> 
     """Normally distributed numbers, `columns` for each node."""
     numbers = np.empty((len(keys), columns), dtype=np.float32)
     for column in range(columns):
-        words = _drawn(keys, seed, column)
+        words = drawn_by_key(keys, seed, column)
         # Box and Muller (1958), from the two halves of a word.
         radius = np.sqrt(-2 * np.log(((words >> np.uint64(32)) + np.uint64(1)) / 2.0**32))
         numbers[:, column] = radius * np.cos(2 * np.pi * (words & np.uint64(0xFFFFFFFF)) / 2.0**32)
@@ -65,9 +73,16 @@ def scrambled(words: UInt64[np.ndarray, "*any"]) -> UInt64[np.ndarray, "*any"]:
     return words ^ (words >> np.uint64(31))
 
 
-def _drawn(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
-    purpose = np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0]
-    return scrambled(keys ^ purpose)
+def _numbered(keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "nodes"]:
+    """Equal keys made different, by how many equal ones stand before: without it, nodes that are alike would get the
+    same numbers and could never be told apart by what is searched for from them."""
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    place = np.arange(len(keys))
+    first = np.maximum.accumulate(np.where(np.append(True, ranked[1:] != ranked[:-1]), place, 0))[: len(keys)]
+    before = np.empty(len(keys), dtype=np.uint64)
+    before[order] = place - first
+    return np.where(before == 0, keys, scrambled(keys + scrambled(before)))
 
 
 def _feature_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:

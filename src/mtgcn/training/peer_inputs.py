@@ -4,31 +4,31 @@
     near neighbourhood  Â² X
     far neighbourhood   personalised PageRank of X
     infomax             embeddings of an encoder that was trained freely
-    held infomax        embeddings of a smaller one whose weights were held back
+    held infomax        embeddings of one whose weights were held back
     edges               whom a node is connected with, D^-1/2 A, in its leading directions
     far edges           personalised PageRank of these: what label propagation sees
     size                degree and amount of features, of the node, its neighbours and theirs
 
-All rows have length 1, so that one penalty means the same for each of them; but for the infomax peers, what all rows
-have in common is taken out first.
+All rows have length 1, so that one penalty means the same for each of them. What all rows have in common is taken out;
+but for the held infomax peer, where on some graphs it helps and on none it harms more than the free one makes good.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from leading_directions import SPARE, leading_directions
-from node_keys import keyed_normal, node_keys
 from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.leading_directions import SPARE, leading_directions
+from mtgcn.linalg.node_keys import keyed_normal, node_keys
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
@@ -45,6 +45,7 @@ FEATURES, NEAR, FAR = "features", "near neighbourhood", "far neighbourhood"
 INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
 EDGES, FAR_EDGES, SIZE = "edges", "far edges", "size"
 PEERS = (FEATURES, NEAR, FAR, INFOMAX, HELD_INFOMAX, EDGES, FAR_EDGES, SIZE)
+CENTRED = tuple(name for name in PEERS if name != HELD_INFOMAX)
 OF_ANY_GRAPH = tuple(name for name in PEERS if name not in (EDGES, FAR_EDGES))  # those that can be taken elsewhere
 
 SCALING = "length"
@@ -52,6 +53,8 @@ NEAR_STEPS = 2
 FAR_STEPS, FAR_RESTART = 20, 0.1
 ENCODED = Propagation(SCALING, steps=4, restart=0.2)  # what the encoders see
 WAVES, FREQUENCY = 256, 0.5  # of cosines that make sizes a smooth function of six numbers
+ENCODER_PARTS = ("weight", "bias", "discriminator")
+ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
 SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
 LARGEST_TABLE = 2**25  # numbers in the rows of one peer; large graphs keep fewer directions
 FEWEST_DIRECTIONS = 32
@@ -63,15 +66,14 @@ class InputSettings:
 
     directions: int = 512  # of the features that are kept
     edge_directions: int = 256  # of the edges
-    dimensions: int = 256  # of the free encoder's embeddings
-    held_dimensions: int = 64  # of the other's
-    held_decay: float = 2e-3  # weight decay of the other
+    dimensions: int = 256  # of an encoder's embeddings
+    held_decay: float = 2e-3  # weight decay of the encoder that is held back
     infomax_epochs: int = 200
 
     def encoders(self, graph: Graph) -> dict[str, InfomaxSettings]:
         """How the two encoders are trained on this graph."""
         free = InfomaxSettings(self.dimensions, epochs=self.infomax_epochs)
-        held = InfomaxSettings(self.held_dimensions, epochs=self.infomax_epochs, weight_decay=self.held_decay)
+        held = replace(free, weight_decay=self.held_decay)
         return {INFOMAX: free.for_graph(graph), HELD_INFOMAX: held.for_graph(graph)}
 
     def kept(self, wanted: int, graph: Graph) -> int:
@@ -94,26 +96,29 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
     for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
         with stage(f"embeddings {number + 1} of 2"):
             found = embedding(graph, ENCODED, encoder, run_seed(seed, number), device)
-        rows[name] = _with_ones(found.embeddings)
         parameters |= {f"{name}/{part}": values for part, values in found.encoders.items()}
+        if name in CENTRED:
+            centred, centre = _centred(found.embeddings, None)
+            rows[name], parameters[f"{name}/centre"] = _with_ones(centred), centre.cpu().numpy()
+        else:
+            rows[name] = _with_ones(found.embeddings)
     return PeerInputs({name: rows[name] for name in PEERS}, parameters)
 
 
 def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device) -> dict[str, Tensor]:
     """The rows that the peers `OF_ANY_GRAPH` see of another graph, made as those they learned from."""
-    basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
-    tables = _tables(graph, _reduced(graph, basis, device), device)
-    tables[SIZE] = _waves(_sizes(graph), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
-    rows = {
-        name: _with_ones(_centred(table, torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device))[0])
-        for name, table in tables.items()
+    # Encoders first: they refuse a graph whose features are not those they know.
+    tables = {
+        name: encode(graph, ENCODED, {part: parameters[f"{name}/{part}"] for part in ENCODER_PARTS}, device)
+        for name in (INFOMAX, HELD_INFOMAX)
     }
-    for name in (INFOMAX, HELD_INFOMAX):
-        encoder = {
-            key.removeprefix(f"{name}/"): values for key, values in parameters.items() if key.startswith(f"{name}/")
-        }
-        rows[name] = _with_ones(encode(graph, ENCODED, encoder, device))
-    return {name: rows[name] for name in OF_ANY_GRAPH}
+    basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
+    tables |= _tables(graph, _reduced(graph, basis, device), device)
+    tables[SIZE] = _waves(_sizes(graph), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
+    for name in tables.keys() & set(CENTRED):
+        centre = torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device)
+        tables[name] = _centred(tables[name], centre)[0]
+    return {name: _with_ones(tables[name]) for name in OF_ANY_GRAPH}
 
 
 @once_per_graph
@@ -193,10 +198,12 @@ def _centred(
     table: Float[Tensor, "nodes width"], centre: Float[Tensor, "width"] | None
 ) -> tuple[Float[Tensor, "nodes width"], Float[Tensor, "width"]]:
     """Rows of length 1, less their mean or the one given, at length 1 again; and the mean. Taking it out before rows
-    have length 1 would bring their sizes back in."""
+    have length 1 would bring their sizes back in. A row that is the mean but for rounding becomes 0."""
     rows = functional.normalize(table)
     centre = rows.mean(0) if centre is None else centre
-    return functional.normalize(rows - centre), centre
+    apart = rows - centre
+    alike = torch.linalg.vector_norm(apart, dim=1, keepdim=True) < ROUNDING
+    return functional.normalize(apart.masked_fill(alike, 0.0)), centre
 
 
 def _with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:

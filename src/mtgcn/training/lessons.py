@@ -1,0 +1,117 @@
+"""Peers that differ in kind teach each other: round after round, all learn what their weighted average is sure of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
+from mtgcn.shapes import Float, Int
+from mtgcn.task import Nodes, Task
+from mtgcn.training.peer_evidence import PeerEvidence
+from mtgcn.training.pseudo_label_record import PseudoLabelRecord
+
+ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
+FEW_LABELS = 3  # per class; up to so many all classes weigh the same
+
+Probabilities = Float[Tensor, "runs nodes classes"]
+Teacher = Literal["all", "itself"]
+
+
+class Lessons:
+    """What is taught how much, and the record of who was pseudo-labelled when."""
+
+    def __init__(
+        self,
+        task: Task,
+        rows: Mapping[str, Float[Tensor, "nodes width"]],
+        evidence: Mapping[str, PeerEvidence],
+        votes: Float[Tensor, "runs peers"],
+        amount: Float[Tensor, "runs"],  # what all pseudo labels together weigh beside the labels
+        evenness: Float[Tensor, "runs 1"],
+    ) -> None:
+        self.task, self.rows, self.evidence, self.votes = task, rows, evidence, votes
+        self.amount, self.evenness = amount, evenness
+        self.record = PseudoLabelRecord(task)
+        self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
+        free = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
+        # NOBODY falls into the extra column.
+        self.free = free.scatter_(1, task.labelled.index % (task.num_nodes + 1), False)[:, :-1]
+
+    def taught(
+        self, before: Mapping[str, Probabilities], rounds: int, steps: int, taught_by: Teacher = "all"
+    ) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
+        """What every peer says after so many rounds of so many steps, and its weights."""
+        said, weights = dict(before), {name: one.weight for name, one in self.evidence.items()}
+        for _ in range(rounds):
+            if taught_by == "all":
+                lessons = dict.fromkeys(self.rows, self.lesson(average(self.votes, [said[name] for name in self.rows])))
+            else:
+                lessons = {name: self.lesson(said[name]) for name in self.rows}
+            for name, table in self.rows.items():
+                share, classes = lessons[name]
+                examples = self._with_labels(share * self.amount[:, None], classes)
+                weights[name] = fit_to_all(table, *examples, self.evidence[name].penalty, weights[name], steps)
+                said[name] = logits_of(table, weights[name]).softmax(-1)
+            teaches = torch.stack([share > 0 for share, _ in lessons.values()], 1)  # runs, peers, nodes
+            self.record.next_epoch(teaches.any(1).T)
+            self._counts.append(teaches.sum(2))
+        return said, weights
+
+    def lesson(self, teacher: Probabilities) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
+        """How much each node counts, in all 1, and as which class.
+
+        Nodes teach of which the teacher is surer than of the average node: of their class while labels are few, since
+        it cannot know yet which classes it underrates; of all classes when there are more.
+        """
+        sure, classes = teacher.max(-1)
+        free, evenness = self.free.to(sure.dtype), self.evenness
+        by_class = partial(_sum_by_class, classes=classes, num_classes=self.task.num_classes)
+        of_class = (by_class(sure * free) / by_class(free).clamp(min=1)).gather(1, classes)
+        of_all = (sure * free).sum(1, keepdim=True) / free.sum(1, keepdim=True).clamp(min=1)
+        threshold = evenness * of_class + (1 - evenness) * of_all
+        weight = free * (sure >= (1 - ROUNDING) * threshold)  # nodes that are all equally sure all teach
+        weight = weight / (by_class(weight).clamp(min=1) ** evenness).gather(1, classes)
+        return weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny), classes
+
+    def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
+        """How many nodes taught each peer, round by round."""
+        return {"pseudo labels": torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
+
+    def _with_labels(
+        self, weight: Float[Tensor, "runs nodes"], classes: Int[Tensor, "runs nodes"]
+    ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
+        """The given labels among them, weighing 1 in all."""
+        labelled: Nodes = self.task.labelled
+        present = labelled.present
+        share = present / present.sum(1, keepdim=True)
+        extra = labelled.index % (self.task.num_nodes + 1)
+        weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, extra, share)[:, :-1]
+        classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, extra, labelled.classes)
+        return weight, classes[:, :-1]
+
+
+def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:
+    """The power of its size that a class's weight is divided by: 1 makes classes equal, 0 leaves them as they are. With
+    few labels per class all weigh the same, since nobody can know yet how large they are."""
+    labels_per_class = task.labelled.present.sum(1, keepdim=True) / task.num_classes
+    return (FEW_LABELS / labels_per_class.clamp(min=FEW_LABELS)).sqrt()
+
+
+def average(votes: Float[Tensor, "runs peers"], said: Sequence[Probabilities]) -> Probabilities:
+    """What peers say together."""
+    result = torch.zeros_like(said[0])
+    for vote, one in zip(votes.T, said, strict=True):
+        result += vote[:, None, None] * one
+    return result
+
+
+def _sum_by_class(
+    values: Float[Tensor, "runs nodes"], classes: Int[Tensor, "runs nodes"], num_classes: int
+) -> Float[Tensor, "runs classes"]:
+    return values.new_zeros(len(values), num_classes).scatter_add_(1, classes, values)
