@@ -8,7 +8,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.training.lessons import Lessons, average, evenness_by_labels
+from mtgcn.training.lessons import Lessons, average, evenness_by_labels, inequality_of_labels
 from mtgcn.training.peer_evidence import PeerEvidence
 
 NODES, CLASSES = 60, 3
@@ -54,7 +54,7 @@ def untaught(rows, runs):
 def lessons_of(task, names="ab", votes=None, amount=1.0, evenness=1.0):
     rows = {name: some_rows(ord(name)) for name in names}
     votes = torch.tensor(votes or [1 / len(names)] * len(names)).repeat(task.runs, 1)
-    return Lessons(
+    lessons = Lessons(
         task,
         rows,
         {name: untaught(table, task.runs) for name, table in rows.items()},
@@ -62,6 +62,8 @@ def lessons_of(task, names="ab", votes=None, amount=1.0, evenness=1.0):
         torch.full((task.runs,), amount),
         torch.full((task.runs, 1), evenness),
     )
+    lessons.apart = lessons.evenness  # as where classes have unequal numbers of labels
+    return lessons
 
 
 def certain(classes, sure=0.9):
@@ -315,3 +317,28 @@ def test_nodes_that_are_all_equally_sure_all_teach(task, evenness):
         teacher = torch.tensor([sure, (1 - sure) / 2, (1 - sure) / 2]).float().expand(task.runs, NODES, CLASSES)
         share, _ = lessons.lesson(teacher)
         assert torch.equal(share > 0, lessons.free)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [([2, 2, 2], 0.0), ([4, 4, 3], 4 / 11), ([6, 1, 2], 1.0), ([3, 3, 0], 0.0), ([1, 0, 0], 0.0)],
+)
+def test_how_unequal_labels_are(graph, counts, expected):
+    chosen = np.concatenate([np.flatnonzero(graph.labels == number)[:count] for number, count in enumerate(counts)])
+    task = observe(graph, [Split(chosen, [], [])], seed=0)
+    assert inequality_of_labels(task).item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("counts", [(2, 2, 2), (6, 1, 2), (4, 4, 3)], ids=str)
+def test_the_average_node_of_a_class_counts_where_labels_are_unequal(graph, counts):
+    chosen = np.concatenate([np.flatnonzero(graph.labels == number)[:count] for number, count in enumerate(counts)])
+    task = observe(graph, [Split(chosen, [], [])], seed=0)
+    rows = {"a": some_rows(0)}
+    evenness = torch.ones(1, 1)
+    lessons = Lessons(task, rows, {"a": untaught(rows["a"], 1)}, torch.ones(1, 1), torch.ones(1), evenness)
+    torch.testing.assert_close(lessons.apart, inequality_of_labels(task))
+    teacher = certain(np.arange(NODES)[None] % CLASSES)
+    teacher[:, ::CLASSES] = teacher[:, ::CLASSES].lerp(torch.full((CLASSES,), 1 / CLASSES), 0.5)  # unsure of one class
+    share, classes = lessons.lesson(teacher)
+    taught = set(classes[share > 0].tolist())
+    assert taught == ({0, 1, 2} if counts == (6, 1, 2) else {1, 2})

@@ -37,6 +37,7 @@ class Lessons:
     ) -> None:
         self.task, self.rows, self.evidence, self.votes = task, rows, evidence, votes
         self.amount, self.evenness = amount, evenness
+        self.apart = evenness * inequality_of_labels(task)
         self.record = PseudoLabelRecord(task)
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
         free = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
@@ -66,17 +67,17 @@ class Lessons:
     def lesson(self, teacher: Probabilities) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
         """How much each node counts, in all 1, and as which class.
 
-        Nodes teach of which the teacher is surer than of the average node: of their class while labels are few, since
-        it cannot know yet which classes it underrates; of all classes when there are more.
+        Nodes teach of which the teacher is surer than of the average node. Where some classes were given more labels
+        than others it is surer of those, and while labels are few it is the average node of their class that counts.
         """
         sure, classes = teacher.max(-1)
-        free, evenness = self.free.to(sure.dtype), self.evenness
+        free, apart = self.free.to(sure.dtype), self.apart
         by_class = partial(_sum_by_class, classes=classes, num_classes=self.task.num_classes)
         of_class = (by_class(sure * free) / by_class(free).clamp(min=1)).gather(1, classes)
         of_all = (sure * free).sum(1, keepdim=True) / free.sum(1, keepdim=True).clamp(min=1)
-        threshold = evenness * of_class + (1 - evenness) * of_all
+        threshold = apart * of_class + (1 - apart) * of_all
         weight = free * (sure >= (1 - ROUNDING) * threshold)  # nodes that are all equally sure all teach
-        weight = weight / (by_class(weight).clamp(min=1) ** evenness).gather(1, classes)
+        weight = weight / (by_class(weight).clamp(min=1) ** self.evenness).gather(1, classes)
         return weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny), classes
 
     def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
@@ -101,6 +102,16 @@ def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:
     few labels per class all weigh the same, since nobody can know yet how large they are."""
     labels_per_class = task.labelled.present.sum(1, keepdim=True) / task.num_classes
     return (FEW_LABELS / labels_per_class.clamp(min=FEW_LABELS)).sqrt()
+
+
+def inequality_of_labels(task: Task) -> Float[Tensor, "runs 1"]:
+    """0 where every class has as many labels, 1 where one that has any has half the average or less."""
+    classes, present = task.labelled.classes, task.labelled.present
+    counts = _sum_by_class(present.float(), classes, task.num_classes)
+    given = counts > 0
+    mean = counts.sum(1) / given.sum(1).clamp(min=1)
+    fewest = counts.masked_fill(~given, torch.inf).amin(1)
+    return (2 * (1 - fewest / mean)).clamp(0, 1)[:, None]
 
 
 def average(votes: Float[Tensor, "runs peers"], said: Sequence[Probabilities]) -> Probabilities:
