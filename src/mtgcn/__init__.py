@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mtgcn.methods import register
 
 __all__ = ["Graph", "MutualTeachingClassifier", "__version__", "load", "register"]
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {

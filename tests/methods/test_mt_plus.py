@@ -38,7 +38,7 @@ def test_the_setting_that_was_measured_is_the_default():
         "embeddings": 5,
         "rounds": 10,
         "steps": 8,
-        "teaching_weight": 1.0,
+        "teaching_weight": 2.0,
         "left_out": "none",
         "votes": "held-out",
         "taught_by": "all",
@@ -47,7 +47,7 @@ def test_the_setting_that_was_measured_is_the_default():
     }
     assert tuple(mt_plus.TRUST) == PEERS
     assert list(mt_plus.TRUST.values()) == [0.5, 1.0, 1.0, 2.0, 4.0, 0.5, 0.5, 0.5]
-    assert (mt_plus.SKILLED, mt_plus.CAUTION, mt_plus.USUAL_SKILL, mt_plus.USUALLY) == (0.625, 8, 0.7, 10)
+    assert (mt_plus.SKILLED, mt_plus.CAUTION, mt_plus.USUAL_SKILL, mt_plus.USUALLY) == (0.625, 8, 0.7, 25)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.training.lessons import Lessons, average, evenness_by_labels, inequality_of_labels
+from mtgcn.training import lessons as lessons_module
+from mtgcn.training.lessons import LARGEST_PENALTY, Lessons, average, evenness_by_labels, inequality_of_labels
 from mtgcn.training.peer_evidence import PeerEvidence
 
 NODES, CLASSES = 60, 3
@@ -342,3 +343,19 @@ def test_the_average_node_of_a_class_counts_where_labels_are_unequal(graph, coun
     share, classes = lessons.lesson(teacher)
     taught = set(classes[share > 0].tolist())
     assert taught == ({0, 1, 2} if counts == (6, 1, 2) else {1, 2})
+
+
+def test_a_penalty_that_suits_a_handful_of_labels_is_not_kept_while_thousands_of_nodes_teach(task, monkeypatch):
+    found = []
+
+    def remember(rows, weights, classes, penalty, start, steps):
+        found.append(penalty.tolist())
+        return start
+
+    monkeypatch.setattr(lessons_module, "fit_to_all", remember)
+    lessons = lessons_of(task)
+    small, large = LARGEST_PENALTY / 10, LARGEST_PENALTY * 10
+    for evidence in lessons.evidence.values():
+        evidence.penalty[:] = torch.tensor([small, large])
+    lessons.taught({name: some_probabilities(0) for name in lessons.rows}, rounds=1, steps=1)
+    np.testing.assert_allclose(found, [[small, LARGEST_PENALTY]] * 2, rtol=1e-6)

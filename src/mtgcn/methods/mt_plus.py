@@ -11,7 +11,7 @@
    one of them has a say at all.
 
     p_v = softmax(R_v W_v),  P = Σ_v w_v p_v,  w the mixture under which held-out labels are likeliest,
-    W_v := argmin  - mean over labels of log p_v[i, y_i]  - t · Σ_i m_i log p_v[i, argmax P_i]  + λ_v |W_v|².
+    W_v := argmin  - mean over labels of log p_v[i, y_i]  - 2 t · Σ_i m_i log p_v[i, argmax P_i]  + λ_v |W_v|².
 
 Linear classifiers on such rows and infomax are old; that peers which differ in kind are weighed by the given labels and
 taught by each other is what this method adds.
@@ -73,7 +73,7 @@ TRUST = {
 }
 SKILLED = 0.625  # so far on the way from chance to being always right, peers teach with full weight
 CAUTION = 8  # the power with which teaching fades below that
-USUAL_SKILL, USUALLY = 0.7, 10  # what to expect before any label is held out, and how many labels that is worth
+USUAL_SKILL, USUALLY = 0.7, 25  # what to expect before any label is held out, and how many labels that is worth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class MTPlus(Method):
     embeddings: PositiveInt = 5  # so many differently seeded pairs of encoders are shared by the runs of an experiment
     rounds: NonNegativeInt = 10  # of teaching
     steps: PositiveInt = 8  # of learning in each of them
-    teaching_weight: NonNegativeFloat = 1.0  # of the pseudo labels' loss beside that of the labels
+    teaching_weight: NonNegativeFloat = 2.0  # of the pseudo labels' loss beside that of the labels
     # One of these at a time is changed for the ablation.
     left_out: Literal["none", "features", "neighbourhoods", "infomax", "edges", "size"] = "none"  # which peers
     votes: Literal["held-out", "equal"] = "held-out"  # how much each peer counts

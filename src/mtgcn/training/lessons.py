@@ -18,6 +18,9 @@ from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
 FEW_LABELS = 3  # per class; up to so many all classes weigh the same
+# However large a penalty suits a peer with a handful of labels: thousands of pseudo labels need no more, and where
+# classes are not evened out a larger one lets the largest class swallow the others.
+LARGEST_PENALTY = 1e-3
 
 Probabilities = Float[Tensor, "runs nodes classes"]
 Teacher = Literal["all", "itself"]
@@ -57,7 +60,8 @@ class Lessons:
             for name, table in self.rows.items():
                 share, classes = lessons[name]
                 examples = self._with_labels(share * self.amount[:, None], classes)
-                weights[name] = fit_to_all(table, *examples, self.evidence[name].penalty, weights[name], steps)
+                penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
+                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps)
                 said[name] = logits_of(table, weights[name]).softmax(-1)
             teaches = torch.stack([share > 0 for share, _ in lessons.values()], 1)  # runs, peers, nodes
             self.record.next_epoch(teaches.any(1).T)
