@@ -185,7 +185,7 @@ def test_columns_may_be_called_anything(mtgcn_command, own):
     # The text column is no feature of the model, so it is in nobody's way here either.
     predictions = own.folder / "predictions.csv"
     named = ["--column", "source=one", "--column", "target=other"]
-    status, _, err = mtgcn_command("predict", own.out, *own.options[:4], *named, "--out", predictions)
+    status, _, err = mtgcn_command("predict", own.out, *own.options[:4], *named, "--new-graph", "--out", predictions)
     assert (status, err) == (0, "")
     assert len(read_csv(predictions)) == NODES
 
@@ -337,7 +337,7 @@ def test_predictions_for_a_graph_the_peers_have_not_seen(mtgcn_command, fitted, 
     seen, unseen = tmp_path / "seen.csv", tmp_path / "unseen.csv"
     assert mtgcn_command("predict", fitted.out, "--out", seen)[0] == 0
     status, out, err = mtgcn_command(
-        "predict", fitted.out, "--edges", edges, "--nodes", nodes, "--out", unseen, "--json"
+        "predict", fitted.out, "--edges", edges, "--nodes", nodes, "--new-graph", "--out", unseen, "--json"
     )
     assert (status, err) == (0, "")
     assert json.loads(out)["nodes"] == NODES
@@ -697,7 +697,7 @@ def test_new_nodes_must_have_the_features_of_training(mtgcn_command, own, model_
 def test_a_method_without_parameters_knows_its_own_nodes_alone(mtgcn_command, own):
     assert mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)[0] == 0
     predictions, same = own.folder / "p.csv", own.folder / "same.csv"
-    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--out"]
+    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--new-graph", "--out"]
     assert mtgcn_command("predict", own.out, "--out", predictions)[0] == 0
     assert {row["peers_agree"] for row in read_csv(predictions)} == {""}
     assert mtgcn_command(*arguments, same)[0] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +11,10 @@ from sklearn.utils import check_random_state
 
 from mtgcn.errors import InputError
 from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.methods import Method, create, method_class
+from mtgcn.methods import Method, create, method_class, name_of
 from mtgcn.methods.plugins import as_method
 from mtgcn.splits import Split
-from mtgcn.task import Task, observe
+from mtgcn.task import PeerReport, Task, observe
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +59,20 @@ def task_of(graph: Graph, method: Method, seed: int, device: torch.device) -> Ta
     seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
     split = _with_validation(graph) if method.uses_validation else Split(graph.known, _NOBODY, _NOBODY)
     return observe(seen, [split], seed, with_validation=method.uses_validation, device=device)
+
+
+def shown_progress(method: Method) -> AbstractContextManager[None]:
+    """What is fitted while this lasts is shown on standard error, stage by stage."""
+    from mtgcn.report.progress import fitting_progress
+
+    return fitting_progress(f"fitting {name_of(method)}", every_stage=True)
+
+
+def in_words_for(graph: Graph, report: PeerReport | None) -> PeerReport | None:
+    """What was made from the edges of a graph without features is not called its features."""
+    if report is None or graph.features is not None:
+        return report
+    return replace(report, names=tuple("structure" if name == "features" else name for name in report.names))
 
 
 def _with_validation(graph: Graph) -> Split:

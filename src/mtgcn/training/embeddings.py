@@ -20,7 +20,6 @@ from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
-
 RECIPE = 2  # raise it when the same settings no longer give the same encoders
 Encoders = dict[str, np.ndarray]
 _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()

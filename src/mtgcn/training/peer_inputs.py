@@ -107,9 +107,7 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
     return PeerInputs({name: rows[name] for name in PEERS}, parameters)
 
 
-def remember_encoders(
-    parameters: Mapping[str, np.ndarray], graph: Graph, settings: InputSettings, seed: int
-) -> None:
+def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: InputSettings, seed: int) -> None:
     """Let `peer_inputs` with this seed take the encoders among these parameters, which an earlier fit on the same graph
     has trained, instead of training others."""
     for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
