@@ -72,7 +72,8 @@ def test_the_clock_runs_on_between_stages_and_when_one_is_done(monkeypatch):
             assert shown()[1:] == ["100/100 epochs", "0:01:10"]
 
 
-def test_every_stage_has_its_line_where_that_is_asked_for(capsys):
+def test_every_stage_has_its_line_where_that_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "monotonic", lambda: 5.0)
     with fitting_progress("fitting mt-plus", every_stage=True):
         with stage("embeddings 1 of 2"):
             tell([10, 100])

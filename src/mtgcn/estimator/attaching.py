@@ -3,6 +3,7 @@ rows that are alike, where a fit has no graph."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,9 +49,12 @@ def extended(graph: Graph, rows: Table, to_known: sp.csr_array, among_new: sp.cs
     table = graph.features
     assert table is not None, "new nodes are refused where the fit had no features"
     rows = _in_form_of(table, rows)
-    return Graph(
+    return replace(
+        graph,
         adjacency=sp.block_array([[graph.adjacency, to_known.T], [to_known, among_new]], format="csr"),
         features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
+        labels=None,
+        node_ids=None,
     )
 
 

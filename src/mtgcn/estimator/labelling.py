@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.inputs import is_missing
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids
 from mtgcn.files.labels import classes_of
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNKNOWN
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.graph import Graph
 
 MOST_NAMED = 3
 
@@ -62,23 +63,17 @@ def with_more_labels(
     known, extra = list(graph.class_names), [str(name) for name in new_classes]
     for name in names:
         if name not in known and name not in extra:
-            error = unknown_name("class", name, known)
-            raise InputError(f"{error} If it is a new class, say so: --new-classes {name}, or new_classes=[{name!r}]")
+            hint = str(unknown_name("class", name, known))
+            end = "" if hint.endswith("?") else "."
+            say_so = f"--new-classes {name}, or new_classes=[{name!r}]"
+            raise InputError(f"{hint}{end} If it is a new class, say so: {say_so}")
     appearing = [name for name in extra if name in names and name not in known]
     classes, order = _classes_with(model, appearing)
     before = np.where(graph.labels == UNKNOWN, UNKNOWN, order[graph.labels])
     after = before.copy()
     place_of_class = {name: number for number, name in enumerate(map(str, classes))}
     after[places] = [place_of_class[name] for name in names]
-    more = Graph(
-        graph.adjacency,
-        graph.features,
-        after,
-        graph.node_ids,
-        tuple(map(str, classes)),
-        graph.name,
-        graph.feature_names,
-    )
+    more = replace(graph, labels=after, class_names=tuple(map(str, classes)))
     return more, classes, _changes(more, before, places, appearing)
 
 
