@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
+from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.linalg.neighbours import nearest, neighbour_graph
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def extended(graph: Graph, rows: Table, to_known: sp.csr_array, among_new: sp.cs
         graph,
         adjacency=sp.block_array([[graph.adjacency, to_known.T], [to_known, among_new]], format="csr"),
         features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
-        labels=None,
-        node_ids=None,
+        labels=np.full(graph.num_nodes + rows.shape[0], UNKNOWN),
+        node_ids=np.arange(graph.num_nodes + rows.shape[0]),
     )
 
 

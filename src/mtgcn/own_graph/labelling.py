@@ -119,8 +119,10 @@ def _refit_lines(refit: Refit) -> Iterator[str]:
     )
     now, then = (f"{100 * share:.1f} %" for share in (fit.mean_confidence, refit.mean_confidence_before))
     yield f"confidence  {now} on average, of the nodes that were not given; {then} before"
-    was = "not known before" if before is None else f"{100 * before['accuracy']:.0f} % before"
-    yield f"accuracy    {expected_words(fit)}; {was}"
+    if before is not None:
+        yield f"accuracy    {expected_words(fit)}; {100 * before['accuracy']:.0f} % before"
+    else:
+        yield f"accuracy    {expected_words(fit)}{'; not known before' if fit.expected_accuracy else ''}"
     for note in fit.notes:
         yield f"note        {note}"
     for warning in fit.warnings:
