@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-fast lint bench clean
+.PHONY: setup demo test test-fast test-long lint bench clean
 
 setup: $(READY)
 
@@ -21,10 +21,14 @@ demo: setup
 	$(BIN)/mtgcn demo
 
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not long"
 
 test-fast: setup
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not long"
+
+# Journeys from end to end, browsers, processes that are killed: one at a time, since they would disturb each other.
+test-long: setup
+	$(BIN)/python -m pytest -m long
 
 lint: setup
 	$(BIN)/ruff check .

@@ -68,5 +68,6 @@ for command in (
     own_graph.fit,
     own_graph.predict,
     own_graph.suggest,
+    own_graph.label,
 ):
     app.command()(command)

@@ -82,7 +82,7 @@ def test_rows_do_not_depend_on_the_executor(undisturbed, tmp_path):
     assert rows_without_seconds(tmp_path) == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_killed_again_and_again_ends_with_the_same_rows(undisturbed, tmp_path):
     random = np.random.default_rng(0)
     rows = tmp_path / "rows.jsonl"
@@ -98,7 +98,7 @@ def test_a_sweep_killed_again_and_again_ends_with_the_same_rows(undisturbed, tmp
     assert rows_without_seconds(tmp_path) == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes where Linux lists them")
 def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
     process = started(tmp_path, workers=2)
@@ -114,7 +114,7 @@ def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
     assert rows_without_seconds(tmp_path) == kept
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupted_command_says_how_to_go_on(tmp_path):
     # lp is stored at once, mt-gcn takes seconds: the interrupt comes in the midst of it.
     command = ["reproduce", "--table", "digits", "--methods", "lp,mt-gcn", "--runs", "10", "--workers", "2"]

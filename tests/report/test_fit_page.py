@@ -187,7 +187,10 @@ def test_every_node_of_a_small_graph_is_on_the_map_once(model):
 
 
 def test_warnings_are_shown(model):
-    assert "Before you rely on this" not in fit_html(replace(model, graph_=with_second_labels(model)))
+    probabilities = model.label_distributions_.copy()
+    probabilities[50] = [0.1, 0.8, 0.1]  # the class that this short fit predicts of nobody
+    sound = replace(model, label_distributions_=probabilities)
+    assert "Before you rely on this" not in fit_html(replace(sound, graph_=with_second_labels(sound)))
     labels = model.graph_.labels.copy()
     labels[5] = -1
     assert (

@@ -66,6 +66,7 @@ __all__ = [
     "method_class",
     "method_from_text",
     "method_title",
+    "name_of",
     "register",
 ]
 
@@ -96,6 +97,11 @@ def method_title(name: str) -> str:
     """A method in one sentence: where it is from and what it does, the first line of its file."""
     module = sys.modules[method_class(name).__module__]
     return (module.__doc__ or "").strip().partition("\n")[0]
+
+
+def name_of(method: Method) -> str:
+    """What people type for a method; of one that is not registered, the name of its class."""
+    return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
 
 
 def create(name: str, **settings: Any) -> Method:
