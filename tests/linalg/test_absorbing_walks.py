@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import absorbing_walks
@@ -8,8 +9,10 @@ from mtgcn.task import Nodes
 
 
 def dense_absorption(graph, alpha):
-    """(L + αI)^-1 by L's eigenvectors, so that what is nearly singular is inverted without losing digits."""
+    """(L + αI)^-1 by L's eigenvectors, so that what is nearly singular is inverted without losing digits; weights in
+    units of their mean."""
     weights = graph.adjacency.toarray().astype(np.float64)
+    weights /= weights[weights > 0].mean()
     laplacian = np.diag(weights.sum(1)) - weights
     values, vectors = np.linalg.eigh(laplacian)
     values[values < 1e-9] = 0  # one for each component
@@ -20,6 +23,8 @@ def dense_absorption(graph, alpha):
 def solver(request, monkeypatch):
     if request.param == "conjugate gradients":
         monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    else:
+        monkeypatch.setattr(absorbing_walks, "FEW_ITERATIONS", -1)
     return request.param
 
 
@@ -103,3 +108,28 @@ def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):
     monkeypatch.setattr(absorbing_walks, "MOST_ITERATIONS", 2)
     with pytest.warns(RuntimeWarning, match="not settled after 2 iterations"):
         AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))
+
+
+def ring(nodes):
+    return sp.csr_array(np.roll(np.eye(nodes), 1, axis=1) + np.roll(np.eye(nodes), -1, axis=1))
+
+
+def test_what_hangs_together_by_little_is_factored_and_what_is_near_everything_is_not():
+    random = np.random.default_rng(0)
+    close = random.random((300, 300)) < 0.05
+    assert AbsorbingWalk(Graph(adjacency=ring(300)), 1e-6).factored
+    assert not AbsorbingWalk(Graph(adjacency=np.triu(close, 1) | np.triu(close, 1).T), 1e-6).factored
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1e10, 1e15])
+def test_the_unit_of_weights_changes_nothing(make_graph, solver, unit):
+    graph = make_graph(weighted=True)
+    scaled = Graph(adjacency=graph.adjacency.astype(np.float64) * unit)
+    nodes = np.arange(40)
+    expected = AbsorbingWalk(graph, 1e-6).columns(nodes)
+    np.testing.assert_allclose(AbsorbingWalk(scaled, 1e-6).columns(nodes), expected, rtol=1e-5)
+
+
+def test_weights_of_very_unlike_size_leave_no_matrix_that_is_singular(solver):
+    weights = np.array([[0, 1e14, 0, 0], [1e14, 0, 1, 0], [0, 1, 0, 1e-3], [0, 0, 1e-3, 0]])
+    assert np.isfinite(AbsorbingWalk(Graph(adjacency=weights), 1e-6).columns(np.arange(4))).all()

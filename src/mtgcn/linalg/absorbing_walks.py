@@ -18,17 +18,21 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
     from mtgcn.task import Nodes
 
-# A factorisation of PubMed (88,648 stored weights) takes two seconds, that of a random graph of this size seventeen.
-# What it costs grows much faster than the graph, while conjugate gradients need little more than the graph itself, so
-# larger graphs are left to them.
-FACTORED_WEIGHTS = 100_000
+# What a graph costs to factor and what conjugate gradients need of it go against each other: where everything is a few
+# steps from everything (a random graph of 17,000 nodes, 60 iterations), factors fill in and take a quarter of a minute;
+# where parts of it hang together by little (dblp, as large, 350 iterations), they take a second. So one column is
+# solved for first, and by how long that takes it is decided.
+FEW_ITERATIONS = 100
+FACTORED_WEIGHTS = 300_000  # a graph of more stored weights is never factored, since factors may fill all memory
 SOLVED_AT_ONCE = 2**23  # numbers in the columns that are solved together: 64 MiB of doubles
+ROUNDING = 1e-13  # of a sum of doubles
 RESIDUAL = 1e-12  # of conjugate gradients, relative to the right-hand side
 MOST_ITERATIONS = 5_000
 
 
 class AbsorbingWalk:
-    """A random walk that may end at any node (Wu et al., 2012), by the matrix (L + αI)^-1 with L = D - A.
+    """A random walk that may end at any node (Wu et al., 2012), by the matrix (L + αI)^-1 with L = D - A, weights of A
+    in units of their mean.
 
     Its entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer it walks.
     For a tiny α a column is almost the same number, 1 / (α · nodes), all over its component, and only what is left
@@ -47,21 +51,24 @@ class AbsorbingWalk:
     def __init__(self, graph: Graph, alpha: float) -> None:
         weights = graph.adjacency.astype(np.float64)
         weights = (weights + weights.T) / 2  # a graph's two directions may differ by rounding
-        self.alpha = alpha
-        self.degrees = weights.sum(axis=1) - weights.diagonal()  # a step along a self-edge leads nowhere
-        laplacian = sp.diags_array(weights.sum(axis=1)) - weights
-        self.matrix = sp.csc_array(laplacian + alpha * sp.eye_array(graph.num_nodes))
-        self.factored = weights.nnz <= FACTORED_WEIGHTS
+        weights -= sp.diags_array(weights.diagonal())  # a step along a self-edge leads nowhere
+        weights.eliminate_zeros()
+        if weights.nnz:
+            weights /= weights.data.mean()  # their unit means nothing
+        self.degrees = weights.sum(axis=1)
+        # An α that rounding swallows beside the heaviest node would leave the matrix singular.
+        self.alpha = max(alpha, ROUNDING * float(self.degrees.max(initial=0)))
+        laplacian = sp.diags_array(self.degrees) - weights
+        self.matrix = sp.csc_array(laplacian + self.alpha * sp.eye_array(graph.num_nodes))
         self.component = connected_components(weights, directed=False)[1]
         self.component_sizes = np.bincount(self.component)
+        self.stored_weights = weights.nnz
 
     def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
         """The columns of (L + αI)^-1 that belong to these nodes; 0 in other components."""
         inside = self.component[:, None] == self.component[nodes]
         size = self.component_sizes[self.component[nodes]]
-        right = np.where(inside, -1 / size, 0)
-        right[nodes, np.arange(len(nodes))] += 1
-        differences = self._solved(right)
+        differences = self._solved(self._right_hand_side(nodes))
         differences -= differences.sum(axis=0) / size  # rounding alone
         return np.where(inside, 1 / (self.alpha * size) + differences, 0)
 
@@ -82,10 +89,26 @@ class AbsorbingWalk:
                 combine(target, rows[column[label] - start], out=target)
         return combined
 
+    def _right_hand_side(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
+        component = self.component[nodes]
+        right = np.where(self.component[:, None] == component, -1 / self.component_sizes[component], 0)
+        right[nodes, np.arange(len(nodes))] += 1
+        return right
+
     def _solved(self, right: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
         if self.factored:
             return self._factors.solve(right)
-        return conjugate_gradients(self.matrix, right)
+        return conjugate_gradients(self.matrix, right)[0]
+
+    @cached_property
+    def factored(self) -> bool:
+        """Whether systems are solved by factors; else by conjugate gradients."""
+        if self.stored_weights > FACTORED_WEIGHTS:
+            return False
+        somebody = np.flatnonzero(self.component == self.component_sizes.argmax())[:1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # what has not settled is factored
+            return conjugate_gradients(self.matrix, self._right_hand_side(somebody))[1] > FEW_ITERATIONS
 
     @cached_property
     def _factors(self) -> SuperLU:
@@ -107,18 +130,18 @@ def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
 
 def conjugate_gradients(
     matrix: sp.csc_array, right: Float[np.ndarray, "nodes some"]
-) -> Float[np.ndarray, "nodes some"]:
-    """matrix^-1 · right for a symmetric positive definite matrix: every column takes steps of its own, with one
-    product of the matrix for all of them. Scaled by the diagonal."""
+) -> tuple[Float[np.ndarray, "nodes some"], int]:
+    """matrix^-1 · right for a symmetric positive definite matrix, and the number of iterations: every column takes
+    steps of its own, with one product of the matrix for all of them. Scaled by the diagonal."""
     scale = 1 / matrix.diagonal()[:, None]
     solution = np.zeros_like(right)
     residual = right.copy()
     enough = RESIDUAL * np.linalg.norm(right, axis=0)
     direction = scale * residual
     size = (residual * direction).sum(axis=0)
-    for _ in range(MOST_ITERATIONS):
+    for iteration in range(MOST_ITERATIONS):
         if (np.linalg.norm(residual, axis=0) <= enough).all():
-            return solution
+            return solution, iteration
         product = matrix @ direction
         step = _ratio(size, (direction * product).sum(axis=0))
         solution += step * direction
@@ -131,7 +154,7 @@ def conjugate_gradients(
         RuntimeWarning,
         stacklevel=2,
     )
-    return solution
+    return solution, MOST_ITERATIONS
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

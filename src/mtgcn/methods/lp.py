@@ -10,8 +10,8 @@ What the paper leaves open, and the choice here:
 - How columns are combined. Each labelled node stands alone, as in the program of Li, Han and Wu (2018), from whose
   paper the printed values come. Summed per class, the walks of a tiny α end almost evenly everywhere, and the class
   with more labels in a component takes all of it.
-- Probabilities. A softmax over the classes of degree · (L + αI)^-1, of which every class enters its best column:
-  (L + αI)^-1 is measured in one over edge weights, and the mean degree makes the answer independent of their unit.
+- Weights are taken in units of their mean, so that neither the answer nor what α means depends on their unit.
+- Probabilities. A softmax over the classes of mean degree · (L + αI)^-1, of which every class enters its best column.
   Dividing by the sum instead would leave every class at almost 1 / classes, so small are the differences.
 - A node that no label can reach gets the run's average probabilities of the nodes that one can: an estimate of how
   large the classes are. The labels themselves would be a poor one where equally many of each class are given: all
