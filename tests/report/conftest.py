@@ -1,13 +1,18 @@
-"""Rows that no method made: accuracies chosen so that means can be told beforehand."""
+"""Rows that no method made: accuracies chosen so that means can be told beforehand. And a model to make pages of."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 
+from fitted_models import Model, with_labels
 from mtgcn import environment
 from mtgcn.benchmark import statistics
 from mtgcn.benchmark.plan import Selection, plan
 from mtgcn.benchmark.rows import StoredRow
+from mtgcn.methods import create
+from mtgcn.splits import Split
+from mtgcn.task import observe
 
 
 def rows_of(unit, accuracy, scale):
@@ -57,3 +62,19 @@ def stored():
         }
 
     return units
+
+
+@pytest.fixture(scope="session")
+def fitted_model(make_graph):
+    """Two peers on 60 nodes, six of them labelled; the names need escaping."""
+    graph = replace(make_graph(nodes=60), class_names=("left", "<b>&$x", "right"), name="a<b")
+    labelled = np.arange(6)
+    method = create("mt-gcn", warmup_epochs=12, teaching_epochs=8)
+    answer = method.fit(observe(graph, [Split(labelled, [], np.arange(6, 60))], seed=0))
+    return Model(
+        with_labels(graph, labelled),
+        method,
+        answer.probabilities[0],
+        answer.peers[0],
+        history_={name: values[:, 0] for name, values in answer.history.items()},
+    )

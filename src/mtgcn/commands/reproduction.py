@@ -120,9 +120,31 @@ def reproduce(
         raise InputError("; ".join(reproduction.failures))
 
 
-def report(folder: RowsFolder) -> None:
-    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything; of rows of a
-    suite, report-NAME.html and tables-NAME.tex."""
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="Where mtgcn fit put a model, or mtgcn reproduce its rows.", metavar="MODEL|DIR")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Of a model: where to write the page.", show_default="MODEL/report.html", metavar="FILE"),
+    ] = None,
+) -> None:
+    """A page about what is stored, without running anything.
+
+    Of a model: report.html, with the map of its nodes and all predictions. Of stored rows: report.html and the LaTeX
+    tables tables.tex; of rows of a suite, report-NAME.html and tables-NAME.tex.
+    """
+    if (folder / "card.json").is_file():
+        from mtgcn.estimator.model_folder import load_model
+        from mtgcn.storage.destinations import check_file
+
+        page = out or folder / "report.html"
+        check_file(page)
+        load_model(folder).report(page)
+        print(page)
+        return
+    if out is not None:
+        raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
     from mtgcn.benchmark.store import read_units
     from mtgcn.benchmark.tables import stored_evidence, suites_in
     from mtgcn.report.files import write_report

@@ -13,7 +13,6 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import DEFAULT_METHOD, MutualTeachingClassifier
 from mtgcn.estimator.model_folder import check_destination, save_model
 from mtgcn.methods import method_class, method_from_text
-from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
@@ -21,6 +20,7 @@ from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, me
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.storage.destinations import check_file
+from mtgcn.trust.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.trust.peer_votes import contributions
 from mtgcn.trust.warnings import model_warnings
 
@@ -90,9 +90,9 @@ def fit_files(
     )
     save_model(model, out, training=_for_the_card(summary))
     if report is not None:
-        from mtgcn.report.fit_page import fit_page
+        from mtgcn.report.fit_page import Background, fit_page
 
-        fit_page(model, report)
+        fit_page(model, report, Background(expected, why_not, notes))
     return summary
 
 
@@ -110,5 +110,16 @@ def _expectation(
 
 def _for_the_card(summary: FitSummary) -> dict[str, object]:
     told = asdict(summary)
-    kept = ("seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "peers", "teaching", "warnings")
+    kept = (
+        "seconds",
+        "device",
+        "coverage",
+        "mean_confidence",
+        "expected_accuracy",
+        "why_no_expected_accuracy",
+        "peers",
+        "teaching",
+        "notes",
+        "warnings",
+    )
     return {key: told[key] for key in kept}

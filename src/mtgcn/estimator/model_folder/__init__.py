@@ -81,6 +81,7 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
             model.feature_names_in_ = np.array(card["feature_names"], dtype=object)
         model.n_iter_ = card["training"]["epochs"]
         model.parameters_ = contents.get(WEIGHTS)
+        model.training_ = card["training"]
         set_answers(model, contents[ANSWERS], card)
     except InputError:
         raise

@@ -7,9 +7,9 @@ import pytest
 
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import Method, create
-from mtgcn.own_graph.expected_accuracy import expected_accuracy, why_not_measurable
 from mtgcn.task import Prediction
 from mtgcn.trust import held_out
+from mtgcn.trust.expected_accuracy import expected_accuracy, why_not_measurable
 
 QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
 
