@@ -38,6 +38,7 @@ WIDER_TESTS = {
     "methods/test_awkward_graphs.py",
     "methods/test_contract.py",
     "report/test_command.py",
+    "report/test_page_in_browser.py",
 }
 
 

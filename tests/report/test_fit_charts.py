@@ -73,10 +73,28 @@ def test_doubt_is_hollow_and_certainty_large():
     assert (doubt[:2], given[:2], suggested[:2]) == (("k0", "hollow"), ("k1", "ringed"), ("paper", "ringed"))
     assert sure[2] > fair[2]
     names = [words.text for words in of_kind(chart, Words)]
-    assert names == ["yes", "class 7", "1"]  # a class called 7 is no seventh suggestion
+    assert names == ["1", "yes", "class 7"]  # a class called 7 is no seventh suggestion
     assert chart.height < MAP_WIDTH
 
 
 def test_long_names_are_shortened():
     chart = class_chart(["x" * 80, "y"], np.array([1, 1]), np.array([5, 4]))
     assert any(words.text.endswith("…") for words in of_kind(chart, Words))
+
+
+def test_names_are_written_where_nothing_else_is():
+    random = np.random.default_rng(0)
+    places = random.random((300, 2)) * [1, 0.8]
+    shown = Map(
+        nodes=np.arange(300),
+        places=places,
+        predicted=np.arange(300) % 3,
+        confidence=np.full(300, 0.9),
+        given=np.full(300, -1),
+        suggested=np.arange(8),
+    )
+    written = of_kind(map_chart(shown, ["first name", "second name", "third name"]), Words)
+    for number, one in enumerate(written):
+        for other in written[number + 1 :]:
+            if len(one.text) > 2 or len(other.text) > 2:
+                assert abs(one.y - other.y) >= 18 or abs(one.x - other.x) > 5 * max(len(one.text), len(other.text))

@@ -67,6 +67,10 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._tools("Emulation.setEmulatedMedia", {"features": [scheme]})
 
+    def scripts(self, allowed):
+        """Whether pages opened from now on may run their scripts."""
+        self._tools("Emulation.setScriptExecutionDisabled", {"value": not allowed})
+
     def screenshot(self, path: Path, *, whole=False):
         taken = self._tools("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
         path.write_bytes(base64.b64decode(taken["data"]))

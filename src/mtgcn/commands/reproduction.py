@@ -145,10 +145,15 @@ def report(
         return
     if out is not None:
         raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
-    from mtgcn.benchmark.store import read_units
+    from mtgcn.benchmark.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
     from mtgcn.benchmark.tables import stored_evidence, suites_in
     from mtgcn.report.files import write_report
 
+    if not any((folder / name).is_file() for name in (ROWS_FILE, PACKED_ROWS_FILE)):
+        raise InputError(
+            f"{folder} holds neither a model (card.json) nor rows ({ROWS_FILE}); give a folder that mtgcn fit or mtgcn "
+            "reproduce wrote"
+        )
     units = read_units(folder)
     for suite in suites_in(units):
         for path in write_report(folder, stored_evidence(units, suite=suite)):

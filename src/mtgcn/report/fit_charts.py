@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ MOST_POINTS = 200  # of a curve
 PEER_DASHES: tuple[tuple[float, ...], ...] = ((), (6, 3), (2, 3), (9, 3, 2, 3))
 PEER_COLOURS = 7  # c0 to c6
 MAP_WIDTH, MAP_MARGIN = 640.0, 18.0
+LINE_HEIGHT = 18.0  # of what is written on the map
 FLATTEST_MAP = 0.5  # of its width
 LARGEST_DOT, SMALLEST_DOT = 7.0, 2.6
 NODES_OF_LARGEST_DOTS = 1_500  # more are drawn smaller, so that about as much of the paper is left
@@ -117,19 +118,32 @@ def map_chart(shown: Map, names: Sequence[str]) -> Picture:
         ]
     for number in range(len(names)):
         marks.append(Dots(where[shown.given == number], f"k{number}", max(7.0, size + 1), "ringed"))
-    if len(names) <= MOST_LABELS_ON_MAP:
-        for number, name in enumerate(names):
-            of_class = where[shown.predicted == number]
-            if len(of_class):
-                x, y = _densest_place(of_class)
-                shown_name = shortened(f"class {name}" if name.isdigit() else name)  # other numbers mark nodes
-                half = 6 + 5.7 * len(shown_name)
-                inside = min(max(x, half), MAP_WIDTH - half)
-                marks.append(Words(inside, y, shown_name, "middle", size=15, bold=True, halo=True))
     for rank, (x, y) in enumerate(where[shown.suggested], start=1):
         marks.append(Dots(np.array([[x, y]]), "paper", 6, "ringed"))
         marks.append(Words(x, y, str(rank), size=13.5, shift=(0.45, -0.25), bold=True, halo=True))
-    return Picture("Map of the nodes", MAP_WIDTH, height, marks, smallest=0.3)
+    return Picture("Map of the nodes", MAP_WIDTH, height, [*marks, *_names_on_map(shown, where, names)], smallest=0.3)
+
+
+def _names_on_map(shown: Map, where: Float[np.ndarray, "shown 2"], names: Sequence[str]) -> Iterator[Words]:
+    """The names of the classes, each where many of its nodes are and nothing else is written, if there is such a
+    place."""
+    if len(names) > MOST_LABELS_ON_MAP:
+        return
+    taken = [(x + 8, y, 12.0) for x, y in where[shown.suggested]]  # the middle of what is written, and half its width
+    for number, name in enumerate(names):
+        of_class = where[shown.predicted == number]
+        if len(of_class):
+            written = shortened(f"class {name}" if name.isdigit() else name)  # other numbers mark nodes
+            half = 6 + 5.2 * len(written)
+            places = [(min(max(x, half), MAP_WIDTH - half), y) for x, y in _densest_places(of_class)]
+            free = [one for one in places if not any(_overlap((*one, half), other) for other in taken)]
+            x, y = (free or places)[0]
+            taken.append((x, y, half))
+            yield Words(x, y, written, "middle", size=15, bold=True, halo=True)
+
+
+def _overlap(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    return abs(one[0] - other[0]) < one[2] + other[2] and abs(one[1] - other[1]) < LINE_HEIGHT
 
 
 def map_places(shown: Map) -> tuple[Float[np.ndarray, "shown 2"], float]:
@@ -200,13 +214,12 @@ def _stroke(x: float, y: float, to_x: float, to_y: float) -> Line:
     return Line(np.array([[x, y], [to_x, to_y]]), "rule", 1.0)
 
 
-def _densest_place(places: Float[np.ndarray, "some 2"]) -> tuple[float, float]:
-    """Where most of them are: of a few tens of them, the one with the nearest neighbours."""
+def _densest_places(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
+    """A few hundred of them, those with the nearest neighbours first."""
     some = places[:: max(1, len(places) // 200)]
     distance = np.sqrt(((some[:, None] - some) ** 2).sum(axis=2))
     near = np.sort(distance, axis=1)[:, : max(2, len(some) // 4)].mean(axis=1)
-    x, y = some[near.argmin()]
-    return float(x), float(y)
+    return some[np.argsort(near, kind="stable")]
 
 
 def _whole_numbers(highest: int) -> list[float]:
