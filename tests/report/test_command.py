@@ -72,7 +72,7 @@ def test_of_a_model_the_page_about_its_fit_is_written(model_folder, capsys):
     assert capsys.readouterr() == (f"{model_folder / 'report.html'}\n", "")
     page = (model_folder / "report.html").read_text(encoding="utf-8")
     assert "every node classified" in page.lower()
-    assert "<strong>75 %</strong>" in page
+    assert "<strong>75\u00a0%</strong>" in page
     assert "income: standardised" in page
     assert MutualTeachingClassifier.load(model_folder).graph_.num_nodes == 40  # the folder is still a model
 

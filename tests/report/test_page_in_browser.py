@@ -100,7 +100,7 @@ def neighbours_of(model, node):
 def test_nothing_goes_wrong_and_nothing_is_fetched(page):
     assert page.errors() == []
     assert page.run("return performance.getEntriesByType('resource').length") == 0
-    assert "90 % expected accuracy" in page.text(".figures").replace("\n", " ")
+    assert "90 % expected accuracy" in " ".join(page.text(".figures").split())
     assert "income: standardised" in page.text("#basis")
 
 

@@ -124,7 +124,7 @@ def _lead(view: FitView, graph: Graph) -> str:
 
 
 def _key_figures(view: FitView, background: Background) -> list[tuple[str, str, str]]:
-    """Numbers to see first: the number, what it is, and how to read it."""
+    """Numbers to see first: the number, what it is, and how to read it; no line breaks before a per cent sign."""
     figures = [_expectation(background)]
     if len(view.confidence):
         sure, unsure = np.mean(view.confidence >= SURE), np.mean(view.confidence < UNSURE)
@@ -140,7 +140,7 @@ def _key_figures(view: FitView, background: Background) -> list[tuple[str, str, 
                 f"their likeliest class has a probability below {100 * UNSURE:.0f} %",
             ),
         ]
-    return figures
+    return [(number.replace(" ", "\u00a0"), name, words.replace(" %", "\u00a0%")) for number, name, words in figures]
 
 
 def _expectation(background: Background) -> tuple[str, str, str]:

@@ -107,11 +107,15 @@ def _shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "s
 def _places(
     model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int, tell: Progress
 ) -> Float[np.ndarray, "shown 2"]:
-    """By what nodes look like and what the peers believe of them, in equal parts."""
     tell("finding nodes that are alike", 0, 0)
-    looks, votes = appearance(model.graph_)[shown], voted_rows(model, shown)
-    rows = np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
+    rows = map_rows(model, shown)
     return plane_layout(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
+
+
+def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
+    """What places on the map follow: what nodes look like and what the peers believe of them, in equal parts."""
+    looks, votes = appearance(model.graph_)[shown], voted_rows(model, shown)
+    return np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
 
 
 def voted_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown votes"]:
