@@ -13,7 +13,9 @@ from mtgcn.errors import InputError
 if TYPE_CHECKING:
     from mtgcn.benchmark.protocol import Protocol
 
-RowsFolder = Annotated[Path, typer.Argument(help="Where mtgcn reproduce put its rows.", metavar="DIR")]
+RowsFolder = Annotated[
+    Path, typer.Argument(help="Where mtgcn reproduce, or run and compare with --out, put their rows.", metavar="DIR")
+]
 
 
 def reproduce(
@@ -50,15 +52,18 @@ def reproduce(
             metavar="ours|paper",
         ),
     ] = "ours",
-    ablation: Annotated[bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.")] = False,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.", metavar="")
+    ] = False,
     backbones: Annotated[
-        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.")
+        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.", metavar="")
     ] = False,
     curves: Annotated[
-        bool, typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.")
+        bool,
+        typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.", metavar=""),
     ] = False,
     final: Annotated[
-        bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.")
+        bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.", metavar="")
     ] = False,
     out: Annotated[
         Path | None,
@@ -121,16 +126,24 @@ def reproduce(
 
 
 def report(folder: RowsFolder) -> None:
-    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything; of rows of a
-    suite, report-NAME.html and tables-NAME.tex."""
+    """The page and the LaTeX tables of what is stored in a folder, without running anything.
+
+    report.html and tables.tex are of the paper's tables, report-NAME.html and tables-NAME.tex of a suite or, with
+    comparison for a name, of what mtgcn run and compare put there.
+    """
+    from mtgcn.benchmark.comparisons import stored_comparisons
     from mtgcn.benchmark.store import read_units
-    from mtgcn.benchmark.tables import stored_evidence, suites_in
-    from mtgcn.report.files import write_report
+    from mtgcn.benchmark.tables import of_sweeps, stored_evidence, suites_in
+    from mtgcn.report.files import write_comparisons, write_report
 
     units = read_units(folder)
-    for suite in suites_in(units):
-        for path in write_report(folder, stored_evidence(units, suite=suite)):
-            print(path)
+    comparisons = stored_comparisons(units.values())
+    written = write_comparisons(folder, comparisons) if comparisons else []
+    if of_sweeps(units) or not comparisons:
+        for suite in suites_in(units):
+            written += write_report(folder, stored_evidence(units, suite=suite))
+    for path in written:
+        print(path)
 
 
 def convert(folder: RowsFolder) -> None:
