@@ -169,7 +169,7 @@ def test_validation_nodes_are_scored_for_no_method(mtgcn_command, monkeypatch):
         ([*RUN_DIGITS, "--split", "nowhere.json"], "split 'nowhere.json' is neither"),
         (["run", "--dataset", "digits"], "add --labels-per-class"),
         (["run"], "nothing, or two things, to compare on; give either --dataset or own files"),
-        ([*RUN_DIGITS, "--edges", "e.csv"], "nothing, or two things, to compare on; give either --dataset or own files"),
+        ([*RUN_DIGITS, "--edges", "e.csv"], "nothing, or two things, to compare on; give either --dataset"),
         (["fit", "--edges", "e.csv"], "Missing option '--out'"),
         (["runs"], "No such command 'runs'"),
         (["compare", "--dataset", "digits", "--methods", "gcn,gcn"], "methods names 'gcn' twice; name it once"),

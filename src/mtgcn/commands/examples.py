@@ -15,7 +15,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
         "mtgcn run --dataset cora --labels-per-class 2",
         "mtgcn run --dataset pubmed --labels-per-class 3 --method mt-gcn --set peers=4",
-        "mtgcn run --edges edges.csv --labels labels.csv --labels-per-class 3 --out rows/",
+        "mtgcn run --edges e.csv --labels l.csv --labels-per-class 3 --out rows/",
         "mtgcn run --graph graph.npz --split splits.json --method mine:Shares --json",
     ),
     "compare": (

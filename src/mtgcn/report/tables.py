@@ -72,7 +72,7 @@ def description_table(description: Description) -> Table:
 
 def method_table(titles: Mapping[str, str], settings: Mapping[str, Sequence[str]]) -> Table:
     """Methods by the name people type, each in a sentence, and what its settings are called."""
-    table = Table("method", "what it is", "settings")
+    table = Table("method", "what it is", "settings", show_lines=True)  # so that one sees where a method ends
     for name, title in titles.items():
         table.add_row(Text(name), Text(title), Text(", ".join(settings[name])))
     return table
