@@ -295,6 +295,10 @@ def test_methods_are_listed_with_the_settings_that_set_takes(mtgcn_command):
     [described] = json.loads(out)["methods"]
     assert described["name"] == "lp"
     assert [setting["name"] for setting in described["settings"]] == ["alpha"]
+    _, out, _ = mtgcn_command("methods", "--json")
+    for method in json.loads(out)["methods"]:
+        assert method["title"]
+        assert all(setting["meaning"] for setting in method["settings"]), method["name"]
     status, _, err = mtgcn_command("methods", "mt-gnc")
     assert status == 2
     assert "did you mean 'mt-gcn'" in err

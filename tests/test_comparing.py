@@ -47,7 +47,6 @@ def test_the_table_has_a_line_for_every_method(results):
 
 
 def test_a_frame_has_a_row_for_every_run(results):
-    pytest.importorskip("pandas")
     frame = results.to_pandas()
     assert frame.shape[0] == 6
     assert frame.groupby("method")["accuracy"].mean()["Favourite"] == pytest.approx(1 / 3)

@@ -167,7 +167,7 @@ def _source_of(method: type[Method]) -> str:
         return ""
     try:
         return inspect.getsource(sys.modules[method.__module__])
-    except (OSError, TypeError):  # typed into an interpreter: there is nothing to look at
+    except (OSError, TypeError, KeyError):  # typed into an interpreter: there is nothing to look at
         return ""
 
 

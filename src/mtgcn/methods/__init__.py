@@ -110,7 +110,7 @@ def method_title(name: str) -> str:
     """A method in one sentence, the first line of its file: where it is from and what it does. Where a file holds
     several methods, or says nothing, the first line of the class tells them apart."""
     own = method_class(name)
-    file = _first_line(sys.modules[own.__module__].__doc__)
+    file = _first_line(getattr(sys.modules.get(own.__module__), "__doc__", None))
     alike = sum(other.__module__ == own.__module__ for other in set(METHODS.values()))
     return " ".join(filter(None, (file, _first_line(own.__doc__) if alike > 1 or not file else "")))
 
