@@ -22,7 +22,7 @@ FLOORS = [
     {"methods", "datasets"},
     {"trust", "benchmark"},
     {"report", "estimator"},
-    {"own_graph"},
+    {"own_graph", "comparing"},
     {"commands", "cli", "__main__"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}

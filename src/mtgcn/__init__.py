@@ -6,18 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mtgcn.comparing import compare
     from mtgcn.datasets import load
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
     from mtgcn.methods import register
 
-__all__ = ["Graph", "MutualTeachingClassifier", "__version__", "load", "register"]
+__all__ = ["Graph", "MutualTeachingClassifier", "__version__", "compare", "load", "register"]
 __version__ = "0.4.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {
     "Graph": "mtgcn.graph",
     "MutualTeachingClassifier": "mtgcn.estimator",
+    "compare": "mtgcn.comparing",
     "load": "mtgcn.datasets",
     "register": "mtgcn.methods",
 }

@@ -401,7 +401,7 @@ def test_compare_on_own_files(mtgcn_command, fitted, monkeypatch):
         return create(name, **settings, **{key: value for key, value in few.items() if key in known})
 
     monkeypatch.setattr("mtgcn.methods.create", quick)
-    options = [*fitted.options, "--labels-per-class", 3, "--runs", 4]
+    options = [*fitted.options, "--methods", "gcn,mt-gcn", "--labels-per-class", 3, "--runs", 4]
     status, out, err = mtgcn_command("compare", *options, "--json")
     assert (status, err) == (0, "")
     gcn, mt_gcn = json.loads(out)["cells"]

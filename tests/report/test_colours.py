@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mtgcn.report.colours import DARK, LIGHT, class_colours, colour_variables, light_colours
+from mtgcn.report.colours import DARK, LIGHT, class_colours, class_variables, colour_variables, light_colours
 
 
 def luminance(colour):
@@ -37,7 +37,7 @@ def test_chosen_colours_can_be_seen_on_their_paper():
 
 
 def test_page_and_figure_have_the_same_colours():
-    variables = str(colour_variables(3))
+    variables = str(colour_variables() + class_variables(3))
     for name, colour in light_colours(3).items():
         assert f"--{name}:{colour};" in variables
     assert set(DARK) == set(LIGHT)

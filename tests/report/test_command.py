@@ -96,3 +96,39 @@ def test_a_damaged_model_is_said_to_be_one(model_folder, capsys):
     (model_folder / "card.json").write_text("{")
     assert cli.main(["report", str(model_folder)]) == cli.BAD_INPUT
     assert "card.json is not JSON" in capsys.readouterr().err
+
+
+def compared_into(folder):
+    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods", "lp,logistic"]
+    assert cli.main([*arguments, "--out", str(folder)]) == 0
+
+
+COMPARISON_FILES = [
+    "summary-comparison.md",
+    "summary-comparison.csv",
+    "report-comparison.html",
+    "tables-comparison.tex",
+]
+
+
+def test_comparisons_have_a_page_of_their_own(tmp_path, capsys):
+    compared_into(tmp_path)
+    before = (tmp_path / "rows.jsonl").read_bytes()
+    for name in COMPARISON_FILES:
+        (tmp_path / name).unlink()
+    capsys.readouterr()
+    assert cli.main(["report", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / name) for name in COMPARISON_FILES]
+    assert "Methods compared on digits" in (tmp_path / "report-comparison.html").read_text(encoding="utf-8")
+    assert (tmp_path / "rows.jsonl").read_bytes() == before
+
+
+def test_comparisons_and_sweeps_in_one_folder_do_not_mix(folder, capsys):
+    assert cli.main(["report", str(folder)]) == 0
+    alone = (folder / "report.html").read_text(encoding="utf-8")
+    compared_into(folder)
+    capsys.readouterr()
+    assert cli.main(["report", str(folder)]) == 0
+    names = [*COMPARISON_FILES, "report.html", "tables.tex"]
+    assert capsys.readouterr().out.splitlines() == [str(folder / name) for name in names]
+    assert (folder / "report.html").read_text(encoding="utf-8") == alone

@@ -79,16 +79,22 @@ def class_colours(count: int) -> tuple[list[str], list[str]]:
 
 def light_colours(classes: int) -> dict[str, str]:
     """Every colour by its name; those of the classes are k0, k1 and so on."""
-    return LIGHT | {f"k{number}": colour for number, colour in enumerate(class_colours(classes)[0])}
+    return LIGHT | _named(class_colours(classes)[0])
 
 
-def colour_variables(classes: int = 0) -> Markup:
-    """All of them as variables of a style sheet."""
-    dark = DARK | {f"k{number}": colour for number, colour in enumerate(class_colours(classes)[1])}
-    return Markup(
-        f":root{{color-scheme:light dark;{_variables(light_colours(classes))}}}\n"
-        f"@media (prefers-color-scheme: dark){{:root{{{_variables(dark)}}}}}"
-    )
+def colour_variables() -> Markup:
+    """The colours that every page has, as variables of its style sheet."""
+    return Markup(":root{color-scheme:light dark}\n") + _variables(LIGHT, DARK)
+
+
+def class_variables(classes: int) -> Markup:
+    """The colours of so many classes, as further variables."""
+    light, dark = class_colours(classes)
+    return _variables(_named(light), _named(dark))
+
+
+def _named(colours: list[str]) -> dict[str, str]:
+    return {f"k{number}": colour for number, colour in enumerate(colours)}
 
 
 def _colour(hue: float, lightness: float) -> str:
@@ -96,5 +102,6 @@ def _colour(hue: float, lightness: float) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def _variables(colours: dict[str, str]) -> str:
-    return "".join(f"--{name}:{colour};" for name, colour in colours.items())
+def _variables(light: dict[str, str], dark: dict[str, str]) -> Markup:
+    day, night = ("".join(f"--{name}:{colour};" for name, colour in colours.items()) for colours in (light, dark))
+    return Markup(f":root{{{day}}}\n@media (prefers-color-scheme: dark){{:root{{{night}}}}}")

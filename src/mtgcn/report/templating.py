@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mtgcn.report import numbers
-from mtgcn.report.colours import colour_variables
+from mtgcn.report.colours import class_variables, colour_variables
 
 
 def rendered(template: str, **content: Any) -> str:
@@ -26,7 +26,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["colour_variables"] = colour_variables
+    environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
     environment.filters |= {
         "number": _typeset(numbers.number),
         "percent": _typeset(numbers.percent),
