@@ -9,15 +9,28 @@ if TYPE_CHECKING:
     from mtgcn.comparing import compare
     from mtgcn.datasets import load
     from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.label_folds import LabelFolds
     from mtgcn.graph import Graph
     from mtgcn.methods import register
+    from mtgcn.trust.warnings import FitWarning
 
-__all__ = ["Graph", "MutualTeachingClassifier", "__version__", "compare", "load", "register"]
+__all__ = [
+    "FitWarning",
+    "Graph",
+    "LabelFolds",
+    "MutualTeachingClassifier",
+    "__version__",
+    "compare",
+    "load",
+    "register",
+]
 __version__ = "0.4.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {
+    "FitWarning": "mtgcn.trust.warnings",
     "Graph": "mtgcn.graph",
+    "LabelFolds": "mtgcn.estimator.label_folds",
     "MutualTeachingClassifier": "mtgcn.estimator",
     "compare": "mtgcn.comparing",
     "load": "mtgcn.datasets",

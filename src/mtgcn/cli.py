@@ -68,7 +68,7 @@ def paragraphs(command: Callable[..., None]) -> str:
 
 
 COMMANDS = {
-    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest),
+    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
     "The paper's tables": (reproduction.reproduce, reproduction.report, reproduction.convert),
 }

@@ -185,7 +185,7 @@ def test_columns_may_be_called_anything(mtgcn_command, own):
     # The text column is no feature of the model, so it is in nobody's way here either.
     predictions = own.folder / "predictions.csv"
     named = ["--column", "source=one", "--column", "target=other"]
-    status, _, err = mtgcn_command("predict", own.out, *own.options[:4], *named, "--out", predictions)
+    status, _, err = mtgcn_command("predict", own.out, *own.options[:4], *named, "--new-graph", "--out", predictions)
     assert (status, err) == (0, "")
     assert len(read_csv(predictions)) == NODES
 
@@ -337,7 +337,7 @@ def test_predictions_for_a_graph_the_peers_have_not_seen(mtgcn_command, fitted, 
     seen, unseen = tmp_path / "seen.csv", tmp_path / "unseen.csv"
     assert mtgcn_command("predict", fitted.out, "--out", seen)[0] == 0
     status, out, err = mtgcn_command(
-        "predict", fitted.out, "--edges", edges, "--nodes", nodes, "--out", unseen, "--json"
+        "predict", fitted.out, "--edges", edges, "--nodes", nodes, "--new-graph", "--out", unseen, "--json"
     )
     assert (status, err) == (0, "")
     assert json.loads(out)["nodes"] == NODES
@@ -374,7 +374,134 @@ def test_predictions_for_nodes_the_model_knows(mtgcn_command, fitted, tmp_path):
     assert (json.loads(out)["notes"], err) == ([note], "")
 
 
+def new_node_files(folder, fitted):
+    """A node like the first and one like the second, each with edges to its like, by zeros-in-front ids."""
+    header, *rows = fitted.node_rows
+    nodes = write_csv(folder / "new.csv", [header, ["9001", *rows[0][1:]], ["9002", *rows[1][1:]]])
+    ends = [["9001", rows[3][0]], ["9001", rows[6][0]], [rows[4][0], "9002"], ["9002", rows[7][0]]]
+    return ["--nodes", nodes, "--edges", write_csv(folder / "new-edges.csv", [["source", "target"], *ends])]
+
+
+def test_new_nodes_join(mtgcn_command, fitted, tmp_path):
+    path, everybody, of_fit = (tmp_path / name for name in ("new-p.csv", "all.csv", "fit.csv"))
+    new = new_node_files(tmp_path, fitted)
+    status, out, err = mtgcn_command("predict", fitted.out, *new, "--out", path)
+    assert (status, err) == (0, "")
+    assert out == f"2 nodes: ant 1, bee 1, cat 0\n{path}\n"
+    assert [(row["id"], row["predicted"], row["role"]) for row in read_csv(path)] == [
+        ("9001", "ant", "neither"),
+        ("9002", "bee", "neither"),
+    ]
+    assert mtgcn_command("predict", fitted.out, "--out", of_fit)[0] == 0
+    assert mtgcn_command("predict", fitted.out, *new, "--all", "--out", everybody)[0] == 0
+    assert read_csv(everybody) == read_csv(of_fit) + read_csv(path)
+
+
+def test_predictions_on_standard_output(mtgcn_command, fitted, tmp_path):
+    path = tmp_path / "predictions.csv"
+    mtgcn_command("predict", fitted.out, "--out", path)
+    status, out, err = mtgcn_command("predict", fitted.out, "--out", "-")
+    assert (status, out) == (0, path.read_text(encoding="utf-8"))
+    assert err.startswith("mtgcn: 60 nodes: ant ")
+    assert not (tmp_path / "-").exists()
+
+
+def test_whoever_has_read_enough_of_standard_output_is_not_bothered(fitted):
+    program = f"{sys.executable} -m mtgcn predict {fitted.out} --out - | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {program}"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("id,predicted,")
+    assert (done.stdout.count("\n"), "Broken pipe" in done.stderr, "Traceback" in done.stderr) == (1, False, False)
+
+
+# ---- label
+
+
+def test_label_says_what_changed_and_replaces_the_model(mtgcn_command, own, model_copy):
+    before = load_model(own.out)
+    ids = list(own.truth)
+    wrong = [["id", "label"], [ids[30], own.truth[ids[30]]], [ids[31], own.truth[ids[31]]], [ids[0], "bee"]]
+    more = write_csv(own.folder / "more.csv", [*wrong, [ids[1], own.truth[ids[1]]], [ids[40], ""]])
+    status, out, err = mtgcn_command("label", own.out, more)
+    assert (status, err) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert lines["added"] == "2: ant 1, bee 1"
+    assert lines["corrected"] == f"{ids[0]}: ant before, now bee"
+    assert lines["known"] == "1 of the labels were given before"
+    assert lines["labels"] == "26: ant 8, bee 10, cat 8"
+    assert lines["changed"].endswith("of 36 nodes that had no label are predicted otherwise than before")
+    assert lines["confidence"].endswith(" before")
+    assert "% expected" in lines["accuracy"]
+    assert lines["accuracy"].endswith("; not known before")  # the first fit was not asked to measure it
+    model = load_model(own.out)
+    assert model.graph_.label_counts.tolist() == [8, 10, 8]
+    assert model.method_ == before.method_
+    told = read_card(own.out)["training"]
+    assert (told["labels_given"], told["expected_accuracy"]["labels"]) == ({"ant": 8, "bee": 10, "cat": 8}, 26)
+    status, out, err = mtgcn_command("label", own.out, more, "--json")
+    summary = json.loads(out)
+    assert (status, err, summary["refit"], summary["changes"]["repeated"]) == (0, "", None, 4)
+    content = own.content()
+    status, out, _ = mtgcn_command("label", own.out, more)
+    assert out.splitlines()[-1] == f"model       {own.out}, unchanged: there is nothing new to learn"
+    assert own.content() == content
+
+
+def test_label_json_tells_the_fit_before_and_after(mtgcn_command, own, model_copy):
+    ids = list(own.truth)
+    more = write_csv(own.folder / "more.csv", [["who", "what"], [ids[50], own.truth[ids[50]]]])
+    named = ["--column", "id=who", "--column", "label=what"]
+    status, out, err = mtgcn_command("label", own.out, more, *named, "--folds", 0, "--json")
+    assert (status, err) == (0, "")
+    refit = json.loads(out)["refit"]
+    assert refit["nodes_without_label_before"] == 36
+    assert 0 <= refit["nodes_predicted_otherwise"] <= 36
+    assert refit["fit"]["labels"] == {"ant": 8, "bee": 8, "cat": 9}
+    assert refit["fit"]["why_no_expected_accuracy"] == "not measured, as asked (--folds 0)"
+
+
+def test_a_new_class_must_be_said_to_be_one(mtgcn_command, own, model_copy):
+    ids = list(own.truth)
+    more = write_csv(own.folder / "more.csv", [["id", "label"], [ids[50], "dog"], [ids[51], "dog"]])
+    message = "unknown class 'dog'; choose from ant, bee, cat. If it is a new class, say so: --new-classes dog"
+    assert_refused(mtgcn_command, own, ["label", own.out, more], message)
+    status, out, err = mtgcn_command("label", own.out, more, "--new-classes", "dog", "--folds", 0)
+    assert (status, err) == (0, "")
+    assert "new class   dog" in out
+    assert load_model(own.out).classes_.tolist() == ["ant", "bee", "cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([["nobody", "ant"]], [], "'nobody' is not in"),
+        ([], [], "holds a header and no label"),
+        ([["0007", "ant"], ["0007", "bee"]], [], "two labels for node '0007'"),
+        ([["0007", "ant"]], ["--folds", 1], "folds is 1; give at least 2, or 0"),
+        ([["0007", "ant"]], ["--column", "source=x"], "unknown column role 'source'"),
+        ([["0007", "ant"]], ["--device", "gpu"], "unknown device 'gpu'"),
+    ],
+)
+def test_labels_that_cannot_be_added(mtgcn_command, own, model_copy, rows, options, message):
+    more = write_csv(own.folder / "more.csv", [["id", "label"], *rows])
+    assert_refused(mtgcn_command, own, ["label", own.out, more, *options], message)
+
+
 # ---- suggest
+
+
+def test_suggestions_go_to_a_file_that_can_be_filled_in(mtgcn_command, own, model_copy):
+    path = own.folder / "ask.csv"
+    assert mtgcn_command("suggest", own.out, "--count", 3, "--out", path) == (0, f"{path}\n", "")
+    rows = read_csv(path)
+    assert list(rows[0]) == ["id", "label", "predicted", "score", "reason"]
+    assert {row["label"] for row in rows} == {""}
+    _, out, _ = mtgcn_command("suggest", own.out, "--count", 10, "--json")
+    assert [one["node"] for one in json.loads(out)["suggestions"]][:3] == [row["id"] for row in rows]
+    status, out, err = mtgcn_command("suggest", own.out, "--count", 3, "--out", "-")
+    assert (status, out, err) == (0, path.read_text(encoding="utf-8"), "")
+    answered = write_csv(own.folder / "answered.csv", [["id", "label"], *([row["id"], "ant"] for row in rows)])
+    assert mtgcn_command("label", own.out, answered, "--folds", 0)[0] == 0  # all of one class, which is no fault here
+    assert set(load_model(own.out).graph_.node_ids[load_model(own.out).graph_.known]) >= {row["id"] for row in rows}
 
 
 def test_suggest_says_which_and_why(mtgcn_command, fitted):
@@ -624,6 +751,8 @@ def test_places_that_cannot_be_written_are_refused_before_fitting(mtgcn_command,
     assert_refused(mtgcn_command, own, [*fit, taken], "thesis holds files and is no model folder")
     assert_refused(mtgcn_command, own, [*fit, own.out, "--report", own.edges / "page.html"], "is a file; give another")
     assert_refused(mtgcn_command, own, [*fit, own.out, "--report", taken], "thesis is a folder; give a file name")
+    suggest = ["suggest", fitted.out, "--out"]
+    assert_refused(mtgcn_command, own, [*suggest, taken], "thesis is a folder; give a file name")
     predict = ["predict", fitted.out, "--out"]
     assert_refused(mtgcn_command, own, [*predict, own.edges / "p.csv"], "is a file; give another place")
     assert_refused(mtgcn_command, own, [*predict, taken], "thesis is a folder; give a file name")
@@ -655,7 +784,11 @@ def model_copy(fitted, own):
 
 
 def commands_that_read(own):
-    return [["predict", own.out, "--out", own.folder / "predictions.csv"], ["suggest", own.out]]
+    return [
+        ["predict", own.out, "--out", own.folder / "predictions.csv"],
+        ["suggest", own.out],
+        ["label", own.out, own.labels],
+    ]
 
 
 def test_a_model_that_was_tampered_with(mtgcn_command, own, model_copy):
@@ -697,7 +830,7 @@ def test_new_nodes_must_have_the_features_of_training(mtgcn_command, own, model_
 def test_a_method_without_parameters_knows_its_own_nodes_alone(mtgcn_command, own):
     assert mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)[0] == 0
     predictions, same = own.folder / "p.csv", own.folder / "same.csv"
-    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--out"]
+    arguments = ["predict", own.out, "--edges", own.edges, "--nodes", own.nodes, "--new-graph", "--out"]
     assert mtgcn_command("predict", own.out, "--out", predictions)[0] == 0
     assert {row["peers_agree"] for row in read_csv(predictions)} == {""}
     assert mtgcn_command(*arguments, same)[0] == 0
@@ -706,6 +839,18 @@ def test_a_method_without_parameters_knows_its_own_nodes_alone(mtgcn_command, ow
     own.write()
     message = "keeps nothing that could be applied to another graph"
     assert_refused(mtgcn_command, own, [*arguments, predictions], message)
+
+
+def test_two_results_on_standard_output_are_refused(mtgcn_command, own, model_copy):
+    message = "--out - and --json both print on standard output; give a file, or leave out --json"
+    assert_refused(mtgcn_command, own, ["predict", model_copy, "--out", "-", "--json"], message)
+    assert_refused(mtgcn_command, own, ["suggest", model_copy, "--out", "-", "--json"], message)
+
+
+def test_known_nodes_do_not_join_again(mtgcn_command, own, model_copy):
+    arguments = ["predict", model_copy, "--edges", own.edges, "--nodes", own.nodes, "--out", own.folder / "p.csv"]
+    assert_refused(mtgcn_command, own, arguments, "the model already has 60 of these 60 nodes, for instance '0000'")
+    assert_refused(mtgcn_command, own, arguments, "or add --new-graph")
 
 
 def test_suggest_more_than_there_are(mtgcn_command, own, model_copy):

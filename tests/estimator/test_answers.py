@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
-from mtgcn.estimator.answers import of_fit, of_graph, of_nodes, of_rows
+from mtgcn.estimator.answers import of_fit, of_graph, of_new_nodes, of_nodes, of_rows, share_of_absent_peers
 from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import METHODS
@@ -275,7 +275,80 @@ def test_another_graph_is_judged_by_the_trained_peers(model, blobs):
     np.testing.assert_allclose(model.predict_proba(graph=renamed), model.label_distributions_, atol=1e-6)
     fewer = model.predict_proba(rows[:30], graph=model.graph_.adjacency[:30][:, :30])
     assert fewer.shape == (30, 3)
-    with pytest.raises(InputError, match=r"features of shape \(30, 4\) for 60 nodes"):
+    with pytest.raises(InputError, match="the graph has 60 nodes and X has 30 rows"):
         model.predict(rows[:30], graph=model.graph_.adjacency)
     with pytest.raises(InputError, match="0 features for each node of the graph and 4 in training"):
         model.predict(None, graph=model.graph_.adjacency)
+
+
+# ---- new nodes that join the graph of the fit
+
+PLAIN = np.full((6, 12), 0.5)  # features that speak for no class
+
+
+@pytest.fixture(scope="module", params=["gcn", "mt-gcn", "mt-plus"])
+def easy(request, make_graph):
+    """A model of 60 nodes whose classes features and edges both tell; nine are labelled."""
+    whole = make_graph(nodes=60, easy=True, sparse=False)
+    labels = np.where(np.arange(60) < 9, whole.labels, UNKNOWN)
+    few = {"mt-plus": {"dimensions": 16, "infomax_epochs": 30}, "gcn": {"epochs": 60, "learning_rate": 0.05}}
+    settings = few.get(request.param, FEW_EPOCHS)
+    model = MutualTeachingClassifier(request.param, settings=settings, random_state=0)
+    return model.fit_graph(replace(whole, labels=labels)), whole.labels
+
+
+def joined(model, features, to_known, among_new=()):
+    """What the model says of new nodes with these edges: pairs of a new node and a known one, and of new ones."""
+    count, known = len(features), model.graph_.num_nodes
+    links = np.zeros((count, known), dtype=np.float32)
+    links[tuple(np.array(to_known, dtype=int).reshape(-1, 2).T)] = 1
+    between = np.zeros((count, count))
+    for one, other in among_new:
+        between[one, other] = between[other, one] = 1
+    return of_new_nodes(model, Graph(between, features), sp.csr_array(links))
+
+
+def test_a_new_node_is_told_by_its_edges_and_by_those_of_the_new_ones_it_is_linked_to(easy):
+    model, truth = easy
+    found = []
+    for number in range(3):
+        mine = np.flatnonzero(truth == number)[:8]
+        answers = joined(model, PLAIN, [(0, node) for node in mine], [(0, other) for other in range(1, 6)])
+        assert answers.probabilities[0].argmax() == number
+        assert (answers.place == NOWHERE).all()
+        found.append(answers.probabilities[1:].mean(axis=0))  # of those that have an edge to the first alone
+    # Each class is the more probable two edges from its nodes than two edges from others.
+    assert np.argmax(found, axis=0).tolist() == [0, 1, 2]
+
+
+def test_a_new_node_is_told_by_its_features_too(easy):
+    model, _ = easy
+    features = PLAIN[:3].copy()
+    features[np.arange(3), 1 + np.arange(3)] = 4.5
+    assert joined(model, features, []).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_the_graph_that_new_nodes_join_is_the_one_of_the_fit_and_theirs(easy):
+    model, _ = easy
+    answers = joined(model, PLAIN[:2], [(0, 7), (1, 30)], [(0, 1)])
+    grown = np.zeros((62, 62))
+    grown[:60, :60] = model.graph_.adjacency.toarray()
+    for one, other in ((60, 7), (61, 30), (60, 61)):
+        grown[one, other] = grown[other, one] = 1
+    whole = Graph(grown, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
+    np.testing.assert_allclose(answers.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
+    np.testing.assert_array_equal(model.predict_proba(), model.label_distributions_)
+
+
+def test_nodes_that_join_must_have_the_features_of_the_fit(easy):
+    with pytest.raises(InputError, match="3 features for each node of the graph and 12 in training"):
+        joined(easy[0], PLAIN[:, :3], [(0, 1)])
+
+
+def test_who_is_absent_where_nodes_are_new(easy):
+    model, _ = easy
+    if model.peer_report_ is None:
+        assert share_of_absent_peers(model) == 0
+        return
+    votes = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
+    assert share_of_absent_peers(model) == pytest.approx(votes["edges"] + votes["far edges"])

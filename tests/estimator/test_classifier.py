@@ -1,6 +1,7 @@
 """`MutualTeachingClassifier`: scikit-learn's manners, graphs and labels of every kind, new nodes."""
 
 import pickle
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn import FitWarning, Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
 from mtgcn.task import Prediction
@@ -318,3 +319,62 @@ def test_digits_with_two_labels_per_class():
     settings = {"warmup_epochs": 60, "teaching_epochs": 60}
     model = MutualTeachingClassifier("mt-gcn", settings=settings, random_state=0).fit(pixels, y)
     assert (model.transduction_ == truth)[y == -1].mean() > 0.9
+
+
+# ---- what it says while it works, and of its work
+
+
+def test_verbose_tells_every_stage_on_standard_error(blobs, capsys):
+    rows, y, _ = blobs
+    quick(verbose=True).fit(rows, y)
+    out, err = capsys.readouterr()
+    assert (out, err.rpartition(", ")[0]) == ("", "fitting mt-gcn: done")
+    settings = {"dimensions": 8, "infomax_epochs": 5}
+    MutualTeachingClassifier(settings=settings, random_state=0, verbose=True).fit(rows, y)
+    out, err = capsys.readouterr()
+    stages = ("features and edges", "embeddings 1 of 2", "embeddings 2 of 2", "votes", "teaching")
+    assert out == ""
+    assert [line.rpartition(", ")[0] for line in err.splitlines()] == [
+        *(f"fitting mt-plus, {title}" for title in stages),
+        "fitting mt-plus: done",
+    ]
+
+
+def test_without_verbose_nothing_is_printed(blobs, capsys):
+    rows, y, _ = blobs
+    quick().fit(rows, y)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_fit_that_may_be_worth_little_says_so(blobs):
+    rows, y, _ = blobs
+    few = y.copy()
+    few[np.flatnonzero(y == 2)[0]] = -1
+    with pytest.warns(FitWarning, match="Class '2': one label only") as caught:
+        quick().fit(rows, few)
+    assert {warning.filename for warning in caught} == {__file__}  # in the name of whoever called
+    unlike = rows * [10_000, 1, 1, 1]
+    with pytest.warns(FitWarning, match="Column 0 of size .* the others hardly count") as caught:
+        quick().fit(unlike, few)
+    assert str(caught[0].message).startswith("Column 0")  # the cause first
+
+
+def test_a_good_fit_warns_of_nothing(blobs):
+    rows, _, truth = blobs
+    y = np.where(np.arange(60) < 20, truth, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick().fit(rows, y)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        (50, 50, "the graph has 60 nodes and X has 50 rows; give one for each node, in the same order"),
+        (None, 50, "the graph has 60 nodes and y has 50 labels; give one for each node, in the same order"),
+    ],
+)
+def test_a_graph_of_another_size_is_told_as_such(blobs, rows, labels, message):
+    table, y, _ = blobs
+    with pytest.raises(InputError, match=message):
+        quick().fit(None if rows is None else table[:rows], y[:labels], graph=np.ones((60, 60)))

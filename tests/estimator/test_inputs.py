@@ -135,7 +135,7 @@ def test_sparse_tables_are_taken_as_they_are(blobs):
     ("graph", "complaint"),
     [
         (np.ones((16, 15)), r"shape \(16, 15\)"),
-        (np.ones((17, 17)), "for 17 nodes; give one per node"),
+        (np.ones((17, 17)), "the graph has 17 nodes and X has 16 rows; give one for each node"),
         (-np.ones((16, 16)), "weight -1"),
         (np.array([[0, 1], [1, 99]]), "99"),
         (np.array([["a", "b"], ["b", "a"]]), "graph of type <U1"),

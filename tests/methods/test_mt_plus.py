@@ -243,6 +243,31 @@ def test_whoever_watches_is_told_which_embeddings_are_made(make_graph):
     assert list(dict.fromkeys(stages)) == ["embeddings 1 of 2", "embeddings 2 of 2"]
 
 
+def test_whoever_watches_is_told_of_every_stage(make_graph):
+    stages = []
+    with reporting_progress(lambda done, total: None, stages.append):
+        fit(make_graph(), runs=1)
+    begun = ["features and edges", "embeddings 1 of 2", "embeddings 2 of 2", "votes", "teaching"]
+    assert [title for title in stages if title] == begun
+    assert stages[1::2] == [""] * 5  # and when it is over
+
+
+def test_encoders_that_are_remembered_are_not_trained_again(make_graph, monkeypatch, tmp_path):
+    graph, method = make_graph(), create("mt-plus", **QUICK)
+    few, more = (observe(graph, [Split(list(range(count)), [], [])], seed=3) for count in (9, 12))
+    parameters = method.fit(few).parameters
+    expected = method.fit(more)
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "another machine"))
+    same = make_graph()  # as it is read from a file: not the object that encoders were made of
+    again = observe(same, [Split(list(range(12)), [], [])], seed=3)
+    monkeypatch.setattr("mtgcn.training.embeddings.train", lambda *_: pytest.fail("trains encoders"))
+    with pytest.raises(pytest.fail.Exception, match="trains encoders"):
+        method.fit(observe(make_graph(), [Split(list(range(12)), [], [])], seed=3))
+    method.remember(parameters, again)
+    found = method.fit(again)
+    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+
+
 # ---- parts that say nothing
 
 

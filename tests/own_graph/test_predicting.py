@@ -47,10 +47,15 @@ class Tables:
     def node_table(self, rows):
         return GraphFiles(nodes=self.write("asked.csv", [self.header, *rows]))
 
-    def predicted(self, model, files):
+    def joining(self, rows, edges, header=("source", "target")):
+        """Files of new nodes and of edges that have one."""
+        nodes = self.write("joining.csv", [self.header, *rows])
+        return GraphFiles(nodes=nodes, edges=self.write("joining-edges.csv", [header, *edges]))
+
+    def predicted(self, model, files, **options):
         """The rows of predictions.csv by id, as text; and what was noted."""
         out = self.folder / "predictions.csv"
-        _, notes = predict_files(model, files, out=out, device="cpu")
+        _, notes = predict_files(model, files, out=out, device="cpu", **options)
         with out.open(newline="") as file:
             return {row["id"]: row for row in csv.DictReader(file)}, notes
 
@@ -92,7 +97,7 @@ def test_the_same_nodes_in_any_order_or_subset_get_the_same_rows(tables, model):
 def test_the_same_graph_in_another_order_gets_the_same_rows(tables, model):
     of_fit, _ = tables.predicted(model, GraphFiles())
     files = replace(tables.node_table(tables.rows[::-1]), edges=tables.edges)
-    found, notes = tables.predicted(model, files)
+    found, notes = tables.predicted(model, files, new_graph=True)
     assert list(found) == [str(node) for node in range(NODES - 1, -1, -1)]
     assert found == of_fit
     assert notes == []
@@ -107,9 +112,9 @@ def test_the_graph_under_other_names_is_judged_by_the_same_peers(tables, model):
     files = GraphFiles(edges=renamed, nodes=nodes)
     if not (model / "weights.safetensors").exists():
         with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
-            tables.predicted(model, files)
+            tables.predicted(model, files, new_graph=True)
         return
-    found, _ = tables.predicted(model, files)
+    found, _ = tables.predicted(model, files, new_graph=True)
     for name, row in of_fit.items():
         other = found[f"n{name}"]
         assert other["role"] == "neither"
@@ -118,6 +123,119 @@ def test_the_graph_under_other_names_is_judged_by_the_same_peers(tables, model):
             assert float(other["probability"]) == pytest.approx(float(row["probability"]), abs=1e-5)
     same = [found[f"n{name}"]["predicted"] == row["predicted"] for name, row in of_fit.items()]
     assert np.mean(same) > 0.75
+
+
+def test_a_new_node_joins_the_graph_that_the_model_knows(tables, model):
+    of_fit, _ = tables.predicted(model, GraphFiles())
+    files = tables.joining([["new", *tables.rows[3][1:]]], [["new", 3], ["new", 6], [9, "new"]])
+    if not (model / "weights.safetensors").exists():
+        with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
+            tables.predicted(model, files)
+        return
+    found, _ = tables.predicted(model, files)
+    assert (list(found), found["new"]["role"]) == (["new"], "neither")
+    beside, _ = tables.predicted(model, files, with_known=True)
+    assert beside.pop("new") == found["new"]
+    assert beside == of_fit
+
+
+# ---- new nodes that join
+
+
+def test_new_nodes_without_edges_are_spoken_of(tables, mt_gcn):
+    new = [["a", *tables.rows[3][1:]], ["b", *tables.rows[4][1:]], ["c", *tables.rows[5][1:]]]
+    _, notes = tables.predicted(mt_gcn, tables.joining(new, [["b", 0]]))
+    assert notes == ["2 of 3 new nodes have no edge and are told by their features alone"]
+
+
+def test_nodes_that_the_model_has_do_not_join_again(tables, mt_gcn):
+    files = tables.joining([["new", *tables.rows[3][1:]], *tables.rows[:5]], [["new", 3]])
+    message = (
+        r"joining.csv: the model already has 5 of these 6 nodes, for instance '0', '1', '2'; give new nodes alone.*"
+        "or add --new-graph to read both files as a graph of their own"
+    )
+    with pytest.raises(InputError, match=message):
+        tables.predicted(mt_gcn, files)
+
+
+def test_edges_to_nobody_are_told_together(tables, mt_gcn):
+    edges = [["new", 3], ["new", "x"], ["y", "new"], ["z", 4], ["x", "w"]]
+    files = tables.joining([["new", *tables.rows[3][1:]]], edges)
+    message = (
+        "4 ids are neither in .*joining.csv nor in the model, for instance 'w', 'x', 'y'; add these nodes, or drop"
+    )
+    with pytest.raises(InputError, match=message):
+        tables.predicted(mt_gcn, files)
+
+
+def test_edges_between_known_nodes_change_nothing_and_it_is_said(tables, mt_gcn):
+    new, edges = [["new", *tables.rows[3][1:]]], [["new", 3], ["new", 6]]
+    found, _ = tables.predicted(mt_gcn, tables.joining(new, edges))
+    again, notes = tables.predicted(mt_gcn, tables.joining(new, [*edges, [0, 1], [1, 2]]))
+    assert again == found
+    assert len(notes) == 1
+    assert "2 of 4 edges join two nodes that the model knows, and are left out; fit again to count them in" in notes[0]
+
+
+def test_nobody_who_is_known_is_linked_to(tables, mt_gcn):
+    new = [["a", *tables.rows[3][1:]], ["b", *tables.rows[6][1:]]]
+    _, notes = tables.predicted(mt_gcn, tables.joining(new, [["a", "b"]]))
+    assert notes == [
+        "no edge leads to a node that the model knows; if this is a graph of its own, say so with --new-graph"
+    ]
+
+
+def test_edges_alone_do_not_tell_what_new_nodes_look_like(tables, mt_gcn):
+    edges = tables.write("joining-edges.csv", [["source", "target"], ["new", 3]])
+    with pytest.raises(InputError, match="alone does not tell the features of new nodes; give them with --nodes"):
+        tables.predicted(mt_gcn, GraphFiles(edges=edges))
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        (GraphFiles(), {"new_graph": True}, "--new-graph reads edges as a graph of their own, and there are none"),
+        (GraphFiles(), {"with_known": True}, "--all lists the nodes of the fit beside new ones that join them"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(tables, mt_gcn, files, options, message):
+    with pytest.raises(InputError, match=message):
+        tables.predicted(mt_gcn, files, **options)
+
+
+def test_new_edges_without_weights_weigh_what_those_of_the_model_do(tables, tmp_path):
+    with tables.edges.open(newline="") as file:
+        header, *edges = csv.reader(file)
+    weighted = tables.write("weighted.csv", [[*header, "weight"], *([*edge, 500] for edge in edges)])
+    folder, settings = tmp_path / "weighted", ["warmup_epochs=5", "teaching_epochs=5"]
+    files = GraphFiles(edges=weighted, nodes=tables.nodes, labels=tables.labels)
+    fit_files(files, out=folder, method="mt-gcn", settings=settings, folds=0, device="cpu")
+    new, ends = [["new", *tables.rows[3][1:]]], [["new", 4], ["new", 7]]
+    found, notes = tables.predicted(folder, tables.joining(new, ends))
+    assert len(notes) == 1
+    assert "has no weights; every new edge weighs 500, as those of the model do on average" in notes[0]
+    with_weights = tables.joining(new, [[*edge, 500] for edge in ends], ["source", "target", "weight"])
+    assert tables.predicted(folder, with_weights) == (found, [])
+
+
+def test_peers_that_have_no_say_about_new_nodes_are_spoken_of(tables, tmp_path, monkeypatch):
+    settings = ["dimensions=8", "infomax_epochs=5", "votes=equal"]  # two of eight peers know nodes by their place
+    files = GraphFiles(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
+    fit_files(files, out=tmp_path / "model", method="mt-plus", settings=settings, folds=0, device="cpu")
+    _, notes = tables.predicted(tmp_path / "model", tables.joining([["new", *tables.rows[3][1:]]], [["new", 4]]))
+    assert len(notes) == 1
+    assert notes[0].startswith("peers with 25 % of the vote know nodes by their place in the graph of the fit")
+    monkeypatch.setattr("mtgcn.own_graph.predicting.MUCH_OF_THE_VOTE", 0.3)
+    assert tables.predicted(tmp_path / "model", tables.joining([["n", *tables.rows[3][1:]]], [["n", 4]]))[1] == []
+
+
+def test_columns_of_both_tables_may_be_named(tables, mt_gcn):
+    new = [["new", *tables.rows[3][1:]]]
+    plain, _ = tables.predicted(mt_gcn, tables.joining(new, [["new", 3]]))
+    nodes = tables.write("named.csv", [["who", *tables.header[1:]], *new])
+    edges = tables.write("named-edges.csv", [["note", "one", "other"], ["x", "new", 3]])
+    named = {"id": "who", "source": "one", "target": "other"}
+    assert tables.predicted(mt_gcn, GraphFiles(nodes=nodes, edges=edges, columns=named))[0] == plain
 
 
 # ---- single cases
@@ -169,7 +287,7 @@ def test_a_part_of_the_graph_with_its_edges_is_a_graph_of_its_own(tables, mt_gcn
     of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
     half = [[0, 1], [1, 2], [2, 3]]
     edges = tables.write("part.csv", [["source", "target"], *half])
-    found, notes = tables.predicted(mt_gcn, replace(tables.node_table(tables.rows[:4]), edges=edges))
+    found, notes = tables.predicted(mt_gcn, replace(tables.node_table(tables.rows[:4]), edges=edges), new_graph=True)
     assert {row["role"] for row in found.values()} == {"neither"}
     assert any(found[name]["probability"] != of_fit[name]["probability"] for name in found)
     assert notes == []
@@ -182,7 +300,9 @@ def test_a_model_without_features_knows_its_nodes_by_their_ids(tables):
     of_fit, _ = tables.predicted(folder, GraphFiles())
     ids = GraphFiles(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
     assert tables.predicted(folder, ids)[0] == {"30": of_fit["30"], "2": of_fit["2"]}
-    assert tables.predicted(folder, GraphFiles(edges=tables.edges))[0] == of_fit
+    assert tables.predicted(folder, GraphFiles(edges=tables.edges), new_graph=True)[0] == of_fit
+    with pytest.raises(InputError, match="fitted without features"):
+        tables.predicted(folder, GraphFiles(edges=tables.edges))
     with pytest.raises(InputError, match="fitted without features, so its numbers mean nothing on another graph"):
         tables.predicted(folder, GraphFiles(nodes=tables.write("ids.csv", [["id"], [30], [200]])))
 
@@ -198,3 +318,5 @@ def test_a_model_of_a_bare_table_knows_its_rows_by_their_features(tables, make_g
     found, notes = tables.predicted(tables.folder / "bare", tables.node_table(rows))
     assert [row["predicted"] for row in found.values()] == model.transduction_.astype(str).tolist()
     assert notes == []
+    with pytest.raises(InputError, match="never given ids, so that no edge can name them"):
+        tables.predicted(tables.folder / "bare", tables.joining([["new", *rows[3][1:]]], [["new", 3]]))

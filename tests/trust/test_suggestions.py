@@ -157,7 +157,7 @@ def test_of_the_middle_of_a_region_the_best_connected_is_chosen():
     edges[np.arange(39), np.arange(1, 40)] = 1
     edges[20, ::3] = edges[3, ::4] = 1
     looks = np.arange(40.0)[:, None]  # 18 to 22 are the middle eighth
-    graph = labelled(Graph(adjacency=edges + edges.T, features=np.ones((40, 2)), class_names=("a", "b")), {0: 0, 39: 1})
+    graph = Graph(adjacency=edges + edges.T, features=np.ones((40, 2)))  # without classes, one is chosen in a round
     central = suggestions.centrality(graph)
     (region,) = choose(graph, looks, central, np.ones(40), np.array([], dtype=int), np.ones(40, dtype=bool), 1)
     assert region.node == 20
@@ -217,3 +217,27 @@ def test_appearance_is_the_mean_of_neighbourhoods_of_length_one():
     rows = walk @ walk @ np.eye(3)[:, :2]
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(appearance(path), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_asking_for_more_changes_none_of_the_first(make_graph, features):
+    graph = labelled(make_graph(nodes=120, unreached=True), {0: 0, 1: 1, 2: 2})
+    if not features:
+        graph = replace(graph, features=None)
+    probabilities = np.random.default_rng(1).dirichlet(np.ones(3), 120)
+    model = Model(graph, probabilities)
+    every = suggest(model, 117)
+    assert len({one.index for one in every}) == 117
+    for count in (1, 2, 3, 4, 10, 11, 50):
+        assert suggest(model, count) == every[:count], count
+
+
+def test_a_notebook_shows_a_table():
+    _, graph = blocks([6, 6])
+    graph = labelled(replace(graph, node_ids=[f"<b>{number}" for number in range(12)]), {0: 0, 6: 1})
+    told = suggest(Model(graph, np.full((12, 2), 0.5)), 2)
+    html = told._repr_html_()
+    assert html.count("<tr>") == 3
+    assert f"<td>&lt;b&gt;{told[0].index}</td><td>a</td>" in html
+    assert "<b>" not in html
+    assert told == list(told)

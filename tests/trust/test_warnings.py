@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from fitted_models import Model, with_labels
 from mtgcn.graph import Graph
@@ -14,6 +15,7 @@ from mtgcn.trust.warnings import (
     model_warnings,
     predicted_homophily_warning,
     single_label_warning,
+    unlike_columns_warning,
 )
 
 
@@ -87,3 +89,83 @@ class TestWarnings:
         odd = ring(3, same_class=False)
         texts = model_warnings(Model(odd, label_distributions_=np.eye(3)[odd.labels]))
         assert len([text for text in texts if "little to do with each other" in text]) == 1
+
+    def test_a_class_that_nobody_is_predicted_as(self):
+        graph = with_labels(ring(3, same_class=True), range(9))
+        predicted = np.arange(60) % 2
+        text = collapse_warning(graph, np.eye(3)[predicted])
+        assert text == (
+            "None of the 51 nodes without a label is predicted as '2', of which 3 labels were given; look at these "
+            "labels, or give more of them."
+        )
+        predicted[30] = 2
+        assert collapse_warning(graph, np.eye(3)[predicted]) is None
+
+    def test_where_all_are_labelled_nothing_collapses(self):
+        graph = ring(3, same_class=True)
+        assert collapse_warning(graph, np.eye(3)[np.zeros(60, dtype=int)]) is None
+
+
+class TestUnlikeColumns:
+    def graph(self, table, names=()):
+        return replace(ring(3, same_class=True), features=table, feature_names=names)
+
+    def test_income_beside_ratings(self):
+        random = np.random.default_rng(0)
+        table = random.normal(3, 1, (60, 8))
+        assert unlike_columns_warning(self.graph(table)) is None
+        table[:, 2] = random.normal(45000, 9000, 60)
+        text = unlike_columns_warning(self.graph(table, tuple("abcdefgh")))
+        assert text.startswith("Column 'c' of size 4.")
+        assert "and 7 others of about 3." in text
+        assert "StandardScaler" in text
+        assert unlike_columns_warning(self.graph(table)).startswith("Column 2 of size")
+        table[:, 5] = random.normal(30000, 9000, 60)
+        assert unlike_columns_warning(self.graph(table, tuple("abcdefgh"))).startswith("Columns 'c', 'f' of size")
+        scaled = (table - table.mean(axis=0)) / table.std(axis=0)
+        assert unlike_columns_warning(self.graph(scaled)) is None
+
+    def test_wine_as_it_comes_and_digits(self):
+        from sklearn.datasets import load_digits, load_wine
+
+        wine, digits = load_wine().data[:60], load_digits().data[:60]
+        assert "rows are compared as a whole" in unlike_columns_warning(self.graph(wine))
+        assert unlike_columns_warning(self.graph(digits)) is None
+
+    def test_two_columns_and_one(self):
+        table = np.tile([45000.0, 3.0], (60, 1))
+        assert unlike_columns_warning(self.graph(table)) is not None
+        assert unlike_columns_warning(self.graph(table[:, :1])) is None
+        assert unlike_columns_warning(self.graph(np.zeros((60, 3)))) is None
+
+    def test_words_differ_in_how_often_they_occur(self):
+        random = np.random.default_rng(0)
+        often = np.array([0.9, *np.full(99, 0.01)])
+        words = (random.random((60, 100)) < often) * random.integers(1, 50, (60, 100))
+        assert unlike_columns_warning(self.graph(words)) is None
+        assert unlike_columns_warning(self.graph(sp.csr_array(np.tile([45000.0, 3.0], (60, 1))))) is None
+        assert unlike_columns_warning(replace(ring(3, same_class=True), features=None)) is None
+
+
+class TestOrder:
+    def test_the_cause_comes_first_and_what_follows_from_it_is_not_said(self):
+        graph = with_labels(ring(3, same_class=False), [0, 4, 8, 13, 17, 21])
+        unlike = replace(graph, features=np.tile([45000.0, 3.0, 1.0, 2.0], (60, 1)))
+        probabilities = np.eye(3)[np.arange(60) % 3]
+        told = model_warnings(Model(unlike, label_distributions_=probabilities))
+        assert [text.split()[0] for text in told] == ["Column"]
+        told = model_warnings(Model(graph, label_distributions_=probabilities))
+        assert told[-1].startswith("Only 0 % of all edges join nodes predicted as the same class")
+        missing = probabilities.copy()
+        missing[missing[:, 2] == 1] = [1, 0, 0]
+        told = model_warnings(Model(replace(unlike, labels=graph.labels), label_distributions_=missing))
+        assert [text.split()[0] for text in told] == ["Column", "None"]
+
+    def test_missing_labels_come_before_what_edges_seem_to_say(self):
+        odd = ring(3, same_class=False)
+        labels = np.where(np.arange(60) < 40, odd.labels, -1)
+        edges = odd.adjacency.toarray()
+        edges[40:, 40:] = edges[:40, 40:] = edges[40:, :40] = 0
+        graph = Graph(edges, labels=labels)
+        told = model_warnings(Model(graph, label_distributions_=np.eye(3)[odd.labels]))
+        assert [text.split()[0] for text in told] == ["20", "Of"]

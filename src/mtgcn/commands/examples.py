@@ -30,7 +30,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
         "mtgcn reproduce --suite world --datasets dblp,chameleon",
     ),
-    "report": ("mtgcn report reproduction/",),
+    "report": (
+        "mtgcn report model/",
+        "mtgcn report model/ --out page.html",
+        "mtgcn report reproduction/",
+    ),
     "convert": ("mtgcn convert reproduction/",),
     "demo": ("mtgcn demo",),
     "fit": (
@@ -45,7 +49,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "suggest": (
         "mtgcn suggest model/",
         "mtgcn suggest model/ --count 3 --json",
+        "mtgcn suggest model/ --out to-label.csv",
     ),
+    "label": ("mtgcn label model/ to-label.csv",),
 }
 
 

@@ -1,4 +1,4 @@
-"""`mtgcn fit`, `predict` and `suggest`: files in, files out."""
+"""`mtgcn fit`, `predict`, `suggest` and `label`: files in, files out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtgcn.commands.file_options import takes_graph_files
-from mtgcn.commands.shared import AsJson, Device, Seed, Settings, listed, print_json, remark
+from mtgcn.commands.shared import AsJson, Columns, Device, Seed, Settings, listed, print_json, remark
+from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
     from mtgcn.own_graph.inputs import GraphFiles
 
 ModelFolder = Annotated[Path, typer.Argument(help="Where mtgcn fit put the model.", metavar="MODEL")]
+Folds = Annotated[
+    int, typer.Option(help="Parts of the labels held out in turn to measure accuracy; 0: do not.", metavar="N")
+]
+STANDARD_OUTPUT = "-"  # as a file's name
 
 
 @takes_graph_files()
@@ -30,9 +35,7 @@ def fit(
         str | None, typer.Option(help="For instance mt-gcn, gcn or lp.", show_default="mt-plus", metavar="NAME")
     ] = None,
     settings: Settings = None,
-    folds: Annotated[
-        int, typer.Option(help="Parts of the labels held out in turn to measure accuracy; 0: do not.", metavar="N")
-    ] = 5,
+    folds: Folds = 5,
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -61,41 +64,111 @@ def fit(
 @takes_graph_files("edges", "nodes", "graph", "columns")
 def predict(
     model: ModelFolder,
-    out: Annotated[Path, typer.Option(help="CSV file for the predictions.", metavar="FILE")],
+    out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
     files: GraphFiles,
+    new_graph: Annotated[
+        bool,
+        typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's."),
+    ] = False,
+    with_known: Annotated[
+        bool, typer.Option("--all", help="Beside new nodes, list those of the fit with its answers.")
+    ] = False,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """The class of every node: those the model was fitted on or, with files, those of a graph it has not seen.
+    """The class of every node: those the model was fitted on or, with files, new ones.
 
+    With --nodes and --edges, new nodes join the graph that the model knows: edges may lead to its nodes, by their ids.
     With --nodes alone, nodes of the fit get its answer, known by their ids; others are attached to the most similar.
+    --graph, or --edges with --new-graph, is a graph of its own.
     """
     from mtgcn.own_graph.predicting import predict_files
 
-    predictions, notes = predict_files(model, files, out=out, device=device)
+    _check_output(out, as_json)
+    predictions, notes = predict_files(model, files, out=out, new_graph=new_graph, with_known=with_known, device=device)
     counts = predictions.count_by_class()
     if as_json:
         print_json({"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes})
+        return
+    for note in notes:
+        remark(f"note: {note}")
+    found = ", ".join(f"{name} {count}" for name, count in counts.items())
+    if str(out) == STANDARD_OUTPUT:
+        remark(f"{len(predictions.ids)} nodes: {found}")
     else:
-        for note in notes:
-            remark(f"note: {note}")
-        print(f"{len(predictions.ids)} nodes:", ", ".join(f"{name} {count}" for name, count in counts.items()))
+        print(f"{len(predictions.ids)} nodes: {found}")
         print(out)
+
+
+def label(
+    model: ModelFolder,
+    labels: Annotated[
+        Path, typer.Argument(help="Labels of some of its nodes: id and class. CSV or Parquet.", metavar="LABELS")
+    ],
+    new_classes: Annotated[
+        str | None, typer.Option(help="Classes that no label had before; others are an error.", metavar="A,B…")
+    ] = None,
+    columns: Columns = None,
+    folds: Folds = 5,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Add labels to a model, or correct some, and fit it again from what it keeps: no other file is needed.
+
+    Embeddings are not made again. The model in the folder is replaced once the new one is whole.
+    """
+    from mtgcn.own_graph.inputs import parsed_columns
+    from mtgcn.own_graph.labelling import label_files, label_lines
+
+    summary = label_files(
+        model,
+        labels,
+        columns=parsed_columns(columns or ()),
+        new_classes=() if new_classes is None else listed(new_classes, "new classes"),
+        folds=folds,
+        device=device,
+    )
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        print(*label_lines(summary), sep="\n")
 
 
 def suggest(
     model: ModelFolder,
     count: Annotated[int, typer.Option(help="How many nodes.", metavar="N")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file for them, with an empty column label to fill in for mtgcn label; - is standard output.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which nodes to label next, and why."""
+    """Which nodes to label next, and why. Asking for more changes none of the first."""
     from mtgcn.estimator.model_folder import load_model
+    from mtgcn.own_graph.suggestion_table import suggestion_table, write_suggestions
 
+    if out is not None:
+        _check_output(out, as_json)
     suggestions = load_model(model).suggest(count)
+    if out is not None:
+        write_suggestions(out, suggestions)
     if as_json:
         print_json({"suggestions": [asdict(suggestion) for suggestion in suggestions]})
-    else:
-        from mtgcn.own_graph.suggestion_table import suggestion_table
+    elif out is None:
         from mtgcn.report.tables import print_table
 
         print_table(suggestion_table(suggestions))
+    elif str(out) != STANDARD_OUTPUT:
+        print(out)
+
+
+def _check_output(out: Path, as_json: bool) -> None:
+    """Refuse two results on standard output, and a file that could not be written."""
+    from mtgcn.own_graph.tables_out import check_output
+
+    check_output(out)
+    if as_json and str(out) == STANDARD_OUTPUT:
+        raise InputError("--out - and --json both print on standard output; give a file, or leave out --json")

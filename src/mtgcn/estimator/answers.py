@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
-from mtgcn.estimator.attaching import with_new_rows
+from mtgcn.estimator.attaching import extended, with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
 from mtgcn.shapes import Float, Int
@@ -46,6 +47,28 @@ def of_nodes(model: MutualTeachingClassifier, nodes: Graph) -> Answers:
     return of_rows(model, nodes.features)
 
 
+def of_new_nodes(model: MutualTeachingClassifier, nodes: Graph, to_known: sp.csr_array) -> Answers:
+    """Nodes that join the graph of the fit: told by their features, by their edges to its nodes (`to_known`, new x
+    known) and by those between each other, which `nodes` has. What the model says of its own nodes does not change."""
+    check_width(nodes.num_features, model.graph_)
+    grown = extended(model.graph_, nodes.features, to_known, nodes.adjacency)
+    peers = _applied(model, grown)[:, model.graph_.num_nodes :]
+    return Answers(
+        _combined(model, peers),
+        None if model.peer_distributions_ is None else peers,
+        np.full(nodes.num_nodes, NOWHERE),
+    )
+
+
+def share_of_absent_peers(model: MutualTeachingClassifier) -> float:
+    """How much of the vote is held by peers that know nodes by their place in the graph of the fit, and therefore have
+    no say about any other node."""
+    if model.peer_report_ is None:
+        return 0.0
+    absent = np.isin(model.peer_report_.names, model.method_.peers_of_their_graph)
+    return float(model.peer_report_.weights[0, absent].sum())
+
+
 def of_graph(model: MutualTeachingClassifier, graph: Graph) -> Answers:
     """The nodes of the fit where this is its graph, its nodes in any order; else the peers look at it as it is."""
     place = _place_in_same_graph(model.graph_, graph)
@@ -56,6 +79,18 @@ def of_graph(model: MutualTeachingClassifier, graph: Graph) -> Answers:
         _combined(model, peers),
         None if model.peer_distributions_ is None else peers,
         np.full(graph.num_nodes, NOWHERE),
+    )
+
+
+def together(first: Answers, second: Answers) -> Answers:
+    """The nodes of both, one after the other."""
+    peers = None
+    if first.peers is not None and second.peers is not None:
+        peers = np.concatenate([first.peers, second.peers], axis=1)
+    return Answers(
+        np.concatenate([first.probabilities, second.probabilities]),
+        peers,
+        np.concatenate([first.place, second.place]),
     )
 
 

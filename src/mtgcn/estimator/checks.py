@@ -21,6 +21,29 @@ def check_classes(classes: np.ndarray) -> None:
         raise InputError(f"labels of one class only, {classes[0]}, and 2 are the least; label nodes of another class")
 
 
+def check_every_class(graph: Graph) -> None:
+    """Refuse a graph with a class that no label is of."""
+    counts = graph.label_counts
+    check_classes(np.array(graph.class_names)[counts > 0])
+    if counts.min() == 0:
+        raise InputError(
+            f"class {graph.class_names[counts.argmin()]!r} has no labelled node; label one, or leave the class out"
+        )
+
+
+def check_sizes(graph: Graph, table: Any, labels: np.ndarray | None = None) -> None:
+    """Refuse a graph of as many nodes as neither X has rows nor y has labels."""
+    for what, count in (
+        ("X has {} rows", graph.num_nodes if table is None else table.shape[0]),
+        ("y has {} labels", graph.num_nodes if labels is None else len(labels)),
+    ):
+        if count != graph.num_nodes:
+            raise InputError(
+                f"the graph has {graph.num_nodes} nodes and {what.format(count)}; give one for each node, in the same "
+                "order"
+            )
+
+
 def check_magnitudes(graph: Graph) -> None:
     """Refuse edge weights and features that are too large to reckon with."""
     check_magnitude(graph.adjacency, "an edge weight")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,30 +12,28 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.answers import Answers, of_fit, of_graph, of_rows, summing_to_one
 from mtgcn.estimator.attaching import graph_of_rows
-from mtgcn.estimator.checks import check_classes, check_magnitude, check_magnitudes
+from mtgcn.estimator.checks import check_classes, check_every_class, check_magnitude, check_magnitudes, check_sizes
+from mtgcn.estimator.fitting import chosen_method, in_words_for, seed_of, shown_progress, task_of
 from mtgcn.estimator.inputs import as_graph, classes_and_labels, has_node_ids
+from mtgcn.estimator.labelling import with_more_labels
+from mtgcn.estimator.single_settings import with_settings_gathered
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.methods import Method, create, fit_in_chunks, method_class
-from mtgcn.methods.plugins import as_method
+from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Float, Int
-from mtgcn.splits import Split
-from mtgcn.task import PeerReport, Prediction, observe
+from mtgcn.task import PeerReport, Prediction
+from mtgcn.trust.warnings import model_warnings, warn_of_fit
 
 if TYPE_CHECKING:
-    from mtgcn.trust.suggestions import Suggestion
+    from mtgcn.trust.suggestions import Suggestions
 
-DEFAULT_METHOD = "mt-plus"
-METHOD_WITH_BACKBONE = "mt-gcn"  # where a backbone is given and no method is named
 GIVEN, NEVER = 0, -1  # in `labeled_iter_`: a label of its own, and neither that nor ever a pseudo label
-VALIDATION_SHARE = 3  # of this many labels of a class, one goes to a method that chooses by validation
 
 
 class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,9 +53,11 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         both are among the other's nearest. New rows are attached in the same way.
     settings : a mapping, or None
         Settings of the method by name, for instance {"per_class": 60}.
+        In a search they are reached one by one, as `settings__per_class`.
     device : "auto", "cpu" or "cuda"
     random_state : int, RandomState or None
         Decides everything that is random.
+    verbose : whether `fit` shows on standard error how far it is
 
     Attributes
     ----------
@@ -71,6 +72,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     history_ : name -> [epochs, peers], the losses and what else the method tells of its training
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
     graph_ : the `Graph` that was fitted, with the labels as given
+    seed_ : the number that decided everything random; None in a model of an older version that was given none
     has_node_ids_ : whether its nodes have ids of their own; else their ids say where they stand
     method_ : the method with all its settings
     parameters_ : name -> array, what was trained; None for methods without parameters
@@ -96,6 +98,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     n_features_in_: int
     history_: dict[str, Float[np.ndarray, "epochs peers"]]
     graph_: Graph
+    seed_: int | None
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
@@ -112,6 +115,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         settings: Mapping[str, Any] | None = None,
         device: str = "auto",
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.method = method
         self.backbone = backbone
@@ -121,6 +125,11 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.settings = settings
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
+
+    def set_params(self, **parameters: Any) -> MutualTeachingClassifier:
+        """Parameters by name, and settings of the method one by one, as `settings__NAME`."""
+        return super().set_params(**with_settings_gathered(parameters, self.settings))
 
     def fit(self, X: Any, y: Any, graph: Any = None) -> MutualTeachingClassifier:  # noqa: N803
         """Learn the classes of all rows of X from the few that y tells.
@@ -139,6 +148,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             check_consistent_length(table, labels)
         if graph is not None:
             given = as_graph(graph, None if table is None else table.shape[0])
+            check_sizes(given, table, labels)
         elif table is not None:
             given = graph_of_rows(self, table)
         else:
@@ -151,18 +161,30 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             class_names=tuple(map(str, classes)),
             name=given.name,
         )
-        return self._fit(fitted, classes, has_node_ids(graph))
+        return self._fit(fitted, classes, has_node_ids(graph), seed_of(self.random_state))
 
     def fit_graph(self, graph: Graph) -> MutualTeachingClassifier:
         """Learn the classes of all nodes from the labels that the graph holds; its features may be None."""
-        classes = np.array(graph.class_names)
-        counts = graph.label_counts
-        check_classes(classes[counts > 0])
-        if counts.min() == 0:
-            raise InputError(
-                f"class {graph.class_names[counts.argmin()]!r} has no labelled node; label one, or leave the class out"
-            )
-        return self._fit(graph, classes, named=True)
+        check_every_class(graph)
+        return self._fit(graph, np.array(graph.class_names), True, seed_of(self.random_state))
+
+    def label(self, labels: Mapping[Any, Any], *, new_classes: Sequence[Any] = ()) -> MutualTeachingClassifier:
+        """Learn anew with more labels, or with corrected ones: a class for each of some nodes, by their ids.
+
+        What was learned without looking at labels, such as embeddings, is not learned again. A class that no label had
+        before must be among `new_classes`, so that a slip of the pen does not become one.
+        """
+        check_is_fitted(self)
+        graph, classes, _ = with_more_labels(self, labels, new_classes)
+        return self.fit_again(graph, classes)
+
+    def fit_again(self, graph: Graph, classes: np.ndarray) -> MutualTeachingClassifier:
+        """Learn anew from the graph of the fit with other labels; see `label`."""
+        check_is_fitted(self)
+        check_every_class(graph)
+        if self.seed_ is None:  # so what was learned may belong to features that can no longer be made
+            return self._fit(graph, classes, self.has_node_ids_, seed_of(self.random_state))
+        return self._fit(graph, classes, self.has_node_ids_, self.seed_, self.parameters_)
 
     def predict(self, X: Any = None, graph: Any = None) -> np.ndarray:  # noqa: N803
         """The most probable class of each row; which rows are meant, `predict_proba` tells."""
@@ -203,8 +225,9 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(classes[codes[known]], predicted[known], sample_weight=weight))
 
-    def suggest(self, n: int = 10) -> list[Suggestion]:
-        """Which nodes to label next, and why."""
+    def suggest(self, n: int = 10) -> Suggestions:
+        """Which nodes to label next, and why: the first is worth the most, and asking for more changes none of the
+        first. A notebook shows them as a table."""
         check_is_fitted(self)
         from mtgcn.trust.suggestions import suggest
 
@@ -254,20 +277,28 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if graph is None:
             return of_fit(self) if rows is None else of_rows(self, rows)
         given = as_graph(graph, None if rows is None else rows.shape[0])
+        check_sizes(given, rows)
         return of_graph(self, given if rows is None else replace(given, features=rows, feature_names=()))
 
-    def _fit(self, graph: Graph, classes: np.ndarray, named: bool) -> MutualTeachingClassifier:
+    def _fit(
+        self,
+        graph: Graph,
+        classes: np.ndarray,
+        named: bool,
+        seed: int,
+        learned: Mapping[str, np.ndarray] | None = None,
+    ) -> MutualTeachingClassifier:
+        """Fit all nodes. `learned` are the parameters of an earlier fit on the same graph, with other labels."""
         check_magnitudes(graph)
-        method = self._chosen_method()
-        seed = _seed(self.random_state)
-        seen = graph
-        if graph.features is None and method.uses_features:
-            seen = with_structural_features(graph, seed)
-        split = _with_validation(graph) if method.uses_validation else Split(graph.known, _NOBODY, _NOBODY)
-        device = chosen_device(self.device)
-        task = observe(seen, [split], seed, with_validation=method.uses_validation, device=device)
-        self._keep(graph, classes, method, fit_in_chunks(method, task))
-        self.has_node_ids_ = named
+        method = chosen_method(self)
+        with shown_progress(method) if self.verbose else nullcontext():
+            task = task_of(graph, method, seed, chosen_device(self.device))
+            if learned is not None:
+                method.remember(learned, task)
+            self._keep(graph, classes, method, fit_in_chunks(method, task))
+        self.has_node_ids_, self.seed_ = named, seed
+        for text in model_warnings(self):
+            warn_of_fit(text)
         return self
 
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
@@ -277,7 +308,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.label_distributions_ = summing_to_one(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
-        self.peer_report_ = _in_words_for(graph, prediction.peer_report)
+        self.peer_report_ = in_words_for(graph, prediction.peer_report)
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NEVER)
@@ -288,21 +319,6 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
         self.training_ = {}
 
-    def _chosen_method(self) -> Method:
-        settings = dict(self.settings or {})
-        method = self.method
-        if method is None:
-            method = DEFAULT_METHOD if self.backbone is None else METHOD_WITH_BACKBONE
-        if not isinstance(method, str):
-            if settings or self.backbone is not None:
-                raise InputError(f"{type(method).__name__} has its settings already; give backbone and others to it")
-            return as_method(method)
-        if self.backbone is not None:
-            if "backbone" not in method_class(method).__dataclass_fields__:
-                raise InputError(f"method {method!r} has no backbone to choose; use {METHOD_WITH_BACKBONE!r}")
-            settings["backbone"] = self.backbone
-        return create(method, **settings)
-
     def _checked_table(self, X: Any, *, reset: bool) -> sp.csr_array | np.ndarray:  # noqa: N803
         if not reset and self.graph_.features is None:
             raise InputError("this model was fitted without features and knows its own graph alone; pass no X")
@@ -310,32 +326,3 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             table = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
         check_magnitude(table, "a feature")
         return sp.csr_array(table) if sp.issparse(table) else table
-
-
-_NOBODY: Int[np.ndarray, "0"] = np.empty(0, dtype=np.int64)
-
-
-def _in_words_for(graph: Graph, report: PeerReport | None) -> PeerReport | None:
-    """What was made from the edges of a graph without features is not called its features."""
-    if report is None or graph.features is not None:
-        return report
-    return replace(report, names=tuple("structure" if name == "features" else name for name in report.names))
-
-
-def _with_validation(graph: Graph) -> Split:
-    """Of each class's labels a share to choose by, the others to learn from."""
-    members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
-    chosen = np.concatenate([nodes[1::VALIDATION_SHARE] for nodes in members])
-    if not len(chosen):
-        raise InputError(
-            "the method chooses its epoch by labels it does not learn from, and no class has 2; label more nodes, or "
-            "use a method without validation"
-        )
-    return Split(np.setdiff1d(graph.known, chosen), chosen, _NOBODY)
-
-
-def _seed(random_state: Any) -> int:
-    """The number itself where one is given, so that it means here what it means at the command line."""
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))

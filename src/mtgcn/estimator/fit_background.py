@@ -28,9 +28,8 @@ def fit_background(model: MutualTeachingClassifier, folds: int = 0) -> Backgroun
     why_not = why_not_measurable(model.graph_, model.method_, folds)
     if why_not:
         return replace(kept, expected_accuracy=None, why_no_expected_accuracy=why_not)
-    seed = model.random_state if isinstance(model.random_state, int) and model.random_state >= 0 else 0
     with fitting_progress("measuring accuracy on held-out labels"):
         expected = expected_accuracy(
-            model.graph_, model.method_, seed=seed, device=chosen_device(model.device), folds=folds
+            model.graph_, model.method_, seed=model.seed_ or 0, device=chosen_device(model.device), folds=folds
         )
     return replace(kept, expected_accuracy=expected, why_no_expected_accuracy=None)

@@ -58,13 +58,14 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
 
 def _missing(given: np.ndarray) -> np.ndarray:
     if given.dtype.kind == "O":
-        return np.fromiter(map(_is_missing, given), dtype=bool, count=len(given))
+        return np.fromiter(map(is_missing, given), dtype=bool, count=len(given))
     if given.dtype.kind == "U":
         return given == ""
     return (given == UNKNOWN) | (given != given) if given.dtype.kind != "b" else np.zeros(len(given), dtype=bool)
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Whether this is how somebody writes that they do not know the class."""
     if label is None or isinstance(label, str):
         return not label
     if type(label).__name__ in ("NAType", "NaTType"):  # pandas' own, told without importing it

@@ -14,8 +14,13 @@ class GraphNote(UserWarning):
 
 
 def say(message: str) -> None:
+    """Note something, in the name of whoever called into this package."""
+    warn_caller(GraphNote(message))
+
+
+def warn_caller(warning: Warning) -> None:
     """Warn, in the name of whoever called into this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(GraphNote(message), stacklevel=level)
+    warnings.warn(warning, stacklevel=level)

@@ -63,11 +63,14 @@ def read_tables(
     )
 
 
-def read_labels(path: PathLike, node_ids: np.ndarray, choices: Choices) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The labels that a label table gives to nodes that are known already."""
+def read_labels(
+    path: PathLike, node_ids: np.ndarray, choices: Choices, *, alone: bool = True
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The labels that a label table gives to nodes that are known already; unless they come beside others, of at least
+    two classes."""
     book = LabelBook(NodeIndex.of(node_ids))
     book.read(open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], choices), choices, home="the graph")
-    return book.settled()
+    return book.settled(alone=alone)
 
 
 def _opened(given: PathLike | None, names: Sequence[Sequence[str]], choices: Choices) -> Table | None:
@@ -218,7 +221,7 @@ class LabelBook:
         if table not in self._tables:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
-    def settled(self) -> tuple[np.ndarray, tuple[str, ...]]:
+    def settled(self, *, alone: bool = True) -> tuple[np.ndarray, tuple[str, ...]]:
         """The class of each node, -1 where nobody gave one, and the classes' names."""
         labels = np.full(len(self._index), UNKNOWN)
         if not self._given:
@@ -230,7 +233,8 @@ class LabelBook:
             if self._must_hold_labels:
                 raise InputError(f"{paths}: every label is empty; label some nodes")
             return labels, ()
-        check_classes(names, paths)
+        if alone:
+            check_classes(names, paths)
         code = code_of_text[text]
         labelled = np.flatnonzero(code != UNKNOWN)
         order = labelled[np.argsort(node[labelled], kind="stable")]

@@ -66,6 +66,7 @@ __all__ = [
     "method_class",
     "method_from_text",
     "method_title",
+    "name_of",
     "register",
     "typed_method_class",
 ]
@@ -117,6 +118,11 @@ def method_title(name: str) -> str:
 
 def _first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
+
+
+def name_of(method: Method) -> str:
+    """What people type for a method; of one that is not registered, the name of its class."""
+    return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
 
 
 def create(name: str, **settings: Any) -> Method:

@@ -48,6 +48,15 @@ class Method(Settings, ABC):
             "fit it on the graph that holds the new nodes"
         )
 
+    def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
+        """Prepare fitting this task by what an earlier fit with the same settings on the same graph has learned without
+        looking at labels, so that it is not learned again. Most methods learn nothing without labels."""
+
+    @property
+    def peers_of_their_graph(self) -> tuple[str, ...]:
+        """The names of those peers that `apply` cannot ask, since they know nodes by their place in their graph."""
+        return ()
+
     @property
     def answering_peers(self) -> slice:
         """The peers whose mean is the answer."""

@@ -50,12 +50,15 @@ from mtgcn.training.peer_inputs import (
     HELD_INFOMAX,
     INFOMAX,
     NEAR,
+    OF_THEIR_GRAPH,
     PEERS,
     SIZE,
     InputSettings,
     inputs_elsewhere,
     peer_inputs,
+    remember_encoders,
 )
+from mtgcn.training.progress import stage
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -113,15 +116,17 @@ class MTPlus(Method):
         inputs = peer_inputs(task.graph, self._inputs, run_seed(task.seed, number), task.device)
         rows = {name: inputs.rows[name] for name in self._peers}
         parts = held_out_parts(task)
-        evidence = peer_evidence(rows, TRUST, task, parts)
-        votes = self._votes(evidence, task, parts)
+        with stage("votes"):
+            evidence = peer_evidence(rows, TRUST, task, parts)
+            votes = self._votes(evidence, task, parts)
         teaching = self._teaching(evidence, votes, task, parts)
         before = {
             name: (logits_of(rows[name], one.weight) / one.temperature[:, None, None]).softmax(-1)
             for name, one in evidence.items()
         }
         lessons = Lessons(task, rows, evidence, votes, self.teaching_weight * teaching, self._evenness(task))
-        after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
+        with stage("teaching"):
+            after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
         # The less they teach, the more of the answer is what they said before.
         peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
         answer = average(votes, peers.unbind(1))
@@ -158,6 +163,14 @@ class MTPlus(Method):
         present = torch.tensor([name in found for name in self._peers], device=device)
         others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
         return torch.stack([found.get(name, others) for name in self._peers], 1).cpu().numpy()
+
+    def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
+        for number in {seed % self.embeddings for seed in task.seeds}:
+            remember_encoders(parameters, task.graph, self._inputs, run_seed(task.seed, number))
+
+    @property
+    def peers_of_their_graph(self) -> tuple[str, ...]:
+        return OF_THEIR_GRAPH
 
     def combined(
         self,

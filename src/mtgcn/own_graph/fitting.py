@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.classifier import DEFAULT_METHOD, MutualTeachingClassifier
+from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.estimator.model_folder import check_destination, save_model
-from mtgcn.methods import method_class, method_from_text
+from mtgcn.methods import method_class, method_from_text, name_of
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
@@ -26,6 +27,8 @@ from mtgcn.trust.warnings import model_warnings
 
 if TYPE_CHECKING:
     import torch
+
+Expectation = tuple[ExpectedAccuracy | None, str | None]  # and why there is none
 
 
 def fit_files(
@@ -41,8 +44,7 @@ def fit_files(
     device: str = "auto",
 ) -> FitSummary:
     """Fit a model on these files and write it to the folder `out`, and a page about it to `report`."""
-    if folds < 0 or folds == 1:
-        raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
+    check_folds(folds)
     if seed < 0:
         raise InputError(f"seed is {seed}; give at least 0")
     name = method or DEFAULT_METHOD
@@ -66,18 +68,43 @@ def fit_files(
             with fitting_progress(f"fitting {name}"):
                 model.fit_graph(graph)
             seconds = perf_counter() - started
-            expected, why_not = _expectation(model, seed, torch_device, folds)
-    votes = model.peer_report_
-    summary = FitSummary(
+            expected = expectation(model, seed, torch_device, folds)
+    summary = summary_of(model, seconds, expected, notes, out, report)
+    save_model(model, out, training=for_the_card(summary))
+    if report is not None:
+        from mtgcn.report.fit_page import Background, fit_page
+
+        fit_page(model, report, Background(*expected, notes))
+    return summary
+
+
+def check_folds(folds: int) -> None:
+    """Refuse a number of folds that labels cannot be cut into."""
+    if folds < 0 or folds == 1:
+        raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
+
+
+def summary_of(
+    model: MutualTeachingClassifier,
+    seconds: float,
+    expectation: Expectation,
+    notes: Sequence[str],
+    out: Path,
+    report: Path | None = None,
+) -> FitSummary:
+    """What there is to tell about a fit that is to be written to `out`."""
+    graph, votes = model.graph_, model.peer_report_
+    expected, why_not = expectation
+    return FitSummary(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         features=graph.num_features,
         coverage=label_coverage(graph),
         labels=label_counts(graph),
-        method=name,
+        method=name_of(model.method_),
         epochs=int(model.n_iter_),
         seconds=seconds,
-        device=device_title(torch_device),
+        device=device_title(chosen_device(model.device)),
         mean_confidence=mean_confidence(model),
         expected_accuracy=expected,
         why_no_expected_accuracy=why_not,
@@ -88,17 +115,10 @@ def fit_files(
         model=str(out),
         report=None if report is None else str(report),
     )
-    save_model(model, out, training=_for_the_card(summary))
-    if report is not None:
-        from mtgcn.report.fit_page import Background, fit_page
-
-        fit_page(model, report, Background(expected, why_not, notes))
-    return summary
 
 
-def _expectation(
-    model: MutualTeachingClassifier, seed: int, device: torch.device, folds: int
-) -> tuple[ExpectedAccuracy | None, str | None]:
+def expectation(model: MutualTeachingClassifier, seed: int, device: torch.device, folds: int) -> Expectation:
+    """How accurate the model will be, or why that is not known."""
     if folds == 0:
         return None, "not measured, as asked (--folds 0)"
     why_not = why_not_measurable(model.graph_, model.method_, folds)
@@ -108,7 +128,8 @@ def _expectation(
         return expected_accuracy(model.graph_, model.method_, seed=seed, device=device, folds=folds), None
 
 
-def _for_the_card(summary: FitSummary) -> dict[str, object]:
+def for_the_card(summary: FitSummary) -> dict[str, object]:
+    """What a model's card tells of its fit."""
     told = asdict(summary)
     kept = (
         "seconds",

@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.graph import Graph
+from mtgcn.graph import UNKNOWN, Graph
+
+if TYPE_CHECKING:
+    from mtgcn.files.arrays import GraphArrays
 
 ROLES = ("source", "target", "weight", "id", "label")  # of columns
 ROLES_IN_GRAPH_FILES = ("weight", "label")  # there they are attributes
@@ -91,6 +94,31 @@ def read_tables(files: GraphFiles) -> Graph:
     if files.features is not None:
         columns["feature_columns"] = [_column(name) for name in files.features]
     return Graph.from_csv(files.edges, files.nodes, files.labels, **columns, name=files.title)
+
+
+def read_edges(path: Path, columns: Mapping[str, str | Literal[False]]) -> GraphArrays:
+    """The edges that a list holds, between nodes that it alone names."""
+    from mtgcn.files.columns import Choices
+    from mtgcn.files.tables import read_tables
+
+    named: dict[str, Any] = {role: _column(name) for role, name in columns.items()}
+    return read_tables(path, None, None, Choices(**named))
+
+
+def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, str | Literal[False]]) -> dict[Any, str]:
+    """The labels of a table, by the ids of nodes that this graph must have."""
+    from mtgcn.files.columns import Choices
+    from mtgcn.files.tables import read_labels
+
+    for role in columns:
+        if role not in ("id", "label"):
+            raise unknown_name("column role", role, ("id", "label"))
+    choices = Choices(
+        node_id=_column(columns["id"]) or None if "id" in columns else None,
+        label=_column(columns["label"]) if "label" in columns else None,
+    )
+    codes, names = read_labels(path, graph.node_ids, choices, alone=False)
+    return {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code != UNKNOWN}
 
 
 def _column(name: str | Literal[False]) -> str | int | Literal[False]:

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mtgcn.trust.warnings import FitWarning
+
 
 @contextmanager
 def collected_notes() -> Iterator[list[str]]:
@@ -13,5 +15,6 @@ def collected_notes() -> Iterator[list[str]]:
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", FitWarning)  # a summary has them in a place of their own
         yield notes
     notes.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))

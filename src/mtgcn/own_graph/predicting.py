@@ -7,28 +7,71 @@ from pathlib import Path
 import numpy as np
 
 from mtgcn.environment import chosen_device
-from mtgcn.estimator.answers import of_fit, of_graph, of_nodes
+from mtgcn.errors import InputError
+from mtgcn.estimator.answers import of_fit, of_graph, of_new_nodes, of_nodes, share_of_absent_peers, together
+from mtgcn.estimator.checks import check_width
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import load_model
 from mtgcn.estimator.row_lookup import NOWHERE, rows_equal
 from mtgcn.files.notes import say
 from mtgcn.graph import Graph
 from mtgcn.own_graph.inputs import GraphFiles, for_prediction, read_graph, read_tables, with_features_of
+from mtgcn.own_graph.joining import read_new_nodes
 from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.predictions import Predictions, predictions_of, write_predictions
-from mtgcn.storage.destinations import check_file
+from mtgcn.own_graph.tables_out import check_output
+
+MUCH_OF_THE_VOTE = 0.2
 
 
-def predict_files(folder: Path, files: GraphFiles, *, out: Path, device: str = "auto") -> tuple[Predictions, list[str]]:
+def predict_files(
+    folder: Path,
+    files: GraphFiles,
+    *,
+    out: Path,
+    new_graph: bool = False,
+    with_known: bool = False,
+    device: str = "auto",
+) -> tuple[Predictions, list[str]]:
     """Write predictions for the nodes of these files; without files, for those the model was fitted on. Returns them,
-    and what there was to remark."""
+    and what there was to remark.
+
+    Nodes with edges join the graph that the model knows; with `new_graph`, they are a graph of their own. Beside new
+    nodes, those of the fit are listed only with `with_known`.
+    """
     chosen_device(device)  # complain before anything is read
-    check_file(out)
+    check_output(out)
+    if new_graph and not (files.edges or files.graph):
+        raise InputError("--new-graph reads edges as a graph of their own, and there are none; add --edges, or drop it")
+    joins = bool(files.edges) and not new_graph
+    if with_known and not joins:
+        raise InputError("--all lists the nodes of the fit beside new ones that join them; give --nodes and --edges")
     model = load_model(folder).set_params(device=device)
     with collected_notes() as notes:
-        predictions = _predictions(model, files)
+        predictions = _joined(model, files, with_known) if joins else _predictions(model, files)
     write_predictions(out, predictions)
     return predictions, notes
+
+
+def _joined(model: MutualTeachingClassifier, files: GraphFiles, with_known: bool) -> Predictions:
+    """What the model says of new nodes in the graph it knows."""
+    if not model.has_node_ids_:
+        raise InputError(
+            "the nodes of this model were never given ids, so that no edge can name them; fit it on files, or add "
+            "--new-graph to read these files as a graph of their own"
+        )
+    check_width(model.graph_.num_features, model.graph_)
+    new = read_new_nodes(for_prediction(files, model.graph_), model.graph_)
+    answers, ids = of_new_nodes(model, new.nodes, new.to_known), new.nodes.node_ids
+    absent = share_of_absent_peers(model)
+    if absent > MUCH_OF_THE_VOTE:
+        say(
+            f"peers with {100 * absent:.0f} % of the vote know nodes by their place in the graph of the fit and have "
+            "no say about new ones, so expect less of these answers; to have it, fit on a graph with the new nodes"
+        )
+    if with_known:
+        answers, ids = together(of_fit(model), answers), np.array([*model.graph_.node_ids, *ids])
+    return predictions_of(model, ids, answers)
 
 
 def _predictions(model: MutualTeachingClassifier, files: GraphFiles) -> Predictions:

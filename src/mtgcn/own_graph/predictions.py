@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import GIVEN, NEVER
 from mtgcn.estimator.row_lookup import NOWHERE
+from mtgcn.own_graph.tables_out import write_table
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.atomic import write_atomically
 from mtgcn.trust.peer_votes import peers_agree, vote_weights
 
 if TYPE_CHECKING:
@@ -64,28 +61,16 @@ def predictions_of(model: MutualTeachingClassifier, ids: np.ndarray, answers: An
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
     """A CSV file, UTF-8, with a header; ids stand there as they were read."""
-    buffer = io.BytesIO()
-    text = io.TextIOWrapper(buffer, encoding="utf-8", errors="surrogateescape", newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(
-        [
-            "id",
-            "predicted",
-            "probability",
-            *(f"probability_{name}" for name in predictions.class_names),
-            "peers_agree",
-            "role",
-            "pseudo_label_epoch",
-        ]
-    )
-    table.writerows(_rows(predictions))
-    text.flush()
-    try:
-        write_atomically(path, buffer.getvalue())
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}; make room or give another file, nothing was changed"
-        ) from error
+    header = [
+        "id",
+        "predicted",
+        "probability",
+        *(f"probability_{name}" for name in predictions.class_names),
+        "peers_agree",
+        "role",
+        "pseudo_label_epoch",
+    ]
+    write_table(path, header, _rows(predictions))
 
 
 def _rows(predictions: Predictions) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Suggestions as a table for a terminal."""
+"""Suggestions as a table for a terminal, and as one to fill in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from mtgcn.own_graph.tables_out import write_table
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mtgcn.trust.suggestions import Suggestion
 
 
@@ -24,3 +28,9 @@ def suggestion_table(suggestions: Iterable[Suggestion]) -> Table:
         row = (str(suggestion.node), suggestion.predicted, f"{suggestion.score:.2f}", suggestion.reason)
         table.add_row(*map(Text, row))
     return table
+
+
+def write_suggestions(path: Path, suggestions: Iterable[Suggestion]) -> None:
+    """A CSV file whose column `label` is empty: filled in, it is a label table as `mtgcn label` reads it."""
+    rows = ([str(one.node), "", one.predicted, f"{one.score:.6f}", one.reason] for one in suggestions)
+    write_table(path, ["id", "label", "predicted", "score", "reason"], rows)

@@ -85,10 +85,10 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         f"components  {reach.components}, of which {reach.components_with_labels} with labels; "
         f"{_count(reach.nodes_without_labels, 'node')} in those without, {reach.isolated_nodes} without any edge"
     )
-    yield f"labels      {sum(summary.labels.values())}: {_by_class(summary.labels)}"
+    yield f"labels      {by_class(summary.labels)}"
     yield f"fitted      {summary.method}, {summary.epochs} epochs, {summary.seconds:.1f} s on {summary.device}"
     yield f"confidence  {100 * summary.mean_confidence:.1f} % on average, of the nodes that were not given"
-    yield f"accuracy    {_expectation(summary)}"
+    yield f"accuracy    {expected_words(summary)}"
     for line in _votes(summary):
         yield f"peers       {line}"
     for note in summary.notes:
@@ -108,10 +108,14 @@ def _features(number: int) -> str:
     return _count(number, "feature") if number else "no features"
 
 
-def _by_class(counts: Mapping[str, int]) -> str:
+def by_class(counts: Mapping[str, int]) -> str:
+    """How many labels there are, and of which classes."""
+    total = sum(counts.values())
+    if not total:
+        return "0"
     listed = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:MOST_CLASSES_LISTED])
     more = len(counts) - MOST_CLASSES_LISTED
-    return f"{listed} and {more} more" if more > 0 else listed
+    return f"{total}: {listed} and {more} more" if more > 0 else f"{total}: {listed}"
 
 
 def _votes(summary: FitSummary) -> Iterator[str]:
@@ -138,7 +142,8 @@ def _vote(peer: PeerContribution, *, first: bool) -> str:
     return f"{vote} ({100 * peer.held_out_accuracy:.0f} %{' of held-out labels' if first else ''})"
 
 
-def _expectation(summary: FitSummary) -> str:
+def expected_words(summary: FitSummary) -> str:
+    """How accurate the model will be, and how that is known."""
     expected = summary.expected_accuracy
     if expected is None:
         return f"not known: {summary.why_no_expected_accuracy}"

@@ -13,7 +13,7 @@ from markupsafe import Markup
 import mtgcn
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.methods import METHODS, Method, method_title
+from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.report import fit_charts, glossary
 from mtgcn.report.fit_view import SURE, UNSURE, FitView, Progress, fit_view
 from mtgcn.report.marks import Picture
@@ -101,11 +101,6 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
     )
 
 
-def method_name(method: Method) -> str:
-    """As people type it; a method that nobody registered has the name of its class."""
-    return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
-
-
 def _svg(picture: Picture) -> Markup:
     return Markup(svg(picture))
 
@@ -158,7 +153,7 @@ def _expectation(background: Background) -> tuple[str, str, str]:
 
 
 def _facts(model: FittedModel) -> list[tuple[str, str]]:
-    graph, name = model.graph_, method_name(model.method_)
+    graph, name = model.graph_, name_of(model.method_)
     features = f"{graph.num_features} features" if graph.features is not None else "no features"
     facts = [
         ("graph", f"{graph.num_nodes} nodes, {graph.num_edges} edges, {features}"),

@@ -18,28 +18,59 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 @contextmanager
-def fitting_progress(title: str) -> Iterator[None]:
+def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
     """Show the epochs of whatever is fitted inside, and in which stage it is; every stage, and every chunk of runs,
-    starts the bar anew."""
+    starts the bar anew, while the clock runs on. Where nobody is watching there is a line every half minute and, with
+    `every_stage`, one whenever a stage begins and one at the end."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"))
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    started = last_line = monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), _Epochs(), _Clock(started))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         shown = bar.add_task(title, total=None)
-        started = last_line = monotonic()
 
-        def show(epochs_done: int, epochs_total: int) -> None:
+        def what() -> str:
+            return ", ".join(filter(None, (title, current_stage())))
+
+        def line(text: str) -> None:
             nonlocal last_line
-            what = ", ".join(filter(None, (title, current_stage())))
-            bar.update(shown, description=what, completed=epochs_done, total=epochs_total)
-            if not console.is_terminal and monotonic() - last_line > SECONDS_BETWEEN_LINES:
-                last_line = monotonic()
-                seconds = f"{last_line - started:.0f} s"
-                print(f"{what}: epoch {epochs_done} of {epochs_total}, {seconds}", file=sys.stderr, flush=True)
+            last_line = monotonic()
+            print(f"{text}, {last_line - started:.0f} s", file=sys.stderr, flush=True)
 
-        with reporting_progress(show):
+        def show_epochs(epochs_done: int, epochs_total: int) -> None:
+            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total)
+            if not console.is_terminal and monotonic() - last_line > SECONDS_BETWEEN_LINES:
+                line(f"{what()}: epoch {epochs_done} of {epochs_total}")
+
+        def show_stage(stage: str) -> None:
+            nonlocal shown
+            bar.remove_task(shown)
+            shown = bar.add_task(what(), total=None)  # what is counted next, if anything, is not known yet
+            late = monotonic() - last_line > SECONDS_BETWEEN_LINES
+            if not console.is_terminal and stage and (every_stage or late):
+                line(what())
+
+        with reporting_progress(show_epochs, show_stage):
             yield
+        if every_stage:
+            line(f"{title}: done")
+
+
+class _Epochs(ProgressColumn):
+    """How many epochs are done, while they are counted."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} epochs")
+
+
+class _Clock(ProgressColumn):
+    """The time since the fit began. rich's own stops whenever all epochs of a stage are done."""
+
+    def __init__(self, started: float) -> None:
+        super().__init__()
+        self._started = started
+
+    def render(self, task: Task) -> Text:
+        return Text(str(timedelta(seconds=int(monotonic() - self._started))))
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mtgcn.graph import Graph
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
@@ -19,11 +20,9 @@ from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
-if TYPE_CHECKING:
-    from mtgcn.graph import Graph
-
-
 RECIPE = 2  # raise it when the same settings no longer give the same encoders
+Encoders = dict[str, np.ndarray]
+_known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +54,28 @@ def encode(
     return embeddings.flatten(1) / math.sqrt(repeats)
 
 
+def know_encoders(
+    trained: Mapping[str, np.ndarray], graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int
+) -> None:
+    """Take these for what training with these settings and this seed would give, as long as the graph is there: a
+    stored model has its encoders, on whatever machine and with whatever version they were trained."""
+    _known.setdefault(graph.without_labels, {})[propagation, settings, seed] = dict(trained)
+
+
 def trained_encoders(
     graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
-) -> dict[str, np.ndarray]:
-    """The trained encoders, from the cache where they are kept."""
+) -> Encoders:
+    """The trained encoders, from whoever has them already or from the cache where they are kept."""
+    known = _known.get(graph.without_labels, {}).get((propagation, settings, seed))
+    if known is not None:
+        return known
     # Sums are cut by devices and threads, so other ones give other last digits.
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
     name = fingerprint(recipe, graph.adjacency, graph.features)
     network = Infomax(graph, propagation, settings, seed, device)
 
-    def train_anew() -> dict[str, np.ndarray]:
+    def train_anew() -> Encoders:
         phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
         train(network, [phase], Adam(settings.learning_rate, settings.weight_decay))
         return network.trained()

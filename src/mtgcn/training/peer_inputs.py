@@ -35,7 +35,7 @@ from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
 from mtgcn.task import run_seed
-from mtgcn.training.embeddings import embedding, encode
+from mtgcn.training.embeddings import embedding, encode, know_encoders
 from mtgcn.training.progress import stage
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
 EDGES, FAR_EDGES, SIZE = "edges", "far edges", "size"
 PEERS = (FEATURES, NEAR, FAR, INFOMAX, HELD_INFOMAX, EDGES, FAR_EDGES, SIZE)
 CENTRED = tuple(name for name in PEERS if name != HELD_INFOMAX)
-OF_ANY_GRAPH = tuple(name for name in PEERS if name not in (EDGES, FAR_EDGES))  # those that can be taken elsewhere
+OF_THEIR_GRAPH = (EDGES, FAR_EDGES)  # they know nodes by their place in it
+OF_ANY_GRAPH = tuple(name for name in PEERS if name not in OF_THEIR_GRAPH)  # those that can be taken elsewhere
 
 SCALING = "length"
 NEAR_STEPS = 2
@@ -91,7 +92,8 @@ class PeerInputs:
 
 def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.device) -> PeerInputs:
     """The rows of a graph's nodes; what is random in them follows from the seed and from what nodes are."""
-    shared = _without_encoders(graph, settings, device)
+    with stage("features and edges"):
+        shared = _without_encoders(graph, settings, device)
     rows, parameters = dict(shared.rows), dict(shared.parameters)
     for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
         with stage(f"embeddings {number + 1} of 2"):
@@ -103,6 +105,14 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
         else:
             rows[name] = _with_ones(found.embeddings)
     return PeerInputs({name: rows[name] for name in PEERS}, parameters)
+
+
+def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: InputSettings, seed: int) -> None:
+    """Let `peer_inputs` with this seed take the encoders among these parameters, which an earlier fit on the same graph
+    has trained, instead of training others."""
+    for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
+        trained = {part: parameters[f"{name}/{part}"] for part in ENCODER_PARTS}
+        know_encoders(trained, graph, ENCODED, encoder, run_seed(seed, number))
 
 
 def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device) -> dict[str, Tensor]:

@@ -1,41 +1,48 @@
-"""Telling whoever asks how far a training has got, and what is trained."""
+"""Telling whoever asks how far a training has got, and what is done just now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    pass
-
-
-ProgressCallback = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]  # epochs done, epochs in all
+StageCallback = Callable[[str], None]
 _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=None)
+_stage_changed: ContextVar[StageCallback | None] = ContextVar("stage_changed", default=None)
 _stage: ContextVar[str] = ContextVar("stage", default="")
 EPOCHS_BETWEEN_REPORTS = 10
 
 
-def reporting_progress(callback: ProgressCallback) -> AbstractContextManager[None]:
-    """While this lasts, training calls `callback(epochs_done, epochs_total)` from time to time."""
-    return _while_it_lasts(_progress, callback)
-
-
-def stage(title: str) -> AbstractContextManager[None]:
-    """While this lasts, whoever shows progress can say what is trained."""
-    return _while_it_lasts(_stage, title)
-
-
 @contextmanager
-def _while_it_lasts(variable: ContextVar[Any], value: object) -> Iterator[None]:
-    token = variable.set(value)
+def reporting_progress(callback: ProgressCallback, stage_changed: StageCallback | None = None) -> Iterator[None]:
+    """While this lasts, training calls `callback(epochs_done, epochs_total)` from time to time, and
+    `stage_changed(title)` whenever another stage begins or ends, also where nobody counts epochs."""
+    epochs, stages = _progress.set(callback), _stage_changed.set(stage_changed)
     try:
         yield
     finally:
-        variable.reset(token)
+        _progress.reset(epochs)
+        _stage_changed.reset(stages)
+
+
+@contextmanager
+def stage(title: str) -> Iterator[None]:
+    """While this lasts, whoever shows progress can say what is done."""
+    token = _stage.set(title)
+    try:
+        _tell_stage()
+        yield
+    finally:
+        _stage.reset(token)
+        _tell_stage()
 
 
 def current_stage() -> str:
-    """What is trained just now; empty if nobody said."""
+    """What is done just now; empty if nobody said."""
     return _stage.get()
+
+
+def _tell_stage() -> None:
+    if told := _stage_changed.get():
+        told(current_stage())

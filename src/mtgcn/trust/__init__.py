@@ -2,6 +2,14 @@
 
 from mtgcn.trust.calibration import temperature, tempered
 from mtgcn.trust.conformal import PredictionSets, prediction_sets
-from mtgcn.trust.warnings import label_warnings, model_warnings
+from mtgcn.trust.warnings import FitWarning, label_warnings, model_warnings
 
-__all__ = ["PredictionSets", "label_warnings", "model_warnings", "prediction_sets", "temperature", "tempered"]
+__all__ = [
+    "FitWarning",
+    "PredictionSets",
+    "label_warnings",
+    "model_warnings",
+    "prediction_sets",
+    "temperature",
+    "tempered",
+]

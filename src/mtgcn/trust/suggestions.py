@@ -5,6 +5,10 @@ nodes in doubt weigh more, so that there are more regions where there is more do
 are passed over, and of the others those with the most doubt come first. Of the nodes in the middle of a region the
 one that most walks over the graph come by is taken, since its label reaches the most. docs/trust.md shows what this
 gains over picking at random, and which other rules were tried.
+
+They are chosen in rounds: first as many as there are classes, then as many again, then twice, four times as many, each
+round as if those before it were labelled. How many are asked for decides only where to stop, so that the first two of
+ten are the two of two.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +55,17 @@ class Suggestion:
     reason: str
 
 
+class Suggestions(list[Suggestion]):
+    """Suggestions in their order, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        names = ("node", "predicted", "score", "why")
+        rows = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in self]
+        head = "".join(f"<th>{name}</th>" for name in names)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 @dataclass(frozen=True)
 class Choice:
     """A chosen node and the nodes that it is to speak for."""
@@ -60,7 +76,7 @@ class Choice:
     is_component: bool  # whether the region is a whole component that had no label
 
 
-def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
+def suggest(model: FittedModel, count: int = 10) -> Suggestions:
     """The nodes whose labels should teach the model most, the best first, and why."""
     graph = model.graph_
     free = np.ones(graph.num_nodes, dtype=bool)
@@ -69,7 +85,7 @@ def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
         raise InputError(f"count is {count}; give at least 1 and at most {free.sum()}, the nodes without a label")
     uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_, vote_weights(model))
     chosen = choose(graph, appearance(graph), centrality(graph), uncertainty, graph.known, free, count)
-    return [
+    return Suggestions(
         Suggestion(
             node=np.asarray(graph.node_ids[choice.node]).item(),
             index=choice.node,
@@ -78,7 +94,7 @@ def suggest(model: FittedModel, count: int = 10) -> list[Suggestion]:
             reason=_reason(choice, model, uncertainty),
         )
         for choice in chosen
-    ]
+    )
 
 
 def uncertainty_of(
@@ -142,36 +158,67 @@ def choose(
     free: Bool[np.ndarray, "nodes"],
     count: int,
 ) -> list[Choice]:
-    """`count` of the free nodes. First come large components without a label, since nothing else speaks for them,
-    then regions by their doubt. Two neighbours are chosen only if nobody else is left."""
+    """`count` of the free nodes, the first of as many as could be asked for. Two neighbours are chosen only if nobody
+    else is left."""
+    chooser = _Chooser(graph, looks, central, uncertainty, free.copy(), free.copy())
     chosen: list[Choice] = []
-    apart = free.copy()  # free, and not next to a chosen node
+    for size in _rounds(graph.num_classes):
+        if len(chosen) >= count or not chooser.free.any():
+            return chosen[:count]
+        spoken_for = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
+        chosen += chooser.round(spoken_for, min(size, int(chooser.free.sum())))
+    raise AssertionError("there are rounds without end")
 
-    def take_middle(region: np.ndarray, *, is_component: bool = False) -> None:
-        candidates = region[apart[region]]
-        if len(candidates) and len(chosen) < count:
-            middle = np.average(looks[region], axis=0, weights=uncertainty[region] + _TINY)
-            by_distance = np.argsort(((looks[candidates] - middle) ** 2).sum(axis=1), kind="stable")
-            near = candidates[by_distance[: max(1, len(region) // MIDDLE)]]
-            node = int(near[central[near].argmax()])
-            chosen.append(Choice(node, region, float(uncertainty[region].sum()), is_component))
-            apart[_neighbours(graph, node)] = False
-            apart[node] = free[node] = False
 
-    free = free.copy()
-    for component in _large_components_without_label(graph, labelled, count):
-        take_middle(component, is_component=True)
-    spoken_for = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
-    for region in _regions(looks, uncertainty, spoken_for, len(spoken_for) + count - len(chosen)):
-        take_middle(region)
-    for nodes in (apart, free):  # what regions did not give, nodes in doubt do, one by one
-        for node in np.argsort(-uncertainty, kind="stable"):
-            if len(chosen) == count:
-                return chosen
-            if nodes[node]:
-                apart[node] = True
-                take_middle(np.array([node]))
-    return chosen
+def _rounds(classes: int) -> Iterator[int]:
+    """How many nodes are chosen in each round, whatever is asked for."""
+    yield (size := max(1, classes))
+    while True:
+        yield size
+        size *= 2
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    graph: Graph
+    looks: Float[np.ndarray, "nodes dimensions"]
+    central: Float[np.ndarray, "nodes"]
+    uncertainty: Float[np.ndarray, "nodes"]
+    free: Bool[np.ndarray, "nodes"]  # who may be chosen still
+    apart: Bool[np.ndarray, "nodes"]  # free, and not next to a chosen node
+
+    def round(self, labelled: Int[np.ndarray, "labelled"], count: int) -> list[Choice]:
+        """`count` nodes more. First come large components without a label, since nothing else speaks for them, then
+        regions by their doubt."""
+        chosen: list[Choice] = []
+        for component in _large_components_without_label(self.graph, labelled, count):
+            if len(chosen) < count:
+                chosen += self.middle_of(component, is_component=True)
+        spoken_for = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
+        for region in _regions(self.looks, self.uncertainty, spoken_for, len(spoken_for) + count - len(chosen)):
+            if len(chosen) < count:
+                chosen += self.middle_of(region)
+        for nodes in (self.apart, self.free):  # what regions did not give, nodes in doubt do, one by one
+            for node in np.argsort(-self.uncertainty, kind="stable"):
+                if len(chosen) == count:
+                    return chosen
+                if nodes[node]:
+                    self.apart[node] = True
+                    chosen += self.middle_of(np.array([node]))
+        return chosen
+
+    def middle_of(self, region: Int[np.ndarray, "some"], *, is_component: bool = False) -> list[Choice]:
+        """The best connected of the nodes in the middle of a region; none where all are next to chosen ones."""
+        candidates = region[self.apart[region]]
+        if not len(candidates):
+            return []
+        middle = np.average(self.looks[region], axis=0, weights=self.uncertainty[region] + _TINY)
+        by_distance = np.argsort(((self.looks[candidates] - middle) ** 2).sum(axis=1), kind="stable")
+        near = candidates[by_distance[: max(1, len(region) // MIDDLE)]]
+        node = int(near[self.central[near].argmax()])
+        self.apart[_neighbours(self.graph, node)] = False
+        self.apart[node] = self.free[node] = False
+        return [Choice(node, region, float(self.uncertainty[region].sum()), is_component)]
 
 
 def _large_components_without_label(graph: Graph, labelled: np.ndarray, count: int) -> Iterator[np.ndarray]:

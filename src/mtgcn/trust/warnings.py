@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import binom
 
+from mtgcn.files.notes import warn_caller
 from mtgcn.graph import Graph
-from mtgcn.shapes import Float
+from mtgcn.shapes import Float, Int
 from mtgcn.trust.fitted_model import FittedModel
 
-# Warnings.
 LITTLE_HOMOPHILY = 0.25  # of the way from what chance gives to edges that always join equals
 LITTLE_PREDICTED_HOMOPHILY = 0.45  # predictions follow the edges even where classes do not
 SIGNIFICANT_BELOW = 0.05
 UNREACHED_SHARE = 0.1  # of all nodes, in components without a label
 COLLAPSED_BELOW = 0.5  # of as many classes as the labels show
+ENOUGH_TO_MISS = 10  # nodes that a class would have if all were as the labels are
+NEARLY_ALL = 0.99  # of the squared length of rows
+FEW_COLUMNS = 4  # a quarter of them, or one
+UNLIKE = 20  # times the size of the others
+MOST_NAMED = 5
 
 
-# ----------------------------------------------------------------------------------------------------------- warnings
+class FitWarning(UserWarning):
+    """Why the answers of a fit may be worth less than they look: a sentence, fit to be printed as it is."""
+
+
+def warn_of_fit(text: str) -> None:
+    """Warn of a fit, in the name of whoever called into this package."""
+    warn_caller(FitWarning(text))
 
 
 def model_warnings(model: FittedModel) -> list[str]:
-    """Why the answers of this fit may be worth less than they look; a sentence each."""
+    """Why the answers of this fit may be worth less than they look; a sentence each, what may cause others first.
+
+    What is read off predictions is left out where something else has spoilt them already.
+    """
     graph, probabilities = model.graph_, model.label_distributions_
-    told_by_labels = homophily_warning(graph) is not None
-    found = (
-        *label_warnings(graph),
-        None if told_by_labels else predicted_homophily_warning(graph, probabilities),
-        collapse_warning(graph, probabilities),
-    )
-    return [text for text in found if text]
+    causes = [unlike_columns_warning(graph), collapse_warning(graph, probabilities)]
+    edges = homophily_warning(graph)
+    if edges is None and not any(causes):
+        edges = predicted_homophily_warning(graph, probabilities)
+    return [text for text in (*causes, single_label_warning(graph), component_warning(graph), edges) if text]
 
 
 def label_warnings(graph: Graph) -> list[str]:
@@ -41,13 +54,46 @@ def label_warnings(graph: Graph) -> list[str]:
     return [text for text in found if text]
 
 
+def unlike_columns_warning(graph: Graph) -> str | None:
+    """Columns so much larger than the others that nearly all of every row is in them. Counts and words, kept as a
+    sparse matrix or mostly 0, differ in size by their nature."""
+    table = graph.features
+    if not isinstance(table, np.ndarray) or np.count_nonzero(table) <= table.size / 2:
+        return None
+    size = np.sqrt(np.square(table, dtype=np.float64).mean(axis=0))  # root mean square of every column
+    order = np.argsort(-size, kind="stable")
+    held = np.cumsum(np.square(size[order])) / max(np.square(size).sum(), np.finfo(np.float64).tiny)
+    large, others = np.split(order, [int(np.argmax(held >= NEARLY_ALL)) + 1])
+    if not len(others) or len(large) > max(1, len(size) // FEW_COLUMNS):
+        return None
+    usual = float(np.median(size[others]))
+    if size[large[-1]] < UNLIKE * usual:
+        return None
+    columns = "Column" if len(large) == 1 else "Columns"
+    named = _listed([_column_name(graph, column) for column in large])
+    return (
+        f"{columns} {named} of size {size[large[0]]:.3g} and {len(others)} others of about {usual:.2g}: the others "
+        "hardly count, since rows are compared as a whole; give all columns the same size, as scikit-learn's "
+        "StandardScaler does."
+    )
+
+
+def _column_name(graph: Graph, column: int) -> str:
+    return repr(graph.feature_names[column]) if graph.feature_names else str(column)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def single_label_warning(graph: Graph) -> str | None:
     """Classes that rest on one example."""
     single = [graph.class_names[number] for number in np.flatnonzero(graph.label_counts == 1)]
     if not single:
         return None
-    named = ", ".join(repr(name) for name in single[:5]) + (f" and {len(single) - 5} more" if len(single) > 5 else "")
     classes = "Class" if len(single) == 1 else "Classes"
+    named = _listed([repr(name) for name in single])
     return f"{classes} {named}: one label only, and one odd example decides the class; label a second."
 
 
@@ -84,8 +130,8 @@ def homophily_warning(graph: Graph) -> str | None:
         return None
     return (
         f"Of {edges} edges between given labels {same} join nodes of the same class, and chance alone would give "
-        f"{edges * chance:.0f}: classes and edges seem to have little to do with each other, which every method here "
-        "counts on."
+        f"{edges * chance:.0f}: classes and edges seem to have little to do with each other, which most methods "
+        "here count on."
     )
 
 
@@ -98,23 +144,38 @@ def predicted_homophily_warning(graph: Graph, probabilities: Float[np.ndarray, "
         return None
     return (
         f"Only {100 * same / len(first):.0f} % of all edges join nodes predicted as the same class, and chance alone "
-        f"would give {100 * chance:.0f} %: classes and edges seem to have little to do with each other, which every "
-        "method here counts on."
+        f"would give {100 * chance:.0f} %: classes and edges seem to have little to do with each other, which most "
+        "methods here count on."
     )
 
 
 def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
-    """Predictions that know far fewer classes than the labels do."""
+    """Predictions that know far fewer classes than the labels do, or not a single node of one of them."""
     counts = graph.label_counts
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
-    predicted = np.bincount(probabilities[rest].argmax(axis=1), minlength=graph.num_classes)
-    if not len(rest) or _effective_classes(predicted) >= COLLAPSED_BELOW * _effective_classes(counts):
+    if not len(rest):
         return None
+    predicted = np.bincount(probabilities[rest].argmax(axis=1), minlength=graph.num_classes)
+    if _effective_classes(predicted) >= COLLAPSED_BELOW * _effective_classes(counts):
+        return _missing_classes_warning(graph, predicted)
     top = int(predicted.argmax())
     return (
         f"{100 * predicted[top] / len(rest):.0f} % of the nodes without a label are predicted as "
         f"{graph.class_names[top]!r}, though the labels show {np.count_nonzero(counts)} classes; label more nodes of "
         "the others, or try another method."
+    )
+
+
+def _missing_classes_warning(graph: Graph, predicted: Int[np.ndarray, "classes"]) -> str | None:
+    to_expect = predicted.sum() * graph.label_counts / graph.label_counts.sum()
+    missing = np.flatnonzero((predicted == 0) & (to_expect >= ENOUGH_TO_MISS))
+    if not len(missing):
+        return None
+    named = _listed([repr(graph.class_names[number]) for number in missing])
+    given = int(graph.label_counts[missing].sum())
+    return (
+        f"None of the {predicted.sum()} nodes without a label is predicted as {named}, of which {given} "
+        f"{'label was' if given == 1 else 'labels were'} given; look at these labels, or give more of them."
     )
 
 

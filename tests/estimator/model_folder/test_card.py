@@ -22,7 +22,7 @@ def test_the_card_tells_a_person_what_this_is(folder, farm):
     assert card["graph"]["edges"] == farm.num_edges
     assert card["graph"]["has_node_ids"] is True
     assert card["graph"]["feature_names"] == [f"f{number}" for number in range(12)]
-    assert card["training"] == {"epochs": 6, "labels_given": {"cat": 3, "dog": 3, "hen": 3}}
+    assert card["training"] == {"epochs": 6, "seed": 3, "labels_given": {"cat": 3, "dog": 3, "hen": 3}}
     assert {"mtgcn", "torch", "numpy"} <= card["versions"].keys()
     assert card["files"]["graph.safetensors"]["bytes"] == (folder / "graph.safetensors").stat().st_size
 

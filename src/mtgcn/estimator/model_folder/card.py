@@ -74,6 +74,7 @@ def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dic
         },
         "training": {
             "epochs": int(model.n_iter_),
+            "seed": model.seed_,
             "labels_given": dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)),
             **training,
         },
@@ -97,6 +98,7 @@ def _method_card(model: MutualTeachingClassifier) -> dict[str, Any]:
 def _estimator_card(model: MutualTeachingClassifier) -> dict[str, Any]:
     """The estimator's own parameters."""
     parameters = model.get_params(deep=False)
+    del parameters["verbose"]  # whoever reads the model decides what they want to watch
     if not isinstance(model.method, str | None):  # a method object, which the card names and describes
         card = _method_card(model)
         parameters |= {"method": card["name"], "settings": card["settings"]}
