@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,6 +110,15 @@ def test_expected_accuracy_and_the_notes_of_reading_are_on_it(fitted_model):
     assert "71 to 90 % (95 % interval)" in text
     assert "Each of the 40 given labels was predicted without its own help, in 5 parts" in text
     assert "What reading the files did income: standardised edges.csv: 3 <self> loops" in text
+
+
+def test_what_was_done_with_the_columns_is_on_it(fitted_model):
+    graph = replace(fitted_model.graph_)
+    lines = ["income: standardised", "city: 12 values, one-hot"]
+    object.__setattr__(graph, "preparation", SimpleNamespace(lines=lambda: lines))
+    text = Checked(fit_html(replace(fitted_model, graph_=graph))).text
+    assert "What was done with the columns income: standardised city: 12 values, one-hot" in text
+    assert "What was done with the columns" not in Checked(fit_html(fitted_model)).text
 
 
 def test_why_accuracy_is_not_known_is_said(fitted_model):

@@ -78,6 +78,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         lead=_lead(view, graph),
         key_figures=_key_figures(view, background),
         facts=_facts(model),
+        columns=_columns(graph),
         notes=background.notes,
         view=view,
         classes=[
@@ -168,6 +169,12 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
     if model.history_:
         facts.append(("epochs", f"{max(map(len, model.history_.values()))} rounds of training"))
     return facts
+
+
+def _columns(graph: Graph) -> list[str]:
+    """What was done with each column that features were made of, a line each; none where they are as given."""
+    preparation = getattr(graph, "preparation", None)
+    return [] if preparation is None else preparation.lines()
 
 
 def _count(number: int, noun: str) -> str:
