@@ -36,7 +36,7 @@ def with_nan(shares):
             r"of shape \(2, 3, 3\); here they are runs, nodes, classes: \(2, 40",
         ),
         (lambda shares: Prediction(2 * shares), "do not sum to 1 at every node; normalise them"),
-        (with_nan, "do not sum to 1 at every node"),
+        (with_nan, r"not finite \(NaN\); did its training diverge"),
     ],
 )
 def test_an_answer_that_is_none_is_refused(two_runs, change, message):

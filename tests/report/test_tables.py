@@ -35,6 +35,19 @@ def test_datasets_are_readable_at_80_columns():
     assert len(lines) == 6  # three rules, a heading and two rows: nothing is wrapped
 
 
+@pytest.mark.parametrize("name", ["mine:Shares", "correct-and-smooth, smoothing_steps=50"])
+def test_a_comparison_keeps_its_numbers_whole_at_80_columns(compared, name):
+    console = Console(width=80, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        console.print(comparison_table(compared(((name, 0.123), ("mt-plus", 0.98765)), seconds=40.0)))
+    lines = captured.get().splitlines()
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    numbers = ["12.3", "12.3 to 12.3", "-86.5", "-86.5 to -86.5"]
+    [line] = [line for line in lines if "12.3 to" in line]
+    assert all(number in line for number in numbers)
+    assert "…" not in captured.get()
+
+
 def test_a_piped_table_has_aligned_columns_and_neither_lines_nor_wrapping(capsys, compared):
     long = "a method with a name that is far longer than any terminal is wide, " * 4
     print_table(comparison_table(compared((("lp", 0.5), (long, 0.61)))))

@@ -104,6 +104,9 @@ def _answer(method: Method, task: Task) -> Prediction:
         raise InputError(
             f"{name}.fit answered probabilities of shape {found}; here they are runs, nodes, classes: {expected}"
         )
-    if not np.allclose(np.sum(prediction.probabilities, axis=2), 1, atol=1e-3):  # not even near where one is NaN
+    sums = np.sum(prediction.probabilities, axis=2)
+    if not np.isfinite(sums).all():
+        raise InputError(f"{name}.fit answered probabilities that are not finite (NaN); did its training diverge?")
+    if not np.allclose(sums, 1, atol=1e-3):
         raise InputError(f"{name}.fit answered probabilities that do not sum to 1 at every node; normalise them")
     return prediction

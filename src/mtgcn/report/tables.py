@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -30,7 +32,8 @@ def print_table(table: Table) -> None:
 def plain_text(table: Table) -> str:
     """The table without lines or colours, its columns aligned, one row per line."""
     plain = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=table.show_header)
-    plain.columns, plain.rows = table.columns, table.rows
+    plain.columns = [replace(column, header=str(column.header).replace("\n", " ")) for column in table.columns]
+    plain.rows = table.rows
     console = Console(file=io.StringIO(), width=WIDEST, color_system=None, force_terminal=False, force_jupyter=False)
     with console.capture() as captured:
         console.print(plain)
@@ -103,9 +106,18 @@ def cell_table(cell: CellSummary) -> Table:
 def comparison_table(comparison: Comparison) -> Table:
     """One line per method; differences are paired, split by split."""
     first = comparison.cells[0]
-    table = Table(title=f"Accuracy % on {cell_title(first)}", caption=_made_on(first, with_seconds=False))
-    for number, heading in enumerate(headings(comparison)):
-        table.add_column(heading, justify="right" if number else "left")
+    table = Table(
+        title=f"Accuracy % on {cell_title(first)}",
+        caption=_made_on(first, with_seconds=False),
+        show_edge=False,
+        box=SIMPLE_HEAD,  # all of it fits into 80 columns, unless names are long; then these are folded, no number is
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    method, *others = headings(comparison)
+    table.add_column(method, overflow="fold")
+    for heading in others:
+        table.add_column("\n".join(heading.rsplit(" ", 1)), justify="right", no_wrap=True)
     for row in compared_cells(comparison):
         table.add_row(*map(Text, row))
     return table
