@@ -121,7 +121,7 @@ def _recording(shown):
     from contextlib import contextmanager
 
     @contextmanager
-    def reporting(_show):
+    def reporting(*_told):
         shown.append("reported")
         yield
 
