@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python benchmarks/attribution.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/label_propagation.py
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

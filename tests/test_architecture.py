@@ -22,7 +22,7 @@ FLOORS = [
     {"methods", "datasets"},
     {"trust", "benchmark"},
     {"report", "estimator"},
-    {"own_graph"},
+    {"own_graph", "comparing"},
     {"commands", "cli", "__main__"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
@@ -39,6 +39,7 @@ WIDER_TESTS = {
     "methods/test_awkward_graphs.py",
     "methods/test_contract.py",
     "report/test_command.py",
+    "report/test_page_in_browser.py",
 }
 
 

@@ -3,15 +3,16 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 import mtgcn
 from mtgcn import cli, datasets
-from mtgcn.commands import experiments
+from mtgcn.benchmark import split_choice
 from mtgcn.methods import METHODS
 
-QUICK = ["--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
+QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
 RUN_DIGITS = ["run", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3", "--device", "cpu", *QUICK]
 
 
@@ -33,7 +34,7 @@ def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
     result = json.loads(out)
     assert set(result) == {
         *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
-        *("calibration_error", "seconds", "device", "threads", "versions", "groups"),
+        *("calibration_error", "seconds", "device", "threads", "versions", "groups", "notes", "warnings"),
     }
     assert (result["dataset"], result["labels_per_class"], result["method"]) == ("digits", 2, "mt-gcn")
     assert (result["runs"], result["seed"], result["device"]) == (3, 0, "cpu")
@@ -107,7 +108,7 @@ def few_epochs(monkeypatch):
     from mtgcn.methods import METHODS, create
 
     def quick(name, **settings):
-        wanted = {"epochs": 3, "warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4}
+        wanted = {"epochs": 3, "warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4, "infomax_epochs": 2}
         known = METHODS[name].__dataclass_fields__
         return create(name, **settings, **{key: value for key, value in wanted.items() if key in known})
 
@@ -115,17 +116,21 @@ def few_epochs(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_epochs")
-def test_compare_pairs_every_method_with_mt_gcn(mtgcn_command):
+def test_compare_pairs_every_method_with_mt_plus(mtgcn_command):
     arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3"]
     status, out, err = mtgcn_command(*arguments, "--json")
     assert (status, err) == (0, "")
     result = json.loads(out)
-    assert result["reference"] == "mt-gcn"
-    gcn, mt_gcn = result["cells"]
-    assert (gcn["method"], mt_gcn["method"]) == ("gcn", "mt-gcn")
-    assert result["differences"]["gcn"]["mean"] == pytest.approx(gcn["accuracy"]["mean"] - mt_gcn["accuracy"]["mean"])
-    _, table, _ = mtgcn_command(*arguments)
+    assert result["reference"] == "mt-plus"
+    gcn, mt_gcn, mt_plus = result["cells"]
+    assert (gcn["method"], mt_gcn["method"], mt_plus["method"]) == ("gcn", "mt-gcn", "mt-plus")
+    difference = mt_gcn["accuracy"]["mean"] - mt_plus["accuracy"]["mean"]
+    assert result["differences"]["mt-gcn"]["mean"] == pytest.approx(difference)
+    assert list(result["p_values"]) == ["gcn", "mt-gcn"]
+    _, table, _ = mtgcn_command(*arguments, "--methods", "gcn,mt-gcn")
     assert "minus mt-gcn" in table
+    _, table, _ = mtgcn_command(*arguments, "--methods", "gcn,mt-gcn", "--reference", "gcn")
+    assert "minus gcn" in table
 
 
 @pytest.mark.usefixtures("few_epochs")
@@ -163,7 +168,9 @@ def test_validation_nodes_are_scored_for_no_method(mtgcn_command, monkeypatch):
         ([*RUN_DIGITS, "--split", "public"], "digits has no public split"),
         ([*RUN_DIGITS, "--split", "nowhere.json"], "split 'nowhere.json' is neither"),
         (["run", "--dataset", "digits"], "add --labels-per-class"),
-        (["run"], "Missing option '--dataset'"),
+        (["run"], "nothing, or two things, to compare on; give either --dataset or own files"),
+        ([*RUN_DIGITS, "--edges", "e.csv"], "nothing, or two things, to compare on; give either --dataset"),
+        (["fit", "--edges", "e.csv"], "Missing option '--out'"),
         (["runs"], "No such command 'runs'"),
         (["compare", "--dataset", "digits", "--methods", "gcn,gcn"], "methods names 'gcn' twice; name it once"),
         (["compare", "--dataset", "digits", "--methods", "gcn,,mt-gcn"], "methods is 'gcn,,mt-gcn', where a name is"),
@@ -219,7 +226,7 @@ def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monke
     assert told["absent"] == [name for name in datasets.NAMES if name != "digits"]
     _, table, _ = mtgcn_command("datasets")
     assert "1797" in table
-    assert table.count("not here; fetched when first used") == len(told["absent"])
+    assert f"{', '.join(told['absent'])}: not here; fetched when first used" in table
     assert not (tmp_path / "cache").exists()  # nothing was fetched
 
 
@@ -240,18 +247,21 @@ def test_datasets_prints_the_papers_table_1(mtgcn_command):
     assert rows["pubmed"] == (19717, 44338, 3, 500)
 
 
+@pytest.mark.usefixtures("few_epochs")
 @pytest.mark.parametrize(("reachable", "dataset"), [(True, "cora"), (False, "digits")])
 def test_demo_falls_back_to_digits(mtgcn_command, monkeypatch, reachable, dataset):
     if reachable:
-        monkeypatch.setattr(datasets, "load", lambda name: name)
+        digits = datasets.load("digits")
+        monkeypatch.setattr(datasets, "load", lambda name: replace(digits, name=name))
     else:
         without_planetoid(monkeypatch, datasets.load)
-    compared = []
-    monkeypatch.setattr(experiments, "compare", lambda **options: compared.append(options))
+    monkeypatch.setattr(split_choice, "DEFAULT_RUNS", 2)
     status, out, err = mtgcn_command("demo")
     assert status == 0
-    assert compared == [{"dataset": dataset, "labels_per_class": "2"}]
     assert f"mtgcn compare --dataset {dataset} --labels-per-class 2" in out
+    assert f"Accuracy % on {dataset}, 2 labels per class, 2 runs" in out
+    lines = [line.split()[0] for line in out.splitlines() if line.strip()]
+    assert lines[-4:-1] == ["gcn", "mt-gcn", "mt-plus"]
     assert ("cora cannot be fetched" in err) is not reachable
 
 
@@ -285,6 +295,10 @@ def test_methods_are_listed_with_the_settings_that_set_takes(mtgcn_command):
     [described] = json.loads(out)["methods"]
     assert described["name"] == "lp"
     assert [setting["name"] for setting in described["settings"]] == ["alpha"]
+    _, out, _ = mtgcn_command("methods", "--json")
+    for method in json.loads(out)["methods"]:
+        assert method["title"]
+        assert all(setting["meaning"] for setting in method["settings"]), method["name"]
     status, _, err = mtgcn_command("methods", "mt-gnc")
     assert status == 2
     assert "did you mean 'mt-gcn'" in err

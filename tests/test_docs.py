@@ -154,6 +154,14 @@ def test_the_page_on_the_classifier_is_true():
 
 
 @pytest.mark.slow
+def test_the_page_on_comparing_is_true():
+    results = after_running(ROOT / "docs" / "comparing.md")["results"]
+    accuracy = {cell.method: cell.accuracy.mean for cell in results.comparison.cells}
+    assert list(accuracy) == ["lp", "logistic", "Shares"]
+    assert accuracy["lp"] > 0.8 > 0.2 > accuracy["Shares"]
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("empty_cache")
 def test_the_quickstart_is_true(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

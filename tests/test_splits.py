@@ -193,6 +193,8 @@ def test_a_split_file_may_hold_one_split_and_ids_that_are_numbers(tmp_path):
         ('{"test": ["a"]}', "no list 'train'"),
         ('["a"]', "no list 'train'"),
         ("[]", "holds no split"),
+        ('{"train": ["a"], "val": ["b"]}', "unknown part of split file .* 'val'; did you mean 'validation'"),
+        ('[{"train": ["a"]}, {"train": ["b"], "name": 3}]', "unknown part of split file .* 'name'; choose from train"),
         ('{"train": ["a"', "is not JSON"),
         ('{"train": []}', "without a training node"),
         ('{"train": ["a"], "test": ["a"]}', "stands twice"),

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mtgcn.comparing import compare
     from mtgcn.datasets import load
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.estimator.label_folds import LabelFolds
@@ -13,7 +14,16 @@ if TYPE_CHECKING:
     from mtgcn.methods import register
     from mtgcn.trust.warnings import FitWarning
 
-__all__ = ["FitWarning", "Graph", "LabelFolds", "MutualTeachingClassifier", "__version__", "load", "register"]
+__all__ = [
+    "FitWarning",
+    "Graph",
+    "LabelFolds",
+    "MutualTeachingClassifier",
+    "__version__",
+    "compare",
+    "load",
+    "register",
+]
 __version__ = "0.5.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
@@ -22,6 +32,7 @@ _HOME_OF = {
     "Graph": "mtgcn.graph",
     "LabelFolds": "mtgcn.estimator.label_folds",
     "MutualTeachingClassifier": "mtgcn.estimator",
+    "compare": "mtgcn.comparing",
     "load": "mtgcn.datasets",
     "register": "mtgcn.methods",
 }

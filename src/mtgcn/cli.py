@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 import mtgcn
 from mtgcn.commands import data, experiments, own_graph, reproduction
+from mtgcn.commands.examples import epilogue
 from mtgcn.errors import InputError
 from mtgcn.training.freed_blocks import keep_freed_blocks
 
@@ -19,7 +22,8 @@ INTERRUPTED = 130  # as shells count it
 app = typer.Typer(
     name="mtgcn",
     help="Classify the nodes of a graph from a handful of labels.",
-    add_completion=False,
+    epilog="mtgcn COMMAND -h tells what a command takes, with examples.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
@@ -27,8 +31,10 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
     keep_freed_blocks()
+    typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        status = app(args=arguments, prog_name="mtgcn", standalone_mode=False)
+        # What was typed is the context's object, for pages that say how they were made.
+        status = app(args=typed, prog_name="mtgcn", standalone_mode=False, obj=shlex.join(["mtgcn", *typed]))
     except typer.TyperException as error:
         return _complain(error.format_message())
     except InputError as error:
@@ -46,7 +52,7 @@ def _complain(message: str) -> int:
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", metavar="")] = False,
 ) -> None:
     if version:
         print(f"mtgcn {mtgcn.__version__}")
@@ -56,18 +62,16 @@ def _root(
         raise typer.Exit
 
 
-for command in (
-    data.datasets,
-    data.methods,
-    experiments.run,
-    experiments.compare,
-    reproduction.reproduce,
-    reproduction.report,
-    reproduction.convert,
-    experiments.demo,
-    own_graph.fit,
-    own_graph.predict,
-    own_graph.suggest,
-    own_graph.label,
-):
-    app.command()(command)
+def paragraphs(command: Callable[..., None]) -> str:
+    """What a command says of itself, to be wrapped by whoever shows it and not where the source is."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
+
+
+COMMANDS = {
+    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label),
+    "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
+    "The paper's tables": (reproduction.reproduce, reproduction.report, reproduction.convert),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel, help=paragraphs(command), epilog=epilogue(command.__name__))(command)

@@ -285,7 +285,8 @@ class Graph:
         features: Sequence[str] | None = None,
         name: str = "",
     ) -> Graph:
-        """A graph from one file, by its suffix: GraphML, GML or `.npz`; and, if given, a label table beside it.
+        """A graph from one file, by its suffix: GraphML, GML, `.npz` or `.pt` with a PyG `Data`; and, if given, a label
+        table beside it.
 
         Attributes of GraphML and GML are chosen as in `from_networkx`.
         """

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Int
+
+SPLIT_PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,7 @@ class Split:
     test: Int[np.ndarray, "test"]
 
     def __post_init__(self) -> None:
-        for name in ("train", "validation", "test"):
+        for name in SPLIT_PARTS:
             nodes = np.array(getattr(self, name), dtype=np.int64)
             nodes.setflags(write=False)
             object.__setattr__(self, name, nodes)
@@ -130,7 +132,8 @@ def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int
 def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     """Splits from a JSON file: `{"train": […], "validation": […], "test": […]}`, or a list of such, by node id.
 
-    Without `"test"`, every node of known class that was not given is tested.
+    Without `"test"`, every node of known class that was not given is tested. Other keys are refused: a misspelt
+    `"val"` would put the nodes under it into the test.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -148,6 +151,9 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
 def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path) -> Split:
     if not isinstance(entry, dict) or "train" not in entry:
         raise InputError(f"an entry of split file {path} has no list 'train'; give one")
+    for part in entry:
+        if part not in SPLIT_PARTS:
+            raise unknown_name(f"part of split file {path}", part, SPLIT_PARTS)
 
     def nodes(part: str) -> np.ndarray:
         listed = entry.get(part, [])

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from mtgcn.benchmark.comparisons import paired_with
 from mtgcn.benchmark.rows import ResultRow, StoredRow
 from mtgcn.benchmark.run import run_cell
-from mtgcn.benchmark.tables import compare_cells, summarise_cell
+from mtgcn.benchmark.tables import summarise_cell
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.splits import Split, draw_over_all, draw_splits
@@ -95,9 +96,10 @@ def test_differences_are_paired_by_split(ring, constant):
         summarise_cell(run_cell(ring, splits, constant(favourite=favourite), name=name, seed=0))
         for name, favourite in (("zero", 0), ("one", 1))
     ]
-    comparison = compare_cells(cells, reference="one")
-    assert list(comparison.differences) == ["zero"]
-    np.testing.assert_allclose(comparison.differences["zero"].per_run, [0.5 - 0.5, 1 - 0, 0 - 1])
+    differences, p_values = paired_with(cells, reference="one")
+    assert list(differences) == list(p_values) == ["zero"]
+    np.testing.assert_allclose(differences["zero"].per_run, [0.5 - 0.5, 1 - 0, 0 - 1])
+    assert p_values["zero"] == 1  # one gained, one lost
 
 
 def test_devices(monkeypatch):
@@ -128,7 +130,7 @@ def test_rows_say_which_runs_share_random_parts(ring, constant):
     # What the reference shares among its runs is in the interval of every difference.
     sharing = [replace(row, accuracy=0.5 + 0.1 * row.group + 0.01 * row.run) for row in rows]
     apart, together = (
-        compare_cells([summarise_cell(alone), summarise_cell(some)], "sharing").differences["alone"].ci95
+        paired_with([summarise_cell(alone), summarise_cell(some)], "sharing")[0]["alone"].ci95
         for some in ([replace(row, group=None) for row in sharing], sharing)
     )
     assert together[0] < apart[0] < apart[1] < together[1]

@@ -446,6 +446,23 @@ def test_label_says_what_changed_and_replaces_the_model(mtgcn_command, own, mode
     assert own.content() == content
 
 
+def test_what_reading_did_is_kept_for_the_page_when_labels_are_added(mtgcn_command, own):
+    ids = list(own.truth)
+    own.edge_rows.append(own.edge_rows[1][::-1])  # both ways, while all others go one way, which reading remarks
+    own.write()
+    mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)
+    notes = read_card(own.out)["training"]["notes"]
+    assert notes
+    more = write_csv(own.folder / "more.csv", [["id", "label"], [ids[50], own.truth[ids[50]]]])
+    mtgcn_command("label", own.out, more)
+    assert read_card(own.out)["training"]["notes"][: len(notes)] == notes
+    status, out, _ = mtgcn_command("report", own.out)
+    assert (status, out) == (0, f"{own.out / 'report.html'}\n")
+    page = (own.out / "report.html").read_text(encoding="utf-8")
+    assert "What reading the files did" in page
+    assert "of the 25" in page  # labels that accuracy was measured on, the added one among them
+
+
 def test_label_json_tells_the_fit_before_and_after(mtgcn_command, own, model_copy):
     ids = list(own.truth)
     more = write_csv(own.folder / "more.csv", [["who", "what"], [ids[50], own.truth[ids[50]]]])
@@ -528,7 +545,7 @@ def test_compare_on_own_files(mtgcn_command, fitted, monkeypatch):
         return create(name, **settings, **{key: value for key, value in few.items() if key in known})
 
     monkeypatch.setattr("mtgcn.methods.create", quick)
-    options = [*fitted.options, "--labels-per-class", 3, "--runs", 4]
+    options = [*fitted.options, "--methods", "gcn,mt-gcn", "--labels-per-class", 3, "--runs", 4]
     status, out, err = mtgcn_command("compare", *options, "--json")
     assert (status, err) == (0, "")
     gcn, mt_gcn = json.loads(out)["cells"]

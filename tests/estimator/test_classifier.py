@@ -91,6 +91,16 @@ def test_nothing_is_answered_before_fit(method):
         getattr(quick(), method)()
 
 
+def test_the_page_of_a_fit_is_one_file(model, tmp_path):
+    with pytest.raises(NotFittedError):
+        quick().report(tmp_path / "page.html")
+    model.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "model.report(path, folds=5)" in page  # how to have the accuracy measured
+    model.report(tmp_path / "page.html", folds=2)
+    assert "labels are too few to tell" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 # ---- what is learnt
 
 

@@ -104,7 +104,7 @@ BOMB = """<?xml version="1.0"?>
         ("g.gml", b'graph [ \n node [ id 1 label "\xe9" ] ]', "g.gml line 2: byte 0xe9 is not UTF-8"),
         ("g.gml", b"graph [ ]", "g.gml has no nodes"),
         ("g.gml", b"", "g.gml is empty"),
-        ("g.dot", b"graph {}", "unknown suffix '.dot'; give .graphml, .xml, .gml, .npz, or a table to from_csv"),
+        ("g.dot", b"graph {}", "unknown suffix '.dot'; give .graphml, .xml, .gml, .npz, .pt, .pth, or a table"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):

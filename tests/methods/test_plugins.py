@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 
@@ -11,8 +12,8 @@ import pytest
 import mtgcn.methods.plugins
 from mtgcn.cli import main
 from mtgcn.errors import InputError
-from mtgcn.methods import METHODS, Method, create, method_class, register
-from mtgcn.methods.plugins import as_method, as_method_class
+from mtgcn.methods import METHODS, Method, create, method_class, method_from_text, method_title, register
+from mtgcn.methods.plugins import as_method, as_method_class, imported_method
 from mtgcn.task import Prediction
 
 
@@ -124,3 +125,73 @@ def test_a_name_that_is_taken_stays_with_its_method():
     register("frequencies", Frequencies)  # the same again changes nothing
     with pytest.raises(InputError, match="'gcn' is GCNWithoutValidation already; give yours another name"):
         register("gcn", Frequencies)
+
+
+# ---- module:Class
+
+OWN_MODULE = """
+from dataclasses import dataclass
+from mtgcn.methods import Method
+
+@dataclass(frozen=True)
+class Frequencies:
+    'Every class as often as among the labels.'
+    pretend: float = 1.0  # labels of each class that are added
+
+    def fit(self, task):
+        raise NotImplementedError
+
+class NoMethod:
+    pass
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """The name of a module in the current folder, which is not on Python's path."""
+    (tmp_path / "their_methods.py").write_text(OWN_MODULE)
+    (tmp_path / "their_missing.py").write_text("import no_such_package_of_theirs\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    yield "their_methods"
+    for name in ("their_methods", "their_missing"):
+        sys.modules.pop(name, None)
+
+
+def test_a_class_is_imported_from_the_current_folder_by_what_was_typed(own_module):
+    method = method_from_text(f"{own_module}:Frequencies", ["pretend=3"])
+    assert method.pretend == 3.0
+    assert METHODS[f"{own_module}:Frequencies"] is type(method)
+    assert method_title(f"{own_module}:Frequencies") == "Every class as often as among the labels."
+
+
+def test_a_name_out_of_a_file_imports_nothing(own_module):
+    """A model folder names its method, and must not run code of who wrote it."""
+    with pytest.raises(InputError, match="'their_methods:Frequencies' is not imported here, since names in files"):
+        create("their_methods:Frequencies")
+    assert own_module not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("reference", "complaint"),
+    [
+        ("their_methods:", "write module:Class"),
+        (":Frequencies", "write module:Class"),
+        ("their_methods:Frequencies()", "write module:Class"),
+        ("their_methods.py:Frequencies", "names a file; name the module, 'their_methods'"),
+        ("their_methods:Frequency", "unknown class of module their_methods 'Frequency'; did you mean 'Frequencies'"),
+        ("their_methods:NoMethod", "NoMethod is no class with a method fit"),
+        ("nobodys_module:Thing", "no module 'nobodys_module' in .* or on Python's path; go to its folder"),
+        ("nobodys.module:Thing", "no module 'nobodys.module' in"),
+    ],
+)
+@pytest.mark.usefixtures("own_module")
+def test_what_cannot_be_imported_is_said_in_one_line(reference, complaint):
+    with pytest.raises(InputError, match=complaint):
+        imported_method(reference)
+
+
+@pytest.mark.usefixtures("own_module")
+def test_a_fault_inside_their_module_is_theirs_to_see():
+    with pytest.raises(ModuleNotFoundError, match="no_such_package_of_theirs"):
+        imported_method("their_missing:Thing")

@@ -1,13 +1,18 @@
-"""Rows that no method made: accuracies chosen so that means can be told beforehand."""
+"""Rows that no method made: accuracies chosen so that means can be told beforehand. And a model to make pages of."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 
+from fitted_models import Model, with_labels
 from mtgcn import environment
 from mtgcn.benchmark import statistics
 from mtgcn.benchmark.plan import Selection, plan
 from mtgcn.benchmark.rows import StoredRow
+from mtgcn.methods import create
+from mtgcn.splits import Split
+from mtgcn.task import observe
 
 
 def rows_of(unit, accuracy, scale):
@@ -57,3 +62,57 @@ def stored():
         }
 
     return units
+
+
+@pytest.fixture(scope="session")
+def fitted_model(make_graph):
+    """Two peers on 60 nodes, six of them labelled; the names need escaping."""
+    graph = replace(make_graph(nodes=60), class_names=("left", "<b>&$x", "right"), name="a<b")
+    labelled = np.arange(6)
+    method = create("mt-gcn", warmup_epochs=12, teaching_epochs=8)
+    answer = method.fit(observe(graph, [Split(labelled, [], np.arange(6, 60))], seed=0))
+    return Model(
+        with_labels(graph, labelled),
+        method,
+        answer.probabilities[0],
+        answer.peers[0],
+        history_={name: values[:, 0] for name, values in answer.history.items()},
+    )
+
+
+@pytest.fixture
+def compared():
+    """A comparison of three methods on four splits, every run of a method alike: 50, 60 and 70 per cent, so that these
+    are also where the intervals begin and end."""
+    from mtgcn.benchmark.comparisons import comparison_of
+    from mtgcn.benchmark.rows import ComparedRow
+
+    def comparison(means=(("lp", 0.5), ("my_gcn <b>", 0.6), ("mt-plus", 0.7)), *, scored=100, **changes):
+        def rows(method, mean):
+            fields = {
+                "dataset": "edges_1.csv",
+                "labels_per_class": 3,
+                "split": "random",
+                "method": method,
+                "settings": {"alpha": 1},
+                "seed": 7,
+                "macro_f1": mean - 0.01,
+                "calibration_error": 0.125,
+                "seconds": 0.5,
+                "device": "cpu",
+                "threads": 1,
+                "versions": environment.versions(),
+                "unit": method,
+                "protocol": "ours",
+                "validation": 0,
+                "runs": 4,
+                "averages": 1,
+                "comparison": "one",
+                "scored_nodes": scored,
+                "graph": {"nodes": 120, "edges": 300, "features": 5, "classes": 3},
+            }
+            return [ComparedRow(**fields | changes, run=run, accuracy=mean) for run in range(4)]
+
+        return comparison_of({method: rows(method, mean) for method, mean in means})
+
+    return comparison

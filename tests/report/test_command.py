@@ -1,11 +1,15 @@
 """`mtgcn report` as a person meets it."""
 
 import gzip
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mtgcn import cli
 from mtgcn.benchmark.store import Store
+from mtgcn.estimator import MutualTeachingClassifier
+from mtgcn.estimator.model_folder import save_model
 
 
 @pytest.fixture
@@ -49,4 +53,82 @@ def test_packed_rows_are_read_alone_and_beside_others(folder, stored, capsys):
 
 def test_a_folder_without_rows_is_refused(tmp_path, capsys):
     assert cli.main(["report", str(tmp_path)]) == cli.BAD_INPUT
-    assert "holds no rows.jsonl; run mtgcn reproduce" in capsys.readouterr().err
+    assert "holds neither a model (card.json) nor rows (rows.jsonl)" in capsys.readouterr().err
+
+
+@pytest.fixture
+def model_folder(tmp_path, make_graph):
+    graph = make_graph()
+    fitted = MutualTeachingClassifier("lp").fit_graph(
+        replace(graph, labels=np.where(np.arange(40) < 9, graph.labels, -1))
+    )
+    accuracy = {"accuracy": 0.75, "ci95": [0.6, 0.9], "labels": 20, "folds": 5}
+    save_model(fitted, tmp_path / "model", {"expected_accuracy": accuracy, "notes": ["income: standardised"]})
+    return tmp_path / "model"
+
+
+def test_of_a_model_the_page_about_its_fit_is_written(model_folder, capsys):
+    assert cli.main(["report", str(model_folder)]) == 0
+    assert capsys.readouterr() == (f"{model_folder / 'report.html'}\n", "")
+    page = (model_folder / "report.html").read_text(encoding="utf-8")
+    assert "every node classified" in page.lower()
+    assert "<strong>75\u00a0%</strong>" in page
+    assert "income: standardised" in page
+    assert MutualTeachingClassifier.load(model_folder).graph_.num_nodes == 40  # the folder is still a model
+
+
+def test_the_page_of_a_model_goes_where_one_likes(model_folder, tmp_path, capsys):
+    page = tmp_path / "pages" / "mine.html"
+    assert cli.main(["report", str(model_folder), "--out", str(page)]) == 0
+    assert page.is_file()
+    assert not (model_folder / "report.html").exists()
+    capsys.readouterr()
+    assert cli.main(["report", str(model_folder), "--out", str(model_folder)]) == cli.BAD_INPUT
+    assert "is a folder; give a file name" in capsys.readouterr().err
+
+
+def test_rows_take_no_out(folder, tmp_path, capsys):
+    assert cli.main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == cli.BAD_INPUT
+    assert "is for the page of a model" in capsys.readouterr().err
+
+
+def test_a_damaged_model_is_said_to_be_one(model_folder, capsys):
+    (model_folder / "card.json").write_text("{")
+    assert cli.main(["report", str(model_folder)]) == cli.BAD_INPUT
+    assert "card.json is not JSON" in capsys.readouterr().err
+
+
+def compared_into(folder):
+    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods", "lp,logistic"]
+    assert cli.main([*arguments, "--out", str(folder)]) == 0
+
+
+COMPARISON_FILES = [
+    "summary-comparison.md",
+    "summary-comparison.csv",
+    "report-comparison.html",
+    "tables-comparison.tex",
+]
+
+
+def test_comparisons_have_a_page_of_their_own(tmp_path, capsys):
+    compared_into(tmp_path)
+    before = (tmp_path / "rows.jsonl").read_bytes()
+    for name in COMPARISON_FILES:
+        (tmp_path / name).unlink()
+    capsys.readouterr()
+    assert cli.main(["report", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / name) for name in COMPARISON_FILES]
+    assert "Methods compared on digits" in (tmp_path / "report-comparison.html").read_text(encoding="utf-8")
+    assert (tmp_path / "rows.jsonl").read_bytes() == before
+
+
+def test_comparisons_and_sweeps_in_one_folder_do_not_mix(folder, capsys):
+    assert cli.main(["report", str(folder)]) == 0
+    alone = (folder / "report.html").read_text(encoding="utf-8")
+    compared_into(folder)
+    capsys.readouterr()
+    assert cli.main(["report", str(folder)]) == 0
+    names = [*COMPARISON_FILES, "report.html", "tables.tex"]
+    assert capsys.readouterr().out.splitlines() == [str(folder / name) for name in names]
+    assert (folder / "report.html").read_text(encoding="utf-8") == alone

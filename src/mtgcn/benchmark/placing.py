@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mtgcn.benchmark.protocol import ABLATION, BACKBONES, PAPER_TABLES, REFERENCE, Cell, Entry, Protocol, Table, Variant
-from mtgcn.benchmark.rows import StoredRow
+from mtgcn.benchmark.rows import ComparedRow, StoredRow
 from mtgcn.benchmark.suite import ALL_TABLES, suite_of
 from mtgcn.benchmark.units import DECISIVE_VERSIONS
 
@@ -55,7 +55,9 @@ class Place:
 
 
 def place_of(row: StoredRow) -> Place | None:
-    """Where a row belongs; None if that is in no table."""
+    """Where a row belongs; None if that is in no table, as rows of a comparison are."""
+    if isinstance(row, ComparedRow):
+        return None
     where = row.dataset, row.labels_per_class, row.split
     for table in ALL_TABLES.values():
         for cell in table.cells:

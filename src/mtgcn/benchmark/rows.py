@@ -49,13 +49,23 @@ class StoredRow(ResultRow):
     def from_json(content: Mapping[str, Any]) -> StoredRow:
         """What `dataclasses.asdict` made, after a way through JSON."""
         counts = content["labels_per_class"]
-        return StoredRow(
+        kind = ComparedRow if "comparison" in content else StoredRow
+        return kind(
             **{
                 "format": format_of(content),
                 **content,
                 "labels_per_class": tuple(counts) if isinstance(counts, list) else counts,
             }
         )
+
+
+@dataclass(frozen=True)
+class ComparedRow(StoredRow):
+    """A row of a comparison, on a graph that may be anybody's: it fills no place of the paper's tables."""
+
+    comparison: str = field(kw_only=True)  # short for what its methods share; equal for rows that may be paired
+    scored_nodes: int = field(kw_only=True)
+    graph: Mapping[str, int] = field(kw_only=True)  # nodes, edges, features and classes
 
 
 def format_of(content: Mapping[str, Any]) -> int:

@@ -1,5 +1,5 @@
-"""The only road from rows to tables: the cells of a comparison, the tables of a plan, and all that a folder of rows
-says, whichever commands made them."""
+"""The road from rows to tables: the cells of a comparison (which `comparisons.py` pairs), the tables of a plan, and all
+that a folder of rows says, whichever commands made them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mtgcn.benchmark.placing import (
 )
 from mtgcn.benchmark.plan import Plan
 from mtgcn.benchmark.protocol import REFERENCE, TABLE_1, Protocol, rival_of
-from mtgcn.benchmark.rows import ResultRow, StoredRow
-from mtgcn.benchmark.statistics import Groups, PairedTest, SampleSummary, paired_difference, paired_tests, summarise
+from mtgcn.benchmark.rows import ComparedRow, ResultRow, StoredRow
+from mtgcn.benchmark.statistics import Groups, PairedTest, SampleSummary, paired_tests, summarise
 from mtgcn.benchmark.suite import SUITES, Suite, suite_of
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
@@ -50,15 +50,6 @@ class CellSummary:
     device: str
     threads: int
     versions: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several methods on the same splits; every other one is measured against the reference."""
-
-    reference: str
-    cells: tuple[CellSummary, ...]
-    differences: Mapping[str, SampleSummary]  # accuracy of each other method minus the reference's
 
 
 @dataclass(frozen=True)
@@ -179,17 +170,6 @@ def _summarised_share(per_run: Sequence[float], groups: Groups) -> SampleSummary
     return replace(summary, ci95=(max(low, 0.0), min(high, 1.0)))
 
 
-def compare_cells(cells: Sequence[CellSummary], reference: str) -> Comparison:
-    """Each cell's accuracy against that of the method called `reference`, split by split."""
-    [base] = [cell for cell in cells if cell.method == reference]
-    differences = {
-        cell.method: paired_difference(cell.accuracy.per_run, base.accuracy.per_run, cell.groups, base.groups)
-        for cell in cells
-        if cell is not base
-    }
-    return Comparison(reference, tuple(cells), differences)
-
-
 def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTable, ...]:
     """One table for each that the plan has something of; units that were not stored are left out."""
     found = {planned.place: units[planned.unit.id] for planned in plan.units if planned.unit.id in units}
@@ -198,8 +178,13 @@ def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTabl
 
 def suites_in(units: Mapping[str, Rows]) -> list[Suite | None]:
     """What stored rows are of: the paper's tables (None) or suites. A folder may hold both; each is read by itself."""
-    found = set(map(_suite_of, units.values()))
+    found = set(map(_suite_of, of_sweeps(units).values()))
     return [suite for suite in (None, *SUITES.values()) if suite in found] or [None]
+
+
+def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
+    """The units that are of no comparison."""
+    return {name: rows for name, rows in units.items() if not isinstance(rows[0], ComparedRow)}
 
 
 def _suite_of(rows: Rows) -> Suite | None:
@@ -214,7 +199,7 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, su
     the largest set that was made alike. Places that these leave empty are filled with rows made on another device or
     with other versions of the libraries, which say so.
     """
-    units = {name: rows for name, rows in units.items() if _suite_of(rows) == suite}
+    units = {name: rows for name, rows in of_sweeps(units).items() if _suite_of(rows) == suite}
     if not units:
         raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
     made = like or most_frequent_making(units.values())

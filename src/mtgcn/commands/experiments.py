@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtgcn.commands.completion import dataset_names, method_names, methods_so_far
 from mtgcn.commands.file_options import takes_graph_files
-from mtgcn.commands.shared import (
-    AsJson,
-    Device,
-    Seed,
-    Settings,
-    listed,
-    print_json,
-    remark,
-)
-from mtgcn.errors import InputError
+from mtgcn.commands.shared import AsJson, Device, Seed, listed, print_json, remark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mtgcn.benchmark.tables import Comparison
-    from mtgcn.graph import Graph
-    from mtgcn.methods import Method
     from mtgcn.own_graph.inputs import GraphFiles
 
-Dataset = Annotated[str, typer.Option(help="A name that mtgcn datasets lists, say cora.")]
+DEMONSTRATED = "gcn,mt-gcn,mt-plus"
+
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        help="A name that mtgcn datasets lists, say cora; or give own files.",
+        show_default=False,
+        metavar="NAME",
+        autocompletion=dataset_names,
+    ),
+]
 LabelsPerClass = Annotated[
     str | None,
     typer.Option(help="Labels drawn from each class: one number, or one per class with commas.", metavar="N[,N…]"),
@@ -42,77 +40,141 @@ SplitSource = Annotated[
         "--split",
         help="random (so many of each class), over-all (as many in all, classes as unequal as they are), public "
         "(Planetoid's own) or a JSON file.",
-        metavar="random|over-all|public|FILE",
+        metavar="NAME|FILE",
     ),
 ]
-
-
-def run(
-    dataset: Dataset,
-    method: Annotated[str, typer.Option(help="For instance mt-gcn, gcn or gcn+v.")] = "mt-gcn",
-    labels_per_class: LabelsPerClass = None,
-    runs: Runs = None,
-    seed: Seed = 0,
-    split: SplitSource = "random",
-    device: Device = "auto",
-    settings: Settings = None,
-    as_json: AsJson = False,
-) -> None:
-    """One method on one dataset, over many splits."""
-    from mtgcn.methods import method_from_text
-
-    chosen = {method: method_from_text(method, settings or ())}
-    [cell] = _compared(lambda: _dataset(dataset), chosen, labels_per_class, runs, seed, split, device).cells
-    if as_json:
-        print_json(asdict(cell))
-    else:
-        from mtgcn.report.tables import cell_table, print_table
-
-        print_table(cell_table(cell))
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for the rows of every run, with tables and a page of all that it holds; what it holds is not run "
+        "again.",
+        metavar="DIR",
+    ),
+]
+Latex = Annotated[Path | None, typer.Option(help="Also write the table for a paper.", metavar="FILE")]
+Report = Annotated[Path | None, typer.Option(help="Also write one HTML page.", metavar="FILE")]
 
 
 @takes_graph_files()
-def compare(
+def run(
     *,
-    dataset: Annotated[str | None, typer.Option(help="A name that mtgcn datasets lists; or give own files.")] = None,
-    methods: Annotated[str, typer.Option(help="Names with commas between.", metavar="NAME,NAME…")] = "gcn,mt-gcn",
+    context: typer.Context,
+    dataset: Dataset = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="One that mtgcn methods lists, or module:Class for one of your own.",
+            metavar="NAME",
+            autocompletion=method_names,
+        ),
+    ] = "mt-plus",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting that mtgcn methods NAME lists; may be repeated.", metavar="KEY=VALUE"),
+    ] = None,
     labels_per_class: LabelsPerClass = None,
     runs: Runs = None,
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
     files: GraphFiles,
+    out: Out = None,
+    latex: Latex = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Several methods on the same splits: means, intervals and paired differences. Of own files, the labels that a
-    split does not draw are what it is scored on."""
-    from mtgcn.methods import method_from_text
+    """One method over many splits of one graph: a named one or your own files, scored on the labels that a split does
+    not draw."""
+    from mtgcn.own_graph.comparing import Experiment, compare_graph
 
-    if (dataset is None) != files.given:
-        raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
-    if files.given and split == "public":
-        raise InputError("own files have no public split; use --split random, or a split file")
-    chosen = {name: method_from_text(name) for name in listed(methods, "methods")}
-    comparison = _compared(
-        lambda: _own_graph(files, quiet=as_json) if dataset is None else _dataset(dataset),
-        chosen,
-        labels_per_class,
-        runs,
-        seed,
-        split,
-        device,
+    done = compare_graph(
+        Experiment(dataset, files, [method], settings or (), labels_per_class, runs, seed, split, device),
+        out=out,
+        latex=latex,
+        report=report,
+        command=context.obj or "",
+    )
+    [cell] = done.comparison.cells
+    if as_json:
+        print_json(asdict(cell) | done.remarks)
+    else:
+        from mtgcn.report.tables import cell_table, print_table
+
+        _tell(done.remarks)
+        print_table(cell_table(cell))
+    _name_files(done.files)
+
+
+@takes_graph_files()
+def compare(
+    *,
+    context: typer.Context,
+    dataset: Dataset = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
+            metavar="NAME,NAME…",
+            autocompletion=methods_so_far,
+        ),
+    ] = DEMONSTRATED,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A setting of one method (gcn.hidden_channels=32), or of all that have it (hidden_channels=32); may "
+            "be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="The method that the others are measured against.",
+            show_default="mt-plus, mt-gcn or the first",
+            metavar="NAME",
+            autocompletion=method_names,
+        ),
+    ] = None,
+    labels_per_class: LabelsPerClass = None,
+    runs: Runs = None,
+    seed: Seed = 0,
+    split: SplitSource = "random",
+    device: Device = "auto",
+    files: GraphFiles,
+    out: Out = None,
+    latex: Latex = None,
+    report: Report = None,
+    as_json: AsJson = False,
+) -> None:
+    """Several methods on the same splits of one graph: means, intervals and paired differences. Of your own files, the
+    labels that a split does not draw are what it is scored on."""
+    from mtgcn.own_graph.comparing import Experiment, compare_graph
+
+    names = listed(methods, "methods")
+    done = compare_graph(
+        Experiment(dataset, files, names, settings or (), labels_per_class, runs, seed, split, device, reference),
+        out=out,
+        latex=latex,
+        report=report,
+        command=context.obj or "",
     )
     if as_json:
-        print_json(asdict(comparison))
+        print_json(asdict(done.comparison) | done.remarks)
     else:
         from mtgcn.report.tables import comparison_table, print_table
 
-        print_table(comparison_table(comparison))
+        _tell(done.remarks)
+        print_table(comparison_table(done.comparison))
+    _name_files(done.files)
 
 
 def demo() -> None:
-    """MT-GCN against GCN with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
+    """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
+    from mtgcn.own_graph.comparing import Experiment, compare_graph
+    from mtgcn.own_graph.inputs import GraphFiles
+    from mtgcn.report.tables import comparison_table, print_table
 
     dataset = "cora"
     try:
@@ -121,62 +183,23 @@ def demo() -> None:
         print(f"mtgcn: {error}\nmtgcn: going on with the digits of scikit-learn instead", file=sys.stderr)
         dataset = "digits"
     print(
-        f"Two labels per class of {dataset}, 30 random splits: how many of the other nodes are classified rightly\n"
-        "by a graph convolutional network alone, and by two that teach each other? The same as\n\n"
+        f"Two labels per class of {dataset}, 30 random splits: how many of the other nodes are classified rightly by\n"
+        "a graph convolutional network alone (gcn), by two that teach each other (mt-gcn, the paper's method), and\n"
+        "by eight peers that each see something else of a node (mt-plus, the default)? The same as\n\n"
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    compare(dataset=dataset, labels_per_class="2")
+    experiment = Experiment(dataset, GraphFiles(), listed(DEMONSTRATED, "methods"), labels_per_class="2")
+    print_table(comparison_table(compare_graph(experiment).comparison))
 
 
-def _compared(
-    read_graph: Callable[[], Graph],
-    methods: dict[str, Method],
-    labels_per_class: str | None,
-    runs: int | None,
-    seed: int,
-    split: str,
-    device: str,
-) -> Comparison:
-    """The methods on the same splits, each with a progress bar. The graph is read once the rest is in order."""
-    from mtgcn.benchmark.compare import compare_methods
-    from mtgcn.environment import chosen_device
-    from mtgcn.report.progress import fitting_progress
-
-    label_counts = None if labels_per_class is None else _whole_numbers(labels_per_class, "labels-per-class")
-    torch_device = chosen_device(device)
-    return compare_methods(
-        read_graph(),
-        methods,
-        split=split,
-        labels_per_class=label_counts,
-        runs=runs,
-        seed=seed,
-        device=torch_device,
-        progress=fitting_progress,
-    )
-
-
-def _dataset(name: str) -> Graph:
-    from mtgcn.datasets import load
-
-    return load(name)
-
-
-def _own_graph(files: GraphFiles, quiet: bool) -> Graph:
-    from mtgcn.own_graph.inputs import read_graph
-    from mtgcn.own_graph.notes import collected_notes
-
-    with collected_notes() as notes:
-        graph = read_graph(files)
-    for note in () if quiet else notes:
+def _tell(remarks: dict[str, list[str]]) -> None:
+    for note in remarks["notes"]:
         remark(f"note: {note}")
-    return graph
+    for warning in remarks["warnings"]:
+        remark(f"warning: {warning}")
 
 
-def _whole_numbers(text: str, option: str) -> int | tuple[int, ...]:
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"{option} is {text!r}; give a whole number, or one per class with commas") from None
-    return numbers[0] if len(numbers) == 1 else numbers
+def _name_files(files: list[Path]) -> None:
+    if files:
+        remark(f"wrote {', '.join(map(str, files))}")

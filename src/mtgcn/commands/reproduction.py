@@ -13,7 +13,9 @@ from mtgcn.errors import InputError
 if TYPE_CHECKING:
     from mtgcn.benchmark.protocol import Protocol
 
-RowsFolder = Annotated[Path, typer.Argument(help="Where mtgcn reproduce put its rows.", metavar="DIR")]
+RowsFolder = Annotated[
+    Path, typer.Argument(help="Where mtgcn reproduce, or run and compare with --out, put their rows.", metavar="DIR")
+]
 
 
 def reproduce(
@@ -50,15 +52,18 @@ def reproduce(
             metavar="ours|paper",
         ),
     ] = "ours",
-    ablation: Annotated[bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.")] = False,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.", metavar="")
+    ] = False,
     backbones: Annotated[
-        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.")
+        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.", metavar="")
     ] = False,
     curves: Annotated[
-        bool, typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.")
+        bool,
+        typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.", metavar=""),
     ] = False,
     final: Annotated[
-        bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.")
+        bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.", metavar="")
     ] = False,
     out: Annotated[
         Path | None,
@@ -120,17 +125,53 @@ def reproduce(
         raise InputError("; ".join(reproduction.failures))
 
 
-def report(folder: RowsFolder) -> None:
-    """The page report.html and the LaTeX tables of what is stored in a folder, without running anything; of rows of a
-    suite, report-NAME.html and tables-NAME.tex."""
-    from mtgcn.benchmark.store import read_units
-    from mtgcn.benchmark.tables import stored_evidence, suites_in
-    from mtgcn.report.files import write_report
+def report(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Where mtgcn fit put a model, or mtgcn reproduce, run or compare their rows.", metavar="MODEL|DIR"
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Of a model: where to write the page.", show_default="MODEL/report.html", metavar="FILE"),
+    ] = None,
+) -> None:
+    """A page about what is stored, without running anything.
 
+    Of a model: report.html, with the map of its nodes and all predictions. Of stored rows: report.html and tables.tex
+    for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
+    mtgcn run and compare put there.
+    """
+    if (folder / "card.json").is_file():
+        from mtgcn.estimator.model_folder import load_model
+        from mtgcn.storage.destinations import check_file
+
+        page = out or folder / "report.html"
+        check_file(page)
+        load_model(folder).report(page)
+        print(page)
+        return
+    if out is not None:
+        raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
+    from mtgcn.benchmark.comparisons import stored_comparisons
+    from mtgcn.benchmark.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
+    from mtgcn.benchmark.tables import of_sweeps, stored_evidence, suites_in
+    from mtgcn.report.files import write_comparisons, write_report
+
+    if not any((folder / name).is_file() for name in (ROWS_FILE, PACKED_ROWS_FILE)):
+        raise InputError(
+            f"{folder} holds neither a model (card.json) nor rows ({ROWS_FILE}); give a folder that mtgcn fit or mtgcn "
+            "reproduce wrote"
+        )
     units = read_units(folder)
-    for suite in suites_in(units):
-        for path in write_report(folder, stored_evidence(units, suite=suite)):
-            print(path)
+    comparisons = stored_comparisons(units.values())
+    written = write_comparisons(folder, comparisons) if comparisons else []
+    if of_sweeps(units) or not comparisons:
+        for suite in suites_in(units):
+            written += write_report(folder, stored_evidence(units, suite=suite))
+    for path in written:
+        print(path)
 
 
 def convert(folder: RowsFolder) -> None:

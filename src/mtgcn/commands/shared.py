@@ -13,7 +13,7 @@ from mtgcn.errors import InputError
 
 Seed = Annotated[int, typer.Option(help="Decides the splits and everything random in the methods.", metavar="N")]
 Device = Annotated[str, typer.Option(help="auto takes the GPU where there is one.", metavar="auto|cpu|cuda")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of the method; may be repeated.", metavar="KEY=VALUE")
 ]
@@ -30,7 +30,8 @@ Labels = Annotated[
     Path | None, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")
 ]
 GraphFile = Annotated[
-    Path | None, typer.Option("--graph", help="Everything in one file: GraphML, GML or npz.", metavar="FILE")
+    Path | None,
+    typer.Option("--graph", help="Everything in one file: GraphML, GML, npz, or pt with a PyG Data.", metavar="FILE"),
 ]
 Knn = Annotated[
     int | None,

@@ -102,6 +102,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
+    training_: dict[str, Any]  # what the folder a model comes from tells of its training; empty after a fit
 
     def __init__(
         self,
@@ -233,11 +234,23 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return suggest(self, n)
 
     def plot(self) -> Any:
-        """A figure of how sure the model is, of what, and how it learnt."""
+        """A matplotlib figure: the map of the nodes, how sure the model is, of what, and how it learnt."""
         check_is_fitted(self)
-        from mtgcn.report.fit_page import plot
+        from mtgcn.report.fit_figure import plot
 
         return plot(self)
+
+    def report(self, path: str | Path, *, folds: int = 0) -> None:
+        """Write the page about this fit: one HTML file that needs nothing but itself.
+
+        How accurate the model will be is on it where the model comes from a folder that knows, or if `folds` is at
+        least 2: then the method is fitted that often again, each time without a part of the labels.
+        """
+        check_is_fitted(self)
+        from mtgcn.estimator.fit_background import fit_background
+        from mtgcn.report.fit_page import fit_page
+
+        fit_page(self, path, fit_background(self, folds))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder that holds nothing but numbers and a JSON card."""
@@ -304,6 +317,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.labeled_iter_[taught] = prediction.pseudo_labelled_at[0][taught]
         self.labeled_iter_[graph.known] = GIVEN
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
+        self.training_ = {}
 
     def _checked_table(self, X: Any, *, reset: bool) -> sp.csr_array | np.ndarray:  # noqa: N803
         if not reset and self.graph_.features is None:

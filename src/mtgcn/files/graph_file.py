@@ -17,6 +17,7 @@ from mtgcn.files.columns import Choices
 from mtgcn.files.ids import NodeIndex
 from mtgcn.files.npz import read_npz
 from mtgcn.files.paths import PathLike, readable_file, reason
+from mtgcn.files.pt import read_pt
 from mtgcn.files.tables import read_labels
 
 DEEPEST_XML = 100  # graphs lie three or four elements deep; far deeper ones exhaust the stack
@@ -34,17 +35,17 @@ def read_graph_file(
     """The graph in a file, by its suffix, with the labels of a table beside it if there is one."""
     path = readable_file(given)
     suffix = path.suffix.lower()
-    if suffix == ".npz":
+    if suffix in FIXED_NAMES:
         if (weight, label, features) != (None, None, None):
-            raise InputError(f"{path}: attributes are chosen in GraphML and GML; an .npz file has fixed names")
-        arrays = read_npz(path)
+            raise InputError(f"{path}: attributes are chosen in GraphML and GML; the names in {suffix} files are fixed")
+        arrays = FIXED_NAMES[suffix](path)
     elif suffix in READERS:
         graph = READERS[suffix](path)
         arrays = graph_arrays(graph, str(path), weight=weight, label=label, features=features)
         # Both formats write ids as text; those that are whole numbers are read as such, as in tables.
         arrays = replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
     else:
-        known = ", ".join([*READERS, ".npz"])
+        known = ", ".join([*READERS, *FIXED_NAMES])
         raise InputError(f"{path}: unknown suffix {suffix!r}; give {known}, or a table to from_csv")
     if labels is None:
         return arrays
@@ -134,4 +135,6 @@ def _read(path: Path, kind: str, read: Any) -> Any:
         ) from None
 
 
+# Arrays under names that everybody uses; of the others, attributes of nodes and edges are chosen.
+FIXED_NAMES: dict[str, Callable[[Path], GraphArrays]] = {".npz": read_npz, ".pt": read_pt, ".pth": read_pt}
 READERS: dict[str, Callable[[Path], Any]] = {".graphml": read_graphml, ".xml": read_graphml, ".gml": read_gml}

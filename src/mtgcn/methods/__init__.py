@@ -24,7 +24,7 @@ from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.methods.mt_plus import MTPlus
 from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.methods.planetoid import Planetoid
-from mtgcn.methods.plugins import as_method_class, installed_method
+from mtgcn.methods.plugins import ENTRY_POINTS, as_method_class, imported_method, installed_method
 from mtgcn.methods.ppr import PageRankFeatures
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
@@ -68,6 +68,7 @@ __all__ = [
     "method_title",
     "name_of",
     "register",
+    "typed_method_class",
 ]
 
 
@@ -88,15 +89,35 @@ def method_class(name: str) -> type[Method]:
     """The method of that name: ours, a registered one, or one that an installed package offers."""
     if name not in METHODS and (installed := installed_method(name)) is not None:
         register(name, installed)
+    if name not in METHODS and ":" in name:
+        raise InputError(
+            f"method {name!r} is not imported here, since names in files must not run code; mtgcn run and compare take "
+            f"it, and a package makes it known for good by an entry point of the group {ENTRY_POINTS!r}"
+        )
     if name not in METHODS:
         raise unknown_name("method", name, METHODS)
     return METHODS[name]
 
 
+def typed_method_class(name: str) -> type[Method]:
+    """The method that a person typed: one by its name or, as `module:Class`, a class of their own, which is imported
+    and registered under what they typed. Names that were read from a file go to `method_class`, which runs nothing."""
+    if ":" in name and name not in METHODS:
+        register(name, imported_method(name))
+    return method_class(name)
+
+
 def method_title(name: str) -> str:
-    """A method in one sentence: where it is from and what it does, the first line of its file."""
-    module = sys.modules[method_class(name).__module__]
-    return (module.__doc__ or "").strip().partition("\n")[0]
+    """A method in one sentence, the first line of its file: where it is from and what it does. Where a file holds
+    several methods, or says nothing, the first line of the class tells them apart."""
+    own = method_class(name)
+    file = _first_line(getattr(sys.modules.get(own.__module__), "__doc__", None))
+    alike = sum(other.__module__ == own.__module__ for other in set(METHODS.values()))
+    return " ".join(filter(None, (file, _first_line(own.__doc__) if alike > 1 or not file else "")))
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
 
 
 def name_of(method: Method) -> str:
@@ -110,8 +131,8 @@ def create(name: str, **settings: Any) -> Method:
 
 
 def method_from_text(name: str, assignments: Iterable[str] = ()) -> Method:
-    """The method called `name` with some of its settings changed by `key=value` texts."""
-    return create(name, **parse_settings(method_class(name), assignments))
+    """The method that a person typed with some of its settings changed by `key=value` texts."""
+    return create(name, **parse_settings(typed_method_class(name), assignments))
 
 
 def with_settings(method: type[Method], name: str, settings: Mapping[str, Any]) -> Method:

@@ -91,4 +91,22 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     chunks = math.ceil(task.runs / at_once)
     runs = math.ceil(task.runs / chunks)
     with threads_for(per_run * runs):
-        return Prediction.concatenate([method.fit(chunk) for chunk in task.chunks(runs)])
+        return Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
+
+
+def _answer(method: Method, task: Task) -> Prediction:
+    """What the method predicts, if that is what it says it is: methods that others wrote go the same road."""
+    prediction, name = method.fit(task), type(method).__name__
+    if not isinstance(prediction, Prediction):
+        raise InputError(f"{name}.fit answered a {type(prediction).__name__}; return a mtgcn.task.Prediction")
+    found, expected = np.shape(prediction.probabilities), (task.runs, task.num_nodes, task.num_classes)
+    if found != expected:
+        raise InputError(
+            f"{name}.fit answered probabilities of shape {found}; here they are runs, nodes, classes: {expected}"
+        )
+    sums = np.sum(prediction.probabilities, axis=2)
+    if not np.isfinite(sums).all():
+        raise InputError(f"{name}.fit answered probabilities that are not finite (NaN); did its training diverge?")
+    if not np.allclose(sums, 1, atol=1e-3):
+        raise InputError(f"{name}.fit answered probabilities that do not sum to 1 at every node; normalise them")
+    return prediction

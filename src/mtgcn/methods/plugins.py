@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABCMeta
 from dataclasses import fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods.base import Method
 
 ENTRY_POINTS = "mtgcn.methods"  # the group under which an installed package offers methods to the command line
@@ -26,7 +29,8 @@ def as_method_class(own: type) -> type[Method]:
 
 @cache
 def _adopted(own: type) -> type[Method]:
-    body = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__reduce__": _reduce}
+    told = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__}
+    body = {**told, "__reduce__": _reduce}
     return cast("type[Method]", ABCMeta(own.__name__, (own, Method), body))
 
 
@@ -43,6 +47,32 @@ def installed_method(name: str) -> type[Method] | None:
         except (ImportError, AttributeError) as error:
             raise InputError(f"method {name!r} is offered by {offer.value}, which does not load: {error}") from error
     return None
+
+
+def imported_method(reference: str) -> type[Method]:
+    """The class that `module:Class` names. It runs the module, so only what a person typed may come here, never a name
+    out of a file. Modules in the current folder are found whichever way the program was started."""
+    module_name, _, class_name = reference.partition(":")
+    if not module_name or not class_name.isidentifier():
+        raise InputError(f"method {reference!r}; write module:Class, for instance mine:Shares for Shares in mine.py")
+    if module_name.endswith(".py"):
+        raise InputError(f"method {reference!r} names a file; name the module, {module_name.removesuffix('.py')!r}")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there and misses another: its author needs the traceback
+        raise InputError(
+            f"method {reference!r}: no module {module_name!r} in {here} or on Python's path; "
+            "go to its folder, or add that to PYTHONPATH"
+        ) from None
+    if not hasattr(module, class_name):
+        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+        raise unknown_name(f"class of module {module_name}", class_name, classes)
+    return as_method_class(getattr(module, class_name))
 
 
 def _settings(own: Any) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.estimator.model_folder import check_destination, save_model
 from mtgcn.methods import method_class, method_from_text, name_of
-from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
@@ -22,6 +21,7 @@ from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, me
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.storage.destinations import check_file
+from mtgcn.trust.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.trust.peer_votes import contributions
 from mtgcn.trust.warnings import model_warnings
 
@@ -72,9 +72,9 @@ def fit_files(
     summary = summary_of(model, seconds, expected, notes, out, report)
     save_model(model, out, training=for_the_card(summary))
     if report is not None:
-        from mtgcn.report.fit_page import fit_page
+        from mtgcn.report.fit_page import Background, fit_page
 
-        fit_page(model, report)
+        fit_page(model, report, Background(*expected, notes))
     return summary
 
 
@@ -131,5 +131,16 @@ def expectation(model: MutualTeachingClassifier, seed: int, device: torch.device
 def for_the_card(summary: FitSummary) -> dict[str, object]:
     """What a model's card tells of its fit."""
     told = asdict(summary)
-    kept = ("seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "peers", "teaching", "warnings")
+    kept = (
+        "seconds",
+        "device",
+        "coverage",
+        "mean_confidence",
+        "expected_accuracy",
+        "why_no_expected_accuracy",
+        "peers",
+        "teaching",
+        "notes",
+        "warnings",
+    )
     return {key: told[key] for key in kept}

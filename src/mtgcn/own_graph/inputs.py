@@ -131,7 +131,7 @@ def for_prediction(files: GraphFiles, trained: Graph) -> GraphFiles:
     """The same files, of which only the features that the model knows are wanted, and no label."""
     if not trained.feature_names:
         return files  # which columns are features must then be found as it was for the training data
-    if files.graph and files.graph.suffix.lower() == ".npz":
+    if files.graph and files.graph.suffix.lower() in (".npz", ".pt", ".pth"):
         return replace(files, features=None)  # what such a file calls its parts is fixed
     features = None if files.graph else trained.feature_names
     return replace(files, features=features, columns={**files.columns, "label": False})

@@ -80,7 +80,8 @@ def label_files(
     if not changes.any:
         return LabelSummary(changes, None, str(folder))
     fit = summary_of(model, seconds, expected, notes, folder)
-    save_model(model, folder, training=for_the_card(fit))
+    kept_notes = [*told_before.get("notes", ()), *fit.notes]  # what reading the files did is still so
+    save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
     refit = Refit(
         nodes_predicted_otherwise=int((model.transduction_ != predicted_before)[free].sum()),
         nodes_without_label_before=int(free.sum()),

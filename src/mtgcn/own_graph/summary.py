@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy
+from mtgcn.trust.expected_accuracy import ExpectedAccuracy
 from mtgcn.trust.peer_votes import PeerContribution, accuracy_of_features, teaching_remark, who_decides
 
 if TYPE_CHECKING:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from mtgcn.benchmark.comparisons import Comparison
 from mtgcn.benchmark.curves import read_curves
 from mtgcn.benchmark.plan import Selection
 from mtgcn.benchmark.reproduce import Reproduction
 from mtgcn.benchmark.store import write_text
 from mtgcn.benchmark.tables import Evidence
 from mtgcn.datasets import describe, where
-from mtgcn.report.latex import latex_tables
+from mtgcn.report import comparison_text
+from mtgcn.report.comparison_page import comparison_page
+from mtgcn.report.latex import comparison_tables, latex_tables
 from mtgcn.report.page import html_page
 from mtgcn.report.summary_files import comma_separated, markdown
 
@@ -40,6 +44,16 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     return [
         write_text(folder, f"report{suffix}.html", html_page(evidence, counts, curves)),
         write_text(folder, f"tables{suffix}.tex", latex_tables(evidence)),
+    ]
+
+
+def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
+    """Everything about the comparisons whose rows lie in a folder, beside them."""
+    return [
+        write_text(folder, "summary-comparison.md", comparison_text.markdown(comparisons)),
+        write_text(folder, "summary-comparison.csv", comparison_text.comma_separated(comparisons)),
+        write_text(folder, "report-comparison.html", comparison_page(comparisons)),
+        write_text(folder, "tables-comparison.tex", comparison_tables(comparisons)),
     ]
 
 

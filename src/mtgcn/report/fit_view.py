@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from mtgcn.linalg.plane_layout import plane_layout
 from mtgcn.shapes import Float, Int
 from mtgcn.trust.fitted_model import FittedModel
 from mtgcn.trust.peer_votes import PeerContribution, contributions, vote_weights
 from mtgcn.trust.suggestions import Suggestion, appearance, suggest
 from mtgcn.trust.warnings import model_warnings
 
-MOST_ON_MAP = 2_000  # nodes; more would take minutes to place and could not be told apart
+MOST_ON_MAP = 20_000  # nodes; more could not be told apart, and would make a page of many megabytes
 SUGGESTIONS = 10
 HISTOGRAM_BINS = 20
 SURE, UNSURE = 0.8, 0.5  # probabilities of the class predicted: from here on sure, below this in doubt
+Progress = Callable[[str, int, int], None]  # what is done, and how many steps of how many
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,7 @@ class Map:
     """Nodes placed so that those that look alike, and of which the same is believed, lie together."""
 
     nodes: Int[np.ndarray, "shown"]
-    places: Float[np.ndarray, "shown 2"]  # each coordinate between 0 and 1
+    places: Float[np.ndarray, "shown 2"]  # x from 0 to 1, y from 0 to at most 1
     predicted: Int[np.ndarray, "shown"]
     confidence: Float[np.ndarray, "shown"]
     given: Int[np.ndarray, "shown"]  # the class given; -1 where none was
@@ -56,10 +58,12 @@ class FitView:
     teaching: float | None  # how much the peers taught each other, 0 to 1
 
 
-def fit_view(model: FittedModel, seed: int = 0) -> FitView:
+def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None) -> FitView:
     """Everything the pictures of this fit are made of."""
+    tell = progress or (lambda what, done, total: None)
     graph, probabilities = model.graph_, model.label_distributions_
     classes = graph.num_classes
+    tell("choosing nodes worth a look", 0, 0)
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
     shown = _shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
@@ -70,7 +74,7 @@ def fit_view(model: FittedModel, seed: int = 0) -> FitView:
         confidence=probabilities[rest].max(axis=1),
         map=Map(
             nodes=shown,
-            places=_places(model, shown, seed),
+            places=_places(model, shown, seed, tell),
             predicted=probabilities[shown].argmax(axis=1),
             confidence=probabilities[shown].max(axis=1),
             given=graph.labels[shown],
@@ -100,20 +104,18 @@ def _shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "s
     return np.sort(np.concatenate([kept, others[: MOST_ON_MAP - len(kept)]]))
 
 
-def _places(model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int) -> Float[np.ndarray, "shown 2"]:
-    """By t-SNE, of what nodes look like and of what the peers believe of them, in equal parts."""
-    from sklearn.manifold import TSNE
+def _places(
+    model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int, tell: Progress
+) -> Float[np.ndarray, "shown 2"]:
+    tell("finding nodes that are alike", 0, 0)
+    rows = map_rows(model, shown)
+    return plane_layout(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
 
+
+def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
+    """What places on the map follow: what nodes look like and what the peers believe of them, in equal parts."""
     looks, votes = appearance(model.graph_)[shown], voted_rows(model, shown)
-    rows = np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
-    if len(shown) < 5:  # too few for neighbours of neighbours
-        return _between_0_and_1(rows[:, :2])
-    perplexity = min(30.0, (len(shown) - 1) / 3)
-    start = "pca" if min(rows.shape) >= 2 and rows.std() > 0 else "random"
-    found = TSNE(perplexity=perplexity, init=start, random_state=seed, max_iter=400).fit_transform(
-        rows.astype(np.float32)
-    )
-    return _between_0_and_1(found)
+    return np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
 
 
 def voted_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown votes"]:
@@ -129,13 +131,6 @@ def _of_unit_scale(rows: np.ndarray) -> np.ndarray:
     centred = rows - rows.mean(axis=0)
     scale = np.sqrt((centred**2).sum(axis=1).mean())
     return centred / scale if scale > 0 else centred
-
-
-def _between_0_and_1(places: np.ndarray) -> np.ndarray:
-    low, high = places.min(axis=0), places.max(axis=0)
-    width = float((high - low).max())  # the same for both, so that distances stay as they are
-    middle = (low + high) / 2
-    return 0.5 + (places - middle) / (width if width > 0 else 1)
 
 
 def _contradictions(model: FittedModel) -> list[Contradiction]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mtgcn.benchmark.comparisons import Comparison
 from mtgcn.benchmark.protocol import PROTOCOL_TITLES
 from mtgcn.benchmark.statistics import SampleSummary
-from mtgcn.benchmark.tables import Evidence, Line
+from mtgcn.benchmark.tables import CellSummary, Evidence, Line
+from mtgcn.report.comparison_text import cell_title, graph_title, labels_given
 from mtgcn.report.grids import Grid, GridRow, ablation_grids, backbone_grids, result_grids
-from mtgcn.report.numbers import SIGNED, number, percent
+from mtgcn.report.numbers import SIGNED, number, p_value, percent
+
+PREAMBLE = "% Needs \\usepackage{booktabs}."
 
 _ESCAPES = str.maketrans(
     {
@@ -25,7 +29,17 @@ def latex_tables(evidence: Evidence) -> str:
     results = [_result_table(grid) for grid in result_grids(evidence)]
     ablation = [_ablation_table(grid) for grid in ablation_grids(evidence)]
     backbones = [_backbone_table(grid) for grid in backbone_grids(evidence)]
-    return "\n".join(["% Needs \\usepackage{booktabs}.", *results, *ablation, *backbones])
+    return "\n".join([PREAMBLE, *results, *ablation, *backbones])
+
+
+def comparison_tables(comparisons: Sequence[Comparison]) -> str:
+    """Comparisons of methods, a table each; before them, where a graph was compared on several times, its accuracies
+    side by side."""
+    by_graph: dict[tuple[object, ...], list[Comparison]] = {}
+    for comparison in comparisons:
+        by_graph.setdefault((comparison.cells[0].dataset, *comparison.graph.values()), []).append(comparison)
+    overviews = [_overview_table(some) for some in by_graph.values() if len(some) > 1]
+    return "\n".join([PREAMBLE, *overviews, *map(_comparison_table, comparisons)])
 
 
 def escaped(text: str) -> str:
@@ -102,20 +116,77 @@ def _interval(sample: SampleSummary, form: str = ".1f") -> str:
     return rf"{{\scriptsize $[{low}, {high}]$}}"
 
 
+def _comparison_table(comparison: Comparison) -> str:
+    caption = f"Accuracy on {cell_title(comparison.cells[0])} ({graph_title(comparison)}). Per cent, 95 % intervals."
+    parts = ["accuracy", "macro F1"]
+    if comparison.differences:
+        caption += (
+            " Bold: the best mean. Differences are paired, split by split; p by Wilcoxon's signed-rank test, "
+            "corrected by Holm."
+        )
+        parts += [f"minus {comparison.reference}", "p"]
+    rows = []
+    for cell in comparison.cells:
+        difference = comparison.differences.get(cell.method)
+        row = [escaped(cell.method), _accuracy(comparison, cell), percent(cell.macro_f1.mean)]
+        if difference:
+            row.append(f"${percent(difference.mean, SIGNED)}$ {_interval(difference, SIGNED)}")
+            row.append(f"${p_value(comparison.p_values[cell.method])}$")
+        elif comparison.differences:
+            row += ["", ""]
+        rows.append(row)
+    return _tabular(caption, len(parts), [_row(["method", *map(escaped, parts)])], rows)
+
+
+def _overview_table(comparisons: Sequence[Comparison]) -> str:
+    methods = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
+    found = {
+        (number, cell.method): _accuracy(comparison, cell)
+        for number, comparison in enumerate(comparisons)
+        for cell in comparison.cells
+    }
+    rows = [
+        [escaped(method), *(found.get((number, method), "") for number in range(len(comparisons)))]
+        for method in methods
+    ]
+    first = comparisons[0].cells[0]
+    caption = f"Accuracy on {first.dataset or 'the graph'}. Per cent, 95 % intervals. Bold: the best mean of a column."
+    several_seeds = len({comparison.cells[0].seed for comparison in comparisons}) > 1
+    columns = [
+        escaped(labels_given(cell) + (f", seed {cell.seed}" if several_seeds else ""))
+        for cell in (comparison.cells[0] for comparison in comparisons)
+    ]
+    return _tabular(caption, len(columns), [_row(["method", *columns])], rows)
+
+
+def _accuracy(comparison: Comparison, cell: CellSummary) -> str:
+    mean = percent(cell.accuracy.mean)
+    shown = rf"\textbf{{{mean}}}" if comparison.is_best(cell.method) else mean
+    return f"{shown} {_interval(cell.accuracy)}".strip()
+
+
 def _table(caption: str, columns: Sequence[str], parts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows below two lines of headings: the cells, and in each the same parts."""
     width = len(parts)
     spans = [rf"\multicolumn{{{width}}}{{c}}{{{escaped(column)}}}" for column in columns]
     rules = [rf"\cmidrule(lr){{{2 + width * n}-{1 + width * (n + 1)}}}" for n in range(len(columns))]
+    headings = [
+        _row(["", *spans]),
+        "".join(rules),
+        _row(["method", *(part for _ in columns for part in parts)]),
+    ]
+    return _tabular(caption, width * len(columns), headings, rows)
+
+
+def _tabular(caption: str, width: int, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows below lines of headings: a name, and so many numbers."""
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escaped(caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * width * len(columns)}}}",
+        rf"\begin{{tabular}}{{l{'r' * width}}}",
         r"\toprule",
-        _row(["", *spans]),
-        "".join(rules),
-        _row(["method", *(part for _ in columns for part in parts)]),
+        *headings,
         r"\midrule",
         *map(_row, rows),
         r"\bottomrule",

@@ -36,7 +36,7 @@ def _counts_section(counts: Sequence[Description]) -> list[str]:
         [line.dataset, *(f"{counted} ({printed} printed)" for printed, counted in line.pairs)]
         for line in table_1(counts)
     ]
-    return ["## Table 1: the datasets", "", *_pipes(["dataset", *COUNTS], rows), ""]
+    return ["## Table 1: the datasets", "", *pipes(["dataset", *COUNTS], rows), ""]
 
 
 def _section(table: MeasuredTable) -> list[str]:
@@ -48,7 +48,7 @@ def _section(table: MeasuredTable) -> list[str]:
         "",
         f"Per cent; {PROTOCOL_TITLES[table.protocol]}.",
         "",
-        *(_pipes(*(_authors_columns(table.lines) if authors else _our_columns(table)))),
+        *(pipes(*(_authors_columns(table.lines) if authors else _our_columns(table)))),
         "",
         *(f"{note}\n" for note in notes),
     ]
@@ -101,7 +101,8 @@ def _cell_title(line: Line) -> str:
     return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
-def _pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def pipes(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table in Markdown."""
     return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
 
 

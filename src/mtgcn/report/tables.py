@@ -1,65 +1,83 @@
-"""Summaries as tables for a terminal."""
+"""Summaries as tables: drawn with lines for a terminal; where they are piped, columns with blanks between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mtgcn.benchmark.split_choice import OVER_ALL
-from mtgcn.benchmark.tables import CellSummary, Comparison
+from mtgcn.benchmark.comparisons import Comparison
+from mtgcn.benchmark.tables import CellSummary
 from mtgcn.datasets import Description
-from mtgcn.report.numbers import SIGNED, interval, percent
+from mtgcn.report.comparison_text import cell_title, compared_cells, headings
+from mtgcn.report.numbers import interval, percent
 from mtgcn.settings import SettingDescription
 
-PIPED_WIDTH = 200  # columns when standard output is no terminal and has no width of its own
+WIDEST = 100_000  # columns of a piped table, which is never wrapped: a program takes line by line
 
 
 def print_table(table: Table) -> None:
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPED_WIDTH)
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+    else:
+        print(plain_text(table))
 
 
-_COUNTS = (
-    *("nodes", "edges listed", "edges", "self-loops", "classes", "features", "components", "unlabelled"),
-    "repeated",  # nodes
-)
+def plain_text(table: Table) -> str:
+    """The table without lines or colours, its columns aligned, one row per line."""
+    plain = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=table.show_header)
+    plain.columns = [replace(column, header=str(column.header).replace("\n", " ")) for column in table.columns]
+    plain.rows = table.rows
+    console = Console(file=io.StringIO(), width=WIDEST, color_system=None, force_terminal=False, force_jupyter=False)
+    with console.capture() as captured:
+        console.print(plain)
+    around = [[str(text)] if text else [] for text in (table.title, table.caption)]
+    return "\n".join([*around[0], *(line.rstrip() for line in captured.get().splitlines()), *around[1]])
 
 
-def dataset_table(descriptions: Iterable[Description], absent: Iterable[str] = ()) -> Table:
-    """The paper's table 1, what it leaves out, and where the data lie; last, the datasets that are not here."""
-    table = Table()
-    table.add_column("dataset")
-    for heading in _COUNTS:
+def dataset_table(descriptions: Iterable[Description]) -> Table:
+    """The paper's table 1, with the edges that are left once repeated ones and self-loops are gone."""
+    table = Table("dataset")
+    for heading in ("nodes", "edges listed", "edges", "classes", "features"):
         table.add_column(heading, justify="right")
-    table.add_column("lies in", overflow="fold")
-    for dataset in descriptions:
-        counts = (
-            dataset.nodes,
-            dataset.edges_listed,
-            dataset.edges,
-            dataset.self_loops,
-            dataset.classes,
-            dataset.features,
-            dataset.components,
-            dataset.nodes_without_label,
-            dataset.repeated_nodes,
-        )
-        table.add_row(dataset.name, *map(str, counts), str(dataset.location or "nowhere any more"))
-    for name in absent:
-        table.add_row(name, *[""] * len(_COUNTS), "not here; fetched when first used")
+    for one in descriptions:
+        counts = (one.nodes, one.edges_listed, one.edges, one.classes, one.features)
+        table.add_row(one.name, *map(str, counts))
     return table
 
 
-def method_table(titles: Mapping[str, str]) -> Table:
-    """Methods by the name people type, each in a sentence."""
-    table = Table("method", "what it is")
+def description_table(description: Description) -> Table:
+    """All that is known of one dataset."""
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for what, value in (
+        ("nodes", description.nodes),
+        ("edges listed", f"{description.edges_listed}, repeated ones and self-loops counted, as the paper does"),
+        ("edges", f"{description.edges} between two different nodes, each once"),
+        ("self-loops", description.self_loops),
+        ("classes", description.classes),
+        ("features", description.features),
+        ("components", description.components),
+        ("nodes without a label", description.nodes_without_label),
+        ("repeated nodes", f"{description.repeated_nodes} with the neighbours and the class of an earlier one"),
+        ("lies in", description.location or "nowhere any more"),
+    ):
+        table.add_row(what, Text(str(value)))
+    return table
+
+
+def method_table(titles: Mapping[str, str], settings: Mapping[str, Sequence[str]]) -> Table:
+    """Methods by the name people type, each in a sentence, and what its settings are called."""
+    table = Table("method", "what it is", "settings", show_lines=True)  # so that one sees where a method ends
     for name, title in titles.items():
-        table.add_row(Text(name), Text(title))
+        table.add_row(Text(name), Text(title), Text(", ".join(settings[name])))
     return table
 
 
@@ -73,7 +91,7 @@ def setting_table(settings: Iterable[SettingDescription]) -> Table:
 
 def cell_table(cell: CellSummary) -> Table:
     """One cell, one line per measure."""
-    table = Table(title=f"{cell.method} on {_cell_title(cell)}", caption=_made_on(cell))
+    table = Table(title=f"{cell.method} on {cell_title(cell)}", caption=_made_on(cell))
     for heading in ("", "mean", "std", "95 % interval"):
         table.add_column(heading, justify="left" if not heading else "right")
     for measure, sample in (
@@ -88,35 +106,24 @@ def cell_table(cell: CellSummary) -> Table:
 def comparison_table(comparison: Comparison) -> Table:
     """One line per method; differences are paired, split by split."""
     first = comparison.cells[0]
-    table = Table(title=f"Accuracy % on {_cell_title(first)}", caption=_made_on(first, with_seconds=False))
-    table.add_column("method")
-    for heading in ("mean", "95 % interval", f"minus {comparison.reference}", "95 % interval", "macro F1 %", "seconds"):
-        table.add_column(heading, justify="right")
-    for cell in comparison.cells:
-        difference = comparison.differences.get(cell.method)
-        table.add_row(
-            cell.method,
-            percent(cell.accuracy.mean),
-            interval(cell.accuracy),
-            percent(difference.mean, SIGNED) if difference else "",
-            interval(difference, SIGNED) if difference else "",
-            percent(cell.macro_f1.mean),
-            f"{cell.seconds:.1f}",
-        )
+    table = Table(
+        title=f"Accuracy % on {cell_title(first)}",
+        caption=_made_on(first, with_seconds=False),
+        show_edge=False,
+        box=SIMPLE_HEAD,  # all of it fits into 80 columns, unless names are long; then these are folded, no number is
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    method, *others = headings(comparison)
+    table.add_column(method, overflow="fold")
+    for heading in others:
+        table.add_column("\n".join(heading.rsplit(" ", 1)), justify="right", no_wrap=True)
+    for row in compared_cells(comparison):
+        table.add_row(*map(Text, row))
     return table
-
-
-def _cell_title(cell: CellSummary) -> str:
-    counts = cell.labels_per_class
-    if isinstance(counts, tuple):
-        labels = f"{', '.join(map(str, counts))} labels of the classes in turn"
-    else:
-        labels = "labels that differ from run to run" if counts is None else f"{counts} labels per class"
-    if cell.split == OVER_ALL:
-        labels += " drawn over all nodes"
-    return f"{cell.dataset}, {labels}, {cell.runs} run{'s' if cell.runs > 1 else ''}"
 
 
 def _made_on(cell: CellSummary, with_seconds: bool = True) -> str:
     seconds = f"{cell.seconds:.1f} s, " if with_seconds else ""
-    return f"{seconds}seed {cell.seed}, {cell.device}, {cell.threads} threads, torch {cell.versions['torch']}"
+    threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
+    return f"{seconds}seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions['torch']}"

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mtgcn.report import numbers
+from mtgcn.report.colours import class_variables, colour_variables
 
 
 def rendered(template: str, **content: Any) -> str:
@@ -25,6 +26,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
     environment.filters |= {
         "number": _typeset(numbers.number),
         "percent": _typeset(numbers.percent),

@@ -83,6 +83,7 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
         # Cards before 0.5.0 lack the seed; there the one given is the one used, and where none was given it is lost.
         model.seed_ = card["training"].get("seed", card["estimator"]["random_state"])
         model.parameters_ = contents.get(WEIGHTS)
+        model.training_ = card["training"]
         set_answers(model, contents[ANSWERS], card)
     except InputError:
         raise
