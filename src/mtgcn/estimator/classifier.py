@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.answers import Answers, of_fit, of_graph, of_rows, summing_to_one
 from mtgcn.estimator.attaching import graph_of_rows
-from mtgcn.estimator.checks import check_classes, check_magnitude, check_magnitudes
+from mtgcn.estimator.checks import check_classes, check_magnitudes
 from mtgcn.estimator.inputs import as_graph, classes_and_labels, has_node_ids
+from mtgcn.estimator.preparing import columns_in, prepared_graph, prepared_table, rows_for
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, create, fit_in_chunks, method_class
@@ -52,6 +52,9 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     neighbors, metric, mutual_neighbors
         How rows are linked where no graph is given: each to so many nearest ones by this metric; if mutual, only where
         both are among the other's nearest. New rows are attached in the same way.
+    scale : bool
+        Whether numbers are standardised: all columns but counts, words (or pixels) and 0/1, and no sparse matrix.
+        (A setting `feature_scaling` of the method, which divides rows, comes after.)
     settings : a mapping, or None
         Settings of the method by name, for instance {"per_class": 60}.
     device : "auto", "cpu" or "cuda"
@@ -108,6 +111,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         neighbors: int = 10,
         metric: str = "euclidean",
         mutual_neighbors: bool = False,
+        scale: bool = True,
         settings: Mapping[str, Any] | None = None,
         device: str = "auto",
         random_state: Any = None,
@@ -117,12 +121,16 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.neighbors = neighbors
         self.metric = metric
         self.mutual_neighbors = mutual_neighbors
+        self.scale = scale
         self.settings = settings
         self.device = device
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, graph: Any = None) -> MutualTeachingClassifier:  # noqa: N803
         """Learn the classes of all rows of X from the few that y tells.
+
+        X is an array or a matrix of numbers, or a data frame (pandas, polars) whose columns may be of any kind: how
+        they were made numbers is in `graph_.preparation`, and new rows are treated alike.
 
         `graph` joins the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
         numpy or torch), a networkx graph (its nodes in their order), PyG data, or a `Graph`. Without one, rows are
@@ -131,7 +139,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         if y is None:
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
-        table = None if X is None else self._checked_table(X, reset=True)
+        table, preparation = (None, None) if X is None else prepared_table(self, X)
         classes, labels = classes_and_labels(y)
         check_classes(classes)
         if table is not None:
@@ -149,6 +157,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             node_ids=given.node_ids,
             class_names=tuple(map(str, classes)),
             name=given.name,
+            preparation=given.preparation if table is None else preparation,
         )
         return self._fit(fitted, classes, has_node_ids(graph))
 
@@ -233,18 +242,22 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.scale  # a missing number is filled in and marked
         return tags
 
     def _answers(self, X: Any, graph: Any) -> Answers:  # noqa: N803
         check_is_fitted(self)
-        rows = None if X is None else self._checked_table(X, reset=False)
+        rows = None if X is None else rows_for(self, X)
         if graph is None:
             return of_fit(self) if rows is None else of_rows(self, rows)
         given = as_graph(graph, None if rows is None else rows.shape[0])
-        return of_graph(self, given if rows is None else replace(given, features=rows, feature_names=()))
+        if rows is not None:
+            given = replace(given, features=rows, feature_names=(), preparation=self.graph_.preparation)
+        return of_graph(self, given)
 
     def _fit(self, graph: Graph, classes: np.ndarray, named: bool) -> MutualTeachingClassifier:
         check_magnitudes(graph)
+        graph = prepared_graph(graph, scale=self.scale)
         method = self._chosen_method()
         seed = _seed(self.random_state)
         seen = graph
@@ -260,7 +273,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
         """The one run of the prediction, as learned attributes."""
         self.graph_, self.classes_, self.method_ = graph, classes, method
-        self.n_features_in_ = graph.num_features
+        self.n_features_in_ = columns_in(graph)
         self.label_distributions_ = summing_to_one(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
@@ -288,14 +301,6 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 raise InputError(f"method {method!r} has no backbone to choose; use {METHOD_WITH_BACKBONE!r}")
             settings["backbone"] = self.backbone
         return create(method, **settings)
-
-    def _checked_table(self, X: Any, *, reset: bool) -> sp.csr_array | np.ndarray:  # noqa: N803
-        if not reset and self.graph_.features is None:
-            raise InputError("this model was fitted without features and knows its own graph alone; pass no X")
-        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit 32 bits is infinite then, and refused
-            table = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
-        check_magnitude(table, "a feature")
-        return sp.csr_array(table) if sp.issparse(table) else table
 
 
 _NOBODY: Int[np.ndarray, "0"] = np.empty(0, dtype=np.int64)

@@ -1,0 +1,72 @@
+"""Edges and labels of nodes that no node table lists: refused, left out, or taken as nodes without features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mtgcn.files.columns import UnknownNodes
+from mtgcn.files.faults import FaultKind, Faults
+from mtgcn.files.ids import NodeIndex
+from mtgcn.files.notes import say
+from mtgcn.files.paths import shown
+from mtgcn.files.table import MISSING, Batch, Coded, Table
+
+
+class UnknownIds:
+    """What becomes of the ids in a table that an index does not know, as a person has chosen."""
+
+    def __init__(self, table: Table, home: str, choice: UnknownNodes, what: str) -> None:
+        self._table, self._home, self._choice, self._what = table, home, choice, what
+        self._faults = Faults(str(table.path))
+        self._count = 0
+        self._ids: set[str] = set()
+
+    def resolved(self, index: NodeIndex, batch: Batch, ids: Coded) -> np.ndarray:
+        """The node of each row; MISSING where it is left out. Refusals come with `told`."""
+        found = index.find(ids)
+        unknown = np.flatnonzero(found == MISSING)
+        if not len(unknown):
+            return found
+        self._count += len(unknown)
+        if self._choice == "error":
+            self._refuse(batch, ids, unknown)
+            return found
+        self._ids.update(ids.text(int(row)) for row in unknown)
+        return index.add(ids) if self._choice == "add" else found
+
+    def told(self) -> None:
+        """Complain, or remark, once the whole table was read."""
+        self._faults.raise_first_kind()
+        if not self._count:
+            return
+        unknown = f"{len(self._ids)} ids that are not in {self._home}"
+        if self._choice == "add":
+            say(f"{self._table.path}: {unknown} are taken as nodes of which nothing else is known")
+        else:
+            say(f"{self._table.path}: {self._what} of {unknown} are left out")
+
+    def _refuse(self, batch: Batch, ids: Coded, unknown: np.ndarray) -> None:
+        table, first = self._table, int(unknown[0])
+        place = int(batch.places[first])
+        header = place == table.first_place and not table.has_header
+        remedy = (
+            f"or say --unknown-nodes drop to leave such {self._what} out, or --unknown-nodes add to take them as nodes"
+        )
+        alone = f"{table.at(place)}: node {shown(ids.text(first))} is not in {self._home}; add it there, {remedy}" + (
+            ", or --header if this line names the columns" if header else ""
+        )
+        kind = FaultKind(f"{self._what} are of nodes that are not in {self._home}", f"add these there, {remedy}")
+        places = [f"{table.unit} {batch.places[row]} {shown(ids.text(int(row)))}" for row in unknown[:3]]
+        self._faults.add(kind, alone, places, len(unknown))
+
+
+def header_found_out(table: Table, index: NodeIndex, columns: Sequence[int]) -> Table:
+    """The table; its first row is a header if it names nodes that nobody knows, while others name known ones."""
+    with_header = table.with_header()
+    if with_header is None or table.has_header:
+        return table
+    first, *others = [[row[column] for column in columns] for row in table.sample if len(row) > max(columns)]
+    known_later = any(index.knows(name) for row in others for name in row)
+    return with_header if known_later and not any(map(index.knows, first)) else table
