@@ -450,9 +450,15 @@ def assert_refused(command, own, arguments, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda own: own.node_rows[5].__setitem__(2, "nan"), "nodes.csv line 6, column 'f1' is 'nan'"),
-        (lambda own: own.node_rows[5].__setitem__(2, "inf"), "nodes.csv line 6, column 'f1' is 'inf'"),
-        (lambda own: own.node_rows[5].__setitem__(2, "many"), "nodes.csv line 6, column 'f1' is 'many', not a number"),
+        (
+            lambda own: own.node_rows[5].__setitem__(2, "inf"),
+            "nodes.csv, column 'f1': 1 of 60 values are not numbers (line 6 'inf')",
+        ),
+        (
+            lambda own: [row.__setitem__(2, "many") for row in own.node_rows[5:9]],
+            "nodes.csv, column 'f1': 4 of 60 values are not numbers (line 6 'many', line 7 'many', line 8 'many', …); "
+            "mend them, or say --column number=f1 to count them as missing, or --column category=f1",
+        ),
         (lambda own: own.edge_rows.append(["0007", "nobody"]), "node 'nobody' is not in"),
         (lambda own: own.label_rows.append(["nobody", "ant"]), "node 'nobody' is not in"),
         (lambda own: own.label_rows.append(["0000", "bee"]), "0000"),
@@ -513,8 +519,8 @@ def cut_in_half(content):
     return content[: len(content) // 2]
 
 
-def latin_1(content):
-    return content.replace(b"ant", "améise".encode("latin-1"))
+def half_latin_1(content):
+    return content.replace(b"ant", "améise".encode("latin-1")).replace(b"bee", "abéille".encode())
 
 
 @pytest.mark.parametrize(
@@ -524,7 +530,7 @@ def latin_1(content):
         ("nodes.csv", empty, "nodes.csv is empty"),
         ("labels.csv", empty, "labels.csv is empty"),
         ("nodes.csv", cut_in_half, "if it was cut off"),
-        ("labels.csv", latin_1, "is not UTF-8; save the file as UTF-8"),
+        ("labels.csv", half_latin_1, "is not UTF-8 while line"),
     ],
 )
 def test_bad_files(mtgcn_command, own, name, damage, message):
@@ -552,7 +558,7 @@ def test_bad_graph_files(mtgcn_command, own):
         (["--method", "mt-gnc"], "unknown method 'mt-gnc'; did you mean 'mt-gcn'?"),
         (["--set", "warmup=3"], "unknown setting 'warmup'; did you mean 'warmup_epochs'?"),
         (["--column", "label"], "column 'label'; write role=column"),
-        (["--column", "labels=what"], "unknown column role 'labels'; did you mean 'label'?"),
+        (["--column", "labels=what"], "unknown role or kind of column 'labels'; did you mean 'label'?"),
         (["--column", "label=what"], "unknown column 'what'"),
         (["--features", "f1,g2"], "unknown column 'g2'"),
         (["--folds", "1"], "folds is 1; give at least 2, or 0"),

@@ -66,7 +66,8 @@ def test_a_method_object_is_named_and_described(farm, tmp_path, quick_settings):
 def test_reading_imports_no_more_than_it_needs(folder):
     unwanted = ["matplotlib", "networkx", "pyarrow", "pynndescent", "numba", "torch_geometric"]
     program = (  # scikit-learn imports pandas, and that pyarrow, where there is one
-        f"import sys; sys.modules['pandas'] = None; from mtgcn.estimator.model_folder import load_model; load_model({str(folder)!r}); "
+        "import sys; sys.modules['pandas'] = None; from mtgcn.estimator.model_folder import load_model; "
+        f"load_model({str(folder)!r}); "
         f"print(*[name for name in {unwanted} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

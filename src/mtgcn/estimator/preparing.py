@@ -39,7 +39,7 @@ def array_preparation(features: Any, names: tuple[str, ...] = (), *, scale: bool
     if sp.issparse(features) or not scale:
         return None
     preparation = learn(table_of_array(features, names), named=False)
-    return None if preparation.changes_nothing else preparation
+    return None if preparation.changes_nothing else replace(preparation, named=bool(names))
 
 
 def prepared_graph(graph: Graph, *, scale: bool) -> Graph:
@@ -75,8 +75,8 @@ def graph_for(model: MutualTeachingClassifier, graph: Graph) -> Graph:
         )
     if graph.num_features != len(preparation.columns):
         raise InputError(
-            f"{graph.num_features} features for each node of the graph and {len(preparation.columns)} in training; give "
-            "the same ones"
+            f"{graph.num_features} features for each node of the graph and {len(preparation.columns)} in training; "
+            "give the same ones"
         )
     return _with_features(graph, preparation)
 

@@ -14,6 +14,7 @@ from mtgcn.files.parquet_table import ParquetTable
 from mtgcn.files.table import Table, is_finite_number
 from mtgcn.preparation.kinds import IGNORE
 from mtgcn.preparation.prepared import Preparation
+from mtgcn.preparation.written import COMMA, number_in
 
 SOURCE_NAMES = ("source", "src", "from")
 TARGET_NAMES = ("target", "dst", "to")
@@ -67,12 +68,16 @@ def _header_test(names: Sequence[Sequence[str]], choices: Choices) -> Callable[[
         # word without a digit above ids or dates, which all have some.
         rows = [row for row in others if len(row) == len(first)]
         return bool(rows) and any(
-            (not is_finite_number(cell) and all(is_finite_number(row[column]) for row in rows))
+            (not _is_number(cell) and all(_is_number(row[column]) for row in rows))
             or (len(rows) >= LEAST_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and _all_digits(rows, column))
             for column, cell in enumerate(first)
         )
 
     return is_header
+
+
+def _is_number(cell: str) -> bool:
+    return is_finite_number(cell) or number_in(cell, COMMA) is not None
 
 
 def _has_digit(cell: str) -> bool:
@@ -126,7 +131,7 @@ def node_columns(table: Table, choices: Choices) -> NodeColumns:
         node_id = 0 if label != 0 or len(table.columns) == 1 else 1
     if label is None and choices.label is None and not table.has_header:
         last = len(table.columns) - 1
-        if last != node_id and not any(is_finite_number(row[last]) for row in table.sample if len(row) > last):
+        if last != node_id and not any(_is_number(row[last]) for row in table.sample if len(row) > last):
             label = last  # as in the published cora.content
     if choices.preparation is not None:
         return NodeColumns(node_id, label, *_as_in(choices.preparation, table))

@@ -36,14 +36,19 @@ def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | Non
     unknown = UnknownIds(table, home or "", choices.unknown_nodes, "edges")
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
     for batch, weights in _batches(table, columns, faults):
-        both = []
-        for column, number in zip(batch.texts[:2], (columns.source, columns.target), strict=True):
-            ids = checked_ids(table, batch, column, number, faults)
-            if ids is not None:
-                both.append(index.add(ids) if home is None else unknown.resolved(index, batch, ids))
-        if len(both) == 2:
-            known = (both[0] != MISSING) & (both[1] != MISSING)
-            parts.append((both[0][known], both[1][known], None if weights is None else weights[known]))
+        ids = [
+            checked_ids(table, batch, column, number, faults)
+            for column, number in zip(batch.texts[:2], (columns.source, columns.target), strict=True)
+        ]
+        both = [one for one in ids if one is not None]
+        if len(both) < 2:
+            continue
+        if home is None:
+            source, target = (index.add(one) for one in both)
+        else:
+            source, target = unknown.resolved(index, batch, both)
+        known = (source != MISSING) & (target != MISSING)
+        parts.append((source[known], target[known], None if weights is None else weights[known]))
     faults.raise_first_kind()
     unknown.told()
     if not parts:
@@ -71,7 +76,8 @@ def _batches(table: Table, columns: EdgeColumns, faults: Faults) -> Iterator[tup
 
 def _written_with_commas(table: Table, column: int) -> bool:
     cells = [row[column] for row in table.sample if len(row) > column]
-    return not np.isnan(written.read(cells, written.COMMA)).any() and any("," in cell for cell in cells)
+    are_numbers = ~np.isnan(written.read(cells, written.COMMA))
+    return any("," in cell for cell in cells) and bool(are_numbers.mean() > 0.5)
 
 
 def _numbers(table: Table, batch: Batch, column: int, faults: Faults) -> np.ndarray:

@@ -39,11 +39,11 @@ def _windows(path: Path) -> str:
     first, other = "", ""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if line.isascii() and not other:
+            if line.isascii():
                 continue
             fault = _not_utf8(line)
             if fault is None:
-                other = other or (f"line {number}" if not line.isascii() else "")
+                other = other or f"line {number}"
                 continue
             byte, value = fault
             first = first or f"line {number}, byte {byte} (0x{value:02x})"

@@ -48,7 +48,8 @@ class LabelBook:
             ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
             if ids is None:
                 continue
-            self.add(table, batch, unknown.resolved(self._index, batch, ids), batch.texts[1])
+            [nodes] = unknown.resolved(self._index, batch, [ids])
+            self.add(table, batch, nodes, batch.texts[1])
         faults.raise_first_kind()
         unknown.told()
         if table not in self._tables:

@@ -17,7 +17,7 @@ from mtgcn.own_graph.expected_accuracy import ExpectedAccuracy, expected_accurac
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
-from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, mean_confidence
+from mtgcn.own_graph.summary import FitSummary, columns_of, label_counts, label_coverage, mean_confidence
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.storage.destinations import check_file
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def fit_files(
     files: GraphFiles,
     *,
-    out: Path,
+    out: Path | None,
     report: Path | None = None,
     method: str | None = None,
     settings: Sequence[str] = (),
@@ -41,6 +41,8 @@ def fit_files(
     device: str = "auto",
 ) -> FitSummary:
     """Fit a model on these files and write it to the folder `out`, and a page about it to `report`."""
+    if out is None:
+        raise InputError("no folder for the model; give --out, or --check to only see what would be done")
     if folds < 0 or folds == 1:
         raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
     if seed < 0:
@@ -72,6 +74,7 @@ def fit_files(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         features=graph.num_features,
+        columns=columns_of(graph),
         coverage=label_coverage(graph),
         labels=label_counts(graph),
         method=name,
@@ -110,5 +113,5 @@ def _expectation(
 
 def _for_the_card(summary: FitSummary) -> dict[str, object]:
     told = asdict(summary)
-    kept = ("seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "peers", "teaching", "warnings")
-    return {key: told[key] for key in kept}
+    kept = ("columns", "seconds", "device", "coverage", "mean_confidence", "expected_accuracy", "peers", "teaching")
+    return {key: told[key] for key in (*kept, "warnings")}

@@ -10,10 +10,11 @@ from mtgcn.environment import chosen_device
 from mtgcn.estimator.answers import of_fit, of_graph, of_nodes
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, rows_equal
 from mtgcn.files.notes import say
 from mtgcn.graph import Graph
-from mtgcn.own_graph.inputs import GraphFiles, for_prediction, read_graph, read_tables, with_features_of
+from mtgcn.own_graph.inputs import GraphFiles, read_like
 from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.predictions import Predictions, predictions_of, write_predictions
 from mtgcn.storage.destinations import check_file
@@ -34,11 +35,10 @@ def predict_files(folder: Path, files: GraphFiles, *, out: Path, device: str = "
 def _predictions(model: MutualTeachingClassifier, files: GraphFiles) -> Predictions:
     if not files.given:
         return predictions_of(model, model.graph_.node_ids, of_fit(model))
-    files = for_prediction(files, model.graph_)
+    nodes = read_like(files, model.graph_)
     if files.edges or files.graph:
-        graph = with_features_of(read_graph(files), model.graph_)
-        return predictions_of(model, graph.node_ids, of_graph(model, graph))
-    nodes = with_features_of(read_tables(files), model.graph_)
+        return predictions_of(model, nodes.node_ids, of_graph(model, nodes))
+    nodes = graph_for(model, nodes)
     answers = of_nodes(model, nodes)
     if model.has_node_ids_ and (answers.place != NOWHERE).any():
         say(_known_nodes(model.graph_, nodes, answers.place))

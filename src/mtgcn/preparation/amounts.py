@@ -53,7 +53,7 @@ class Size:
 def are_amounts(sizes: Sequence[Size]) -> list[bool]:
     """For each column, whether it is an amount of the same kind as the other columns that are one.
 
-    Many columns that are mostly zero are words (or pixels), and so are those beside them that begin at zero and are of
+    Many columns that are mostly zero are words (or pixels), and so are those beside them that are never negative and of
     like size. Few columns are counts if all of them are whole numbers from zero, of like size.
 
     >>> income, age, children = (Size.of(np.array(some)) for some in ([41e3, 52e3], [30.0, 61.0], [0.0, 2.0]))
@@ -67,7 +67,7 @@ def are_amounts(sizes: Sequence[Size]) -> list[bool]:
     words = [size for size in sizes if size.is_word]
     if len(words) >= MANY:
         limit = LIKE_SIZE * max(size.root_mean_square for size in words)
-        return [size.is_word or (size.smallest == 0 and size.root_mean_square <= limit) for size in sizes]
+        return [size.is_word or (size.smallest >= 0 and size.root_mean_square <= limit) for size in sizes]
     if len(varying) < 2 or not all(size.whole and size.smallest == 0 for size in varying):
         return nothing
     counted = [size.root_mean_square for size in varying]

@@ -60,7 +60,7 @@ class NumberColumn:
             return f"days{_written_as(self.reading)}, standardised{missing}"
         commas = " (decimal commas)" if self.reading == written.COMMA else ""
         if self.as_is:
-            return f"as it is{commas}{missing}"
+            return f"as given{commas}{missing}"
         return f"{'logarithm, ' if self.unit is not None else ''}standardised{commas}{missing}"
 
 

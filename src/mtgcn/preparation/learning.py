@@ -45,7 +45,7 @@ def learn(
             columns.append(_number(table, one, scale=scale))
     if not any(column.outputs for column in columns) and not named:  # an array of constants is better than nothing
         columns = [NumberColumn(one.name, one.reading or written.POINT, as_is=True) for one in found]
-    return Preparation(tuple(columns))
+    return Preparation(tuple(columns), named)
 
 
 def _size(table: ColumnTable, one: Found) -> Size:

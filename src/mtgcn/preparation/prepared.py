@@ -25,6 +25,7 @@ class Preparation:
     """A treatment for each column, in their order; learned once, applied to every table that comes later."""
 
     columns: tuple[Column, ...]
+    named: bool = True  # False: the columns are those of an array, known by their order alone
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -85,24 +86,21 @@ class Preparation:
             alike.setdefault(column.treatment, []).append(column.name)
         lines = []
         for column in self.columns:
-            names = alike.get(column.treatment, [])
+            names = alike[column.treatment]
             if len(names) <= MOST_ALIKE_NAMED:
                 lines.append(f"{column.name}: {column.treatment}")
-            elif names:
-                more = len(names) - 2
-                lines.append(f"{names[0]}, {names[1]} and {more} more: {column.treatment}")
-                alike[column.treatment] = []
-                continue
+            elif column.name == names[0]:  # and the others are told with it
+                lines.append(f"{names[0]}, {names[1]} and {len(names) - 2} more: {column.treatment}")
         return lines
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {"columns": [plain(column) for column in self.columns]}
+        return {"named": self.named, "columns": [plain(column) for column in self.columns]}
 
     @staticmethod
     def of(card: Mapping[str, Any]) -> Preparation:
         """The preparation that `plain` wrote."""
-        return Preparation(tuple(column_from(column) for column in card["columns"]))
+        return Preparation(tuple(column_from(column) for column in card["columns"]), card["named"])
 
 
 def _is_untouched(column: Column) -> bool:
