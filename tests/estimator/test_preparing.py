@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine
 
-from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn import Graph, MutualTeachingClassifier, load
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder import load_model, save_model
+from mtgcn.estimator.preparing import prepared_graph
 
 QUICK = {"settings": {"epochs": 30}, "random_state": 0, "device": "cpu"}
 ROWS = 60
@@ -153,6 +154,13 @@ def test_wine_as_it_is_poured():
         model = MutualTeachingClassifier(random_state=seed, device="cpu").fit(rows, y)
         shares.append((model.transduction_ == truth)[y == -1].mean())
     assert np.mean(shares) > 0.93
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["cora", "citeseer", "pubmed", "digits"])
+def test_named_datasets_are_left_as_they_are(name):
+    graph = load(name)
+    assert prepared_graph(graph, scale=True) is graph
 
 
 cells = st.one_of(
