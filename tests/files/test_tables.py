@@ -406,3 +406,23 @@ def test_columns_are_prepared_as_elsewhere(write, write_parquet):
     assert again.features[:, first.feature_names.index("when missing")].tolist() == [0, 1]
     with pytest.raises(InputError, match=r"fitted with the columns 'when', 'city', which .*nodes.csv lacks"):
         read(None, write("nodes.csv", "id,f\na,1\n"), preparation=first.preparation)
+
+
+def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_parquet):
+    typed = write_parquet("a.parquet", id=["a", "b", "c"], f=[1.5, 2, 4], vip=[True, False, True])
+    written = write("b.csv", "id,f,vip\na,1.5,True\nb,2,False\nc,4,True\n")
+    numbers = write("c.csv", "id,f,vip\na,1.5,1\nb,2,0\nc,4,1\n")
+    for first in (typed, written, numbers):
+        learned = read(None, first)
+        assert learned.preparation.lines()[1] == "vip: yes or no"
+        for other in (typed, written, numbers):
+            again = read(None, other, preparation=learned.preparation)
+            assert np.array_equal(again.features, learned.features)
+
+
+def test_without_a_header_the_last_column_is_no_label_where_a_table_gives_labels(write):
+    nodes = write("nodes.csv", "a,1,Ulm\nb,2,Hof\nc,3,Ulm\nd,5,Hof\n")
+    assert read(None, nodes).class_names == ("Hof", "Ulm")
+    arrays = read(None, nodes, write("labels.csv", "a,x\nb,y\n"))
+    assert arrays.class_names == ("x", "y")
+    assert arrays.feature_names == ("column 2", "column 3=Hof", "column 3=Ulm")

@@ -93,4 +93,5 @@ def test_yes_and_no_of_one_language(texts, expected):
 
 
 def test_what_cannot_be_read_is_nan():
-    assert np.array_equal(read(["ja", "x", "nein"], written.TRUTH), [1, np.nan, 0], equal_nan=True)
+    found = read(["ja", "x", "nein", "True", "0", "1.0"], written.TRUTH)
+    assert np.array_equal(found, [1, np.nan, 0, 1, 0, 1], equal_nan=True)

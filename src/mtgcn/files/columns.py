@@ -124,12 +124,13 @@ class NodeColumns:
     names: tuple[str, ...]  # of the features
 
 
-def node_columns(table: Table, choices: Choices) -> NodeColumns:
+def node_columns(table: Table, choices: Choices, *, labels_elsewhere: bool = False) -> NodeColumns:
+    """With labels elsewhere, a column is one of labels only if it is told or named so."""
     node_id = _told_or_named(table, choices.node_id, ID_NAMES)
     label = None if choices.label is False else _told_or_named(table, choices.label, LABEL_NAMES)
     if node_id is None:
         node_id = 0 if label != 0 or len(table.columns) == 1 else 1
-    if label is None and choices.label is None and not table.has_header:
+    if label is None and choices.label is None and not table.has_header and not labels_elsewhere:
         last = len(table.columns) - 1
         if last != node_id and not any(_is_number(row[last]) for row in table.sample if len(row) > last):
             label = last  # as in the published cora.content

@@ -32,8 +32,9 @@ class NodeRows:
     told: dict[str, str]  # the kinds of columns that a person named
 
 
-def read_nodes(table: Table, choices: Choices) -> NodeRows:
-    columns = node_columns(table, choices)
+def read_nodes(table: Table, choices: Choices, *, labels_elsewhere: bool = False) -> NodeRows:
+    """What a node table holds; `labels_elsewhere` says whether there is a label table beside it."""
+    columns = node_columns(table, choices, labels_elsewhere=labels_elsewhere)
     told = _told_kinds(table, choices)
     texts = [
         column

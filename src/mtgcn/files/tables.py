@@ -34,7 +34,8 @@ def read_tables(
         index = NodeIndex()
         nodes_read = NodeRows(index, LabelBook(index), None, {})
     else:
-        nodes_read = read_nodes(node_table, _meant_for(node_table, label_table, choices))
+        meant = _meant_for(node_table, label_table, choices)
+        nodes_read = read_nodes(node_table, meant, labels_elsewhere=label_table is not None)
     index, book = nodes_read.index, nodes_read.book
     listed = len(index)
     home = node_table or edge_table

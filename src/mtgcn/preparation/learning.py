@@ -65,6 +65,8 @@ def _number(table: ColumnTable, one: Found, *, scale: bool) -> Column:
         if not marks_missing:
             return LeftOut(one.name, f"always {present[0]:g}")
         return NumberColumn(one.name, reading, centre=float(present[0]), marks_missing=True, told=one.told)
+    if size.is_truth:  # another file may write true and false for 1 and 0
+        reading = written.TRUTH
     if size.is_truth or (not scale and not one.is_date):
         fill = float(present.mean()) if size.is_truth else float(np.median(present))
         return NumberColumn(one.name, reading, fill=fill, marks_missing=marks_missing, told=one.told, as_is=True)

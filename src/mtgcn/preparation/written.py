@@ -89,9 +89,13 @@ def days_in(text: str, form: str) -> float | None:
 
 
 def truth_in(text: str) -> float | None:
-    """1 for yes, 0 for no, in the languages of `TRUTHS`."""
+    """1 for yes, 0 for no, in the languages of `TRUTHS`; numbers are what they are, as 0 and 1 mean the same.
+
+    >>> truth_in("Ja"), truth_in("false"), truth_in("1"), truth_in("perhaps")
+    (1.0, 0.0, 1.0, None)
+    """
     word = text.strip().casefold()
-    return next((truths[word] for truths in TRUTHS if word in truths), None)
+    return next((truths[word] for truths in TRUTHS if word in truths), number_in(text, POINT))
 
 
 def read(texts: Iterable[str], reading: str) -> Float[np.ndarray, "texts"]:
