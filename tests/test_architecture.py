@@ -14,7 +14,7 @@ ROOT = Path(mtgcn.__file__).parent
 # From the bottom up: a module may import its own floor and those before it.
 FLOORS = [
     {"errors", "settings", "shapes"},
-    {"storage", "files"},
+    {"storage", "preparation", "files"},
     {"environment", "graph", "graph_checks", "once_per_graph", "splits", "task"},
     {"linalg", "neighbours", "structure"},
     {"nn"},
@@ -36,6 +36,7 @@ WIDER_TESTS = {
     "commands/test_reproduce.py",
     "estimator/test_properties.py",
     "files/test_properties.py",
+    "preparation/test_properties.py",
     "methods/test_awkward_graphs.py",
     "methods/test_contract.py",
     "report/test_command.py",

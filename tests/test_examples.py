@@ -38,6 +38,15 @@ def test_own_csv():
     assert right > 110
 
 
+def test_customers(tmp_path):
+    """Two commands and no preparation: semicolons, decimal commas, Latin-1, gaps, dates, notes, edges to nobody."""
+    lines = printed("customers.py", str(tmp_path / "files")).splitlines()
+    assert sum(line.startswith("$ mtgcn ") for line in lines) == 2
+    right, customers = map(int, re.match(r"(\d+) of (\d+) customers are in their segment", lines[-1]).groups())
+    assert customers == 2000
+    assert right > 0.9 * customers
+
+
 def test_table_without_graph():
     last = printed("table_without_graph.py", "--splits", "1", "--method", "gcn").splitlines()[-1]
     spreading, teaching = (float(share) for share in re.findall(r"([\d.]+)%", last))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from mtgcn.files.labels import UNKNOWN as UNKNOWN  # the label of a node whose c
 from mtgcn.files.labels import check_classes
 from mtgcn.files.notes import say
 from mtgcn.files.paths import PathLike
+from mtgcn.preparation.prepared import Preparation
 from mtgcn.shapes import Float, Int
 
 
@@ -40,6 +41,7 @@ class Graph:
     class_names: tuple[str, ...] = ()
     name: str = ""
     feature_names: tuple[str, ...] = ()  # () where they have none
+    preparation: Preparation | None = None  # how features were made of a person's columns; None: they are as given
 
     def __post_init__(self) -> None:
         adjacency = graph_checks.checked_adjacency(self.adjacency)
@@ -246,6 +248,11 @@ class Graph:
         id_column: str | int | None = None,
         label_column: str | int | Literal[False] | None = None,
         feature_columns: Sequence[str | int] | None = None,
+        exclude_columns: Sequence[str | int] = (),
+        column_kinds: Mapping[str | int, str] | None = None,
+        unknown_nodes: Literal["error", "drop", "add"] = "error",
+        scale: bool = True,
+        preparation: Preparation | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
         name: str = "",
@@ -255,6 +262,10 @@ class Graph:
 
         A node table says which nodes there are, in its order; without one the edge list does, in the order of ids.
         `edges=None` reads a node table alone, into a graph without edges.
+
+        Features are prepared: numbers standardised unless they are counts or words, or `scale` is False, categories
+        one-hot, dates as days (see `mtgcn.preparation`). `preparation`, that of a fitted graph, does it as it was done
+        there. `unknown_nodes` says what to do with edges and labels of nodes that the node table lacks.
         """
         from mtgcn.files.columns import Choices
         from mtgcn.files.tables import read_tables
@@ -266,6 +277,11 @@ class Graph:
             node_id=id_column,
             label=label_column,
             features=feature_columns,
+            exclude=exclude_columns,
+            kinds=column_kinds or {},
+            unknown_nodes=unknown_nodes,
+            scale=scale,
+            preparation=preparation,
             header=header,
             delimiter=delimiter,
         )
@@ -320,4 +336,5 @@ class Graph:
             arrays.class_names,
             name,
             arrays.feature_names,
+            arrays.preparation,
         )

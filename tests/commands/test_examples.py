@@ -35,12 +35,12 @@ def test_help_shows_the_examples_as_they_are_to_be_typed(name, option):
 
 
 def test_required_options_are_marked():
-    shown = CliRunner().invoke(app, ["fit", "-h"], env={"COLUMNS": "200"}).output
-    [out] = [line for line in shown.splitlines() if "--out" in line and "mtgcn fit" not in line]
+    shown = CliRunner().invoke(app, ["predict", "-h"], env={"COLUMNS": "200"}).output
+    [out] = [line for line in shown.splitlines() if "--out" in line and "mtgcn predict" not in line]
     assert out.strip("│ ").startswith("*")
     assert "[required]" in out
-    [seed] = [line for line in shown.splitlines() if "--seed" in line]
-    assert "*" not in seed
+    [device] = [line for line in shown.splitlines() if "--device" in line]
+    assert "*" not in device
 
 
 def test_the_list_of_commands_is_sorted_by_what_one_wants():

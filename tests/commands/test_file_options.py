@@ -20,7 +20,8 @@ from mtgcn.own_graph.inputs import GraphFiles as Files
 if TYPE_CHECKING:
     from mtgcn.own_graph.inputs import GraphFiles
 
-ALL = ["--edges", "--nodes", "--labels", "--graph", "--knn", "--metric", "--column", "--features"]
+OF_TABLES = ["--edges", "--nodes", "--graph", "--column", "--unknown-nodes", "--header"]
+ALL = [*OF_TABLES, "--labels", "--knn", "--metric", "--features", "--exclude"]
 
 
 @pytest.fixture
@@ -52,6 +53,15 @@ def test_a_command_receives_its_files_ready(command, received):
     run(command, "--edges", "e.csv", "--column", "label=topic", "--features", "a, b", "--seed", "3", "--name", "x")
     expected = Files(edges=Path("e.csv"), columns={"label": "topic"}, features=["a", "b"])
     assert received == [(3, expected, "x")]
+
+
+def test_columns_may_have_kinds_and_be_left_out(command, received):
+    kinds = ["--column", "number=a", "--column", "number=b", "--column", "ignore=c", "--column", "id=d"]
+    run(command, "--nodes", "n.csv", *kinds, "--exclude", "e,f", "--unknown-nodes", "drop", "--no-header")
+    [(_, files, _)] = received
+    assert files.kinds == {"a": "number", "b": "number", "c": "ignore"}
+    assert (files.columns, files.exclude) == ({"id": "d"}, ["e", "f"])
+    assert (files.unknown_nodes, files.header) == ("drop", False)
 
 
 def test_without_options_nothing_is_given(command, received):
@@ -89,6 +99,11 @@ def test_only_the_options_that_are_named(received):
         ({"columns": ["label"]}, "column 'label'; write role=column"),
         ({"columns": ["label=a", "label=b"]}, "column of 'label' is given twice"),
         ({"features": "a,,b"}, "features is 'a,,b', where a name is empty"),
+        ({"columns": ["date=a", "number=a"]}, "column 'a' is told to be date and number; tell one"),
+        ({"columns": ["numbr=a"]}, "unknown role or kind of column 'numbr'; did you mean 'number'"),
+        ({"features": "a", "exclude": "b"}, "--features names what to take and --exclude what to leave"),
+        ({"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
+        ({"graph": Path("g.gml"), "exclude": "b"}, "kinds and --exclude are for tables"),
         ({"knn": 0}, "--knn is 0; give at least 1"),
         ({"graph": Path("g.gml"), "edges": Path("e.csv")}, "--graph already holds edges and features"),
     ],
@@ -101,7 +116,7 @@ def test_options_that_do_not_fit_are_one_clear_error(command, received, options,
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("fit", ALL), ("compare", ALL), ("predict", ["--edges", "--nodes", "--graph", "--column"])],
+    [("fit", ALL), ("compare", ALL), ("predict", OF_TABLES)],
 )
 def test_every_option_is_listed_with_its_help(name, options):
     listed = " ".join(CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"}).output.split())

@@ -578,6 +578,105 @@ def test_a_file_called_cora_is_not_the_papers_cora(mtgcn_command, own):
     assert load_model(own.out).graph_.name == "cora.csv"
 
 
+# ---- columns of every kind
+
+
+@pytest.fixture
+def mixed(own):
+    """The same graph, its node table as somebody keeps it: features of unlike size, gaps, dates, words and notes."""
+    header, *rows = own.node_rows
+    own.node_rows = [[*header[:4], "income", "city", "joined", "member", "notes"]]
+    for place, row in enumerate(rows):
+        kind = CLASSES.index(own.truth[row[0]])
+        income = "" if place % 9 == 4 else f"{(kind + 1) * 20000 + 37 * place},50"
+        city = "?" if place % 11 == 3 else ("Köln", "Ulm", "Hof")[kind]
+        decimals = [cell.replace(".", ",") for cell in row[1:4]]
+        joined = f"{place % 28 + 1:02}.{kind + 1:02}.2024"
+        own.node_rows.append([row[0], *decimals, income, city, joined, ("ja", "nein")[kind % 2], f"note {place}"])
+    own.write()
+    return own
+
+
+def test_columns_of_every_kind_are_prepared_and_described(mtgcn_command, mixed):
+    status, out, err = mtgcn_command("fit", *mixed.options, "--out", mixed.out, *QUICK, "--folds", 0)
+    assert (status, err) == (0, "")
+    columns = [line.split(maxsplit=1)[1] for line in out.splitlines() if line.startswith("column ")]
+    assert columns == [
+        *(f"f{number}: standardised (decimal commas)" for number in range(3)),
+        "income: standardised (decimal commas), missing values filled and marked",
+        "city: 3 values, one-hot, missing values marked",
+        "joined: days (written day, month, year), standardised",
+        "member: yes or no",
+        "notes: left out, 60 different values",
+    ]
+    assert read_card(mixed.out)["training"]["columns"] == columns
+    model = load_model(mixed.out)
+    assert np.mean([model.transduction_[place] == kind for place, kind in enumerate(mixed.truth.values())]) > 0.95
+
+
+def test_new_nodes_are_prepared_as_those_of_the_fit(mtgcn_command, mixed):
+    assert mtgcn_command("fit", *mixed.options, "--out", mixed.out, *QUICK, "--folds", 0)[0] == 0
+    header, *rows = mixed.node_rows
+    new = [["new " + row[0], *row[1:]] for row in rows[30:]]
+    new[0][5], new[1][4] = "Paris", "k.A."
+    order = [5, 0, 4, 3, 2, 1, 7, 6]  # and the notes are not even there
+    table = [[row[place] for place in order] for row in (header, *new)]
+    path = write_csv(mixed.folder / "new.csv", table)
+    predictions = mixed.folder / "predictions.csv"
+    status, _, err = mtgcn_command("predict", mixed.out, "--nodes", path, "--out", predictions)
+    assert (status, err) == (0, "")
+    right = [row["predicted"] == mixed.truth[row["id"].removeprefix("new ")] for row in read_csv(predictions)]
+    assert np.mean(right) > 0.9
+    path = write_csv(
+        mixed.folder / "new.csv", [[cell for cell in row if cell not in ("city", row[0])] for row in table]
+    )
+    arguments = ["predict", mixed.out, "--nodes", path, "--out", mixed.folder / "other.csv", "--column", "id=id"]
+    assert_refused(mtgcn_command, mixed, arguments, "the model was fitted with the column 'city', which")
+    arguments = ["predict", mixed.out, "--nodes", path, "--out", mixed.folder / "other.csv", "--column", "date=joined"]
+    assert_refused(mtgcn_command, mixed, arguments, "the model knows what its columns are")
+
+
+def test_a_person_says_what_columns_are(mtgcn_command, mixed):
+    told = ["--column", "category=member", "--column", "ignore=notes", "--column", "text=city", "--exclude", "f0,f1"]
+    _, out, _ = mtgcn_command("fit", *mixed.options, *told, "--check", "--json")
+    assert json.loads(out)["columns"] == [
+        "f2: standardised (decimal commas)",
+        "income: standardised (decimal commas), missing values filled and marked",
+        "city: left out, free text, 3 different values",
+        "joined: days (written day, month, year), standardised",
+        "member: 2 values, one-hot",
+    ]
+    _, out, _ = mtgcn_command("fit", *mixed.options, "--features", "income,city", "--check", "--json")
+    assert [line.split(":")[0] for line in json.loads(out)["columns"]] == ["income", "city"]
+
+
+def test_check_reads_and_fits_nothing(mtgcn_command, own):
+    before = own.content()
+    status, out, err = mtgcn_command("fit", *own.options, "--check")
+    assert (status, err) == (0, "")
+    assert "would fit   mt-plus on " in out
+    assert out.splitlines()[-1].startswith("checked     nothing was fitted")
+    assert own.content() == before
+    assert_refused(mtgcn_command, own, ["fit", *own.options], "no folder for the model; give --out, or --check")
+
+
+@pytest.mark.parametrize(("choice", "nodes"), [("drop", 60), ("add", 62)])
+def test_edges_to_nobody(mtgcn_command, own, choice, nodes):
+    own.edge_rows += [["0007", "nobody"], ["noone", "nobody"], ["0007", "0014"]]
+    own.write()
+    message = (
+        f"edges.csv: 2 edges are of nodes that are not in {own.nodes} (line {len(own.edge_rows) - 2} 'nobody', "
+        f"line {len(own.edge_rows) - 1} 'noone'); add these there, or say --unknown-nodes drop to leave such "
+        "edges out, or --unknown-nodes add to take them as nodes"
+    )
+    assert_refused(mtgcn_command, own, ["fit", *own.options, "--out", own.out, *QUICK], message)
+    options = ["--unknown-nodes", choice, "--out", own.out, *QUICK, "--folds", 0, "--json"]
+    status, out, _ = mtgcn_command("fit", *own.options, *options)
+    assert status == 0
+    assert json.loads(out)["nodes"] == nodes
+    assert "2 ids that are not in" in json.loads(out)["notes"][0]
+
+
 # ---- bad input: one line, status 2, nothing written
 
 
@@ -594,9 +693,15 @@ def assert_refused(command, own, arguments, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda own: own.node_rows[5].__setitem__(2, "nan"), "nodes.csv line 6, column 'f1' is 'nan'"),
-        (lambda own: own.node_rows[5].__setitem__(2, "inf"), "nodes.csv line 6, column 'f1' is 'inf'"),
-        (lambda own: own.node_rows[5].__setitem__(2, "many"), "nodes.csv line 6, column 'f1' is 'many', not a number"),
+        (
+            lambda own: own.node_rows[5].__setitem__(2, "inf"),
+            "nodes.csv, column 'f1': 1 of 60 values are not numbers (line 6 'inf')",
+        ),
+        (
+            lambda own: [row.__setitem__(2, "many") for row in own.node_rows[5:9]],
+            "nodes.csv, column 'f1': 4 of 60 values are not numbers (line 6 'many', line 7 'many', line 8 'many', …); "
+            "mend them, or say --column number=f1 to count them as missing, or --column category=f1",
+        ),
         (lambda own: own.edge_rows.append(["0007", "nobody"]), "node 'nobody' is not in"),
         (lambda own: own.label_rows.append(["nobody", "ant"]), "node 'nobody' is not in"),
         (lambda own: own.label_rows.append(["0000", "bee"]), "0000"),
@@ -657,8 +762,8 @@ def cut_in_half(content):
     return content[: len(content) // 2]
 
 
-def latin_1(content):
-    return content.replace(b"ant", "améise".encode("latin-1"))
+def half_latin_1(content):
+    return content.replace(b"ant", "améise".encode("latin-1")).replace(b"bee", "abéille".encode())
 
 
 @pytest.mark.parametrize(
@@ -668,7 +773,7 @@ def latin_1(content):
         ("nodes.csv", empty, "nodes.csv is empty"),
         ("labels.csv", empty, "labels.csv is empty"),
         ("nodes.csv", cut_in_half, "if it was cut off"),
-        ("labels.csv", latin_1, "is not UTF-8; save the file as UTF-8"),
+        ("labels.csv", half_latin_1, "is not UTF-8 while line"),
     ],
 )
 def test_bad_files(mtgcn_command, own, name, damage, message):
@@ -696,7 +801,7 @@ def test_bad_graph_files(mtgcn_command, own):
         (["--method", "mt-gnc"], "unknown method 'mt-gnc'; did you mean 'mt-gcn'?"),
         (["--set", "warmup=3"], "unknown setting 'warmup'; did you mean 'warmup_epochs'?"),
         (["--column", "label"], "column 'label'; write role=column"),
-        (["--column", "labels=what"], "unknown column role 'labels'; did you mean 'label'?"),
+        (["--column", "labels=what"], "unknown role or kind of column 'labels'; did you mean 'label'?"),
         (["--column", "label=what"], "unknown column 'what'"),
         (["--features", "f1,g2"], "unknown column 'g2'"),
         (["--folds", "1"], "folds is 1; give at least 2, or 0"),

@@ -73,6 +73,22 @@ def test_any_three_tables(tmp_path, edges, nodes, labels):
 
 
 @quick
+@given(contents, contents)
+def test_any_other_node_table_is_prepared_alike(tmp_path, first, second):
+    path = tmp_path / "nodes.csv"
+    path.write_bytes(first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphNote)
+        try:
+            preparation = Graph.from_csv(None, path).preparation
+        except InputError:
+            return
+    a_graph_or_one_line(lambda: Graph.from_csv(None, path, preparation=preparation))
+    path.write_bytes(second)
+    a_graph_or_one_line(lambda: Graph.from_csv(None, path, preparation=preparation))
+
+
+@quick
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=5), st.text(min_size=1, max_size=5)), min_size=1, max_size=10))
 def test_any_text_is_an_id_in_parquet(tmp_path, pairs):
     path = tmp_path / "edges.parquet"

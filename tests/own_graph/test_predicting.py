@@ -161,11 +161,18 @@ def test_nodes_that_the_model_has_do_not_join_again(tables, mt_gcn):
 def test_edges_to_nobody_are_told_together(tables, mt_gcn):
     edges = [["new", 3], ["new", "x"], ["y", "new"], ["z", 4], ["x", "w"]]
     files = tables.joining([["new", *tables.rows[3][1:]]], edges)
-    message = (
-        "4 ids are neither in .*joining.csv nor in the model, for instance 'w', 'x', 'y'; add these nodes, or drop"
-    )
+    message = "4 ids are neither in .*joining.csv nor in the model, for instance 'w', 'x', 'y'; add these nodes to"
     with pytest.raises(InputError, match=message):
         tables.predicted(mt_gcn, files)
+
+
+def test_edges_to_nobody_are_dropped_where_that_is_asked_for(tables, mt_gcn):
+    new = [["new", *tables.rows[3][1:]]]
+    found, _ = tables.predicted(mt_gcn, tables.joining(new, [["new", 3]]))
+    files = replace(tables.joining(new, [["new", 3], ["new", "x"], ["y", "new"]]), unknown_nodes="drop")
+    again, notes = tables.predicted(mt_gcn, files)
+    assert again == found
+    assert any("2 edges name nodes that are neither new nor known, and are left out" in note for note in notes)
 
 
 def test_edges_between_known_nodes_change_nothing_and_it_is_said(tables, mt_gcn):

@@ -10,6 +10,7 @@ def summary(**changes):
         "nodes": 3,
         "edges": 2,
         "features": 1,
+        "columns": [],
         "coverage": Coverage(1, 1, 0, 0),
         "labels": {"a": 1, "b": 1},
         "method": "made-up",
@@ -49,3 +50,11 @@ def test_the_four_largest_votes_and_what_the_features_get_alone():
 
 def test_a_method_without_weighted_votes_has_no_such_line():
     assert not [line for line in summary_lines(summary()) if line.startswith("peers")]
+
+
+def test_what_was_done_with_columns_and_that_there_are_more():
+    lines = list(summary_lines(summary(columns=["income: standardised", "notes: left out"])))
+    assert "column      income: standardised" in lines
+    assert "column      notes: left out" in lines
+    many = list(summary_lines(summary(columns=[f"f{number}: yes or no" for number in range(25)])))
+    assert "column      … and 5 more; --json lists all" in many

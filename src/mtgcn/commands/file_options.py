@@ -7,7 +7,20 @@ from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from mtgcn.commands.shared import Columns, Edges, Features, GraphFile, Knn, Labels, Metric, Nodes, listed
+from mtgcn.commands.shared import (
+    Columns,
+    Edges,
+    Exclude,
+    Features,
+    GraphFile,
+    Header,
+    Knn,
+    Labels,
+    Metric,
+    Nodes,
+    UnknownNodes,
+    listed,
+)
 
 if TYPE_CHECKING:
     from mtgcn.own_graph.inputs import GraphFiles
@@ -27,14 +40,20 @@ class FileOptions:
     metric: Metric = "euclidean"
     columns: Columns = None
     features: Features = None
+    exclude: Exclude = None
+    unknown_nodes: UnknownNodes = "error"
+    header: Header = None
 
     def files(self) -> GraphFiles:
         """The same, checked and ready to be read."""
         from mtgcn.own_graph.inputs import GraphFiles, parsed_columns
 
+        columns, kinds = parsed_columns(self.columns or ())
         texts = {
-            "columns": parsed_columns(self.columns or ()),
+            "columns": columns,
+            "kinds": kinds,
             "features": None if self.features is None else listed(self.features, "features"),
+            "exclude": () if self.exclude is None else listed(self.exclude, "exclude"),
         }
         return GraphFiles(**vars(self) | texts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,8 @@ from mtgcn.commands.shared import AsJson, Columns, Device, Seed, Settings, liste
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from mtgcn.own_graph.inputs import GraphFiles
 
 ModelFolder = Annotated[Path, typer.Argument(help="Where mtgcn fit put the model.", metavar="MODEL")]
@@ -24,8 +26,19 @@ STANDARD_OUTPUT = "-"  # as a file's name
 
 @takes_graph_files()
 def fit(
-    out: Annotated[Path, typer.Option(help="Folder for the model; an older model there is replaced.", metavar="DIR")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the model; an older model there is replaced.",
+            show_default="required, but for --check",
+            metavar="DIR",
+        ),
+    ] = None,
     files: GraphFiles,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read everything, say what would be done, fit and write nothing.")
+    ] = False,
     classes: Annotated[
         str | None,
         typer.Option(help="The classes there are; a label of another, or none of one, is an error.", metavar="A,B…"),
@@ -41,27 +54,33 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Learn the classes of all nodes of your own graph from the labels of a few."""
-    from mtgcn.own_graph.fitting import fit_files
-    from mtgcn.own_graph.summary import summary_lines
+    asked: dict[str, Any] = {
+        "method": method,
+        "settings": settings or (),
+        "classes": None if classes is None else listed(classes, "classes"),
+        "folds": folds,
+        "device": device,
+    }
+    if check:
+        from mtgcn.own_graph.checking import check_files, check_lines
 
-    summary = fit_files(
-        files,
-        out=out,
-        report=report,
-        method=method,
-        settings=settings or (),
-        classes=None if classes is None else listed(classes, "classes"),
-        folds=folds,
-        seed=seed,
-        device=device,
-    )
+        _tell(check_files(files, **asked), check_lines, as_json)
+    else:
+        from mtgcn.own_graph.fitting import fit_files
+        from mtgcn.own_graph.summary import summary_lines
+
+        _tell(fit_files(files, out=out, report=report, seed=seed, **asked), summary_lines, as_json)
+
+
+def _tell(summary: Any, lines: Callable[[Any], Iterable[str]], as_json: bool) -> None:
+    """One JSON object, or lines for a person."""
     if as_json:
         print_json(asdict(summary))
     else:
-        print(*summary_lines(summary), sep="\n")
+        print(*lines(summary), sep="\n")
 
 
-@takes_graph_files("edges", "nodes", "graph", "columns")
+@takes_graph_files("edges", "nodes", "graph", "columns", "unknown_nodes", "header")
 def predict(
     model: ModelFolder,
     out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
@@ -117,13 +136,13 @@ def label(
 
     Embeddings are not made again. The model in the folder is replaced once the new one is whole.
     """
-    from mtgcn.own_graph.inputs import parsed_columns
+    from mtgcn.own_graph.inputs import parsed_roles
     from mtgcn.own_graph.labelling import label_files, label_lines
 
     summary = label_files(
         model,
         labels,
-        columns=parsed_columns(columns or ()),
+        columns=parsed_roles(columns or ()),
         new_classes=() if new_classes is None else listed(new_classes, "new classes"),
         folds=folds,
         device=device,

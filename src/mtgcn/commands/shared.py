@@ -41,13 +41,30 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
-        help="Which column is the source, target, weight, id or label, where its name does not tell; may be repeated.",
-        metavar="ROLE=NAME",
+        help="Which column is the source, target, weight, id or label, where its name does not tell; or that a column "
+        "is a number, category, date, text (left out) or one to ignore. May be repeated.",
+        metavar="ROLE|KIND=NAME",
     ),
 ]
 Features = Annotated[
     str | None,
     typer.Option(help="Only these columns are features.", show_default="all others", metavar="NAME,NAME…"),
+]
+Exclude = Annotated[
+    str | None, typer.Option(help="These columns are no features.", show_default="none", metavar="NAME,NAME…")
+]
+UnknownNodes = Annotated[
+    str,
+    typer.Option(
+        help="Edges and labels of ids that --nodes does not list: refuse them, drop them, or add the ids as nodes.",
+        metavar="error|drop|add",
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether the first line of tables names the columns.", show_default="found out"
+    ),
 ]
 Metric = Annotated[str, typer.Option(help="What near means for --knn.", metavar="euclidean|cosine|…")]
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from mtgcn.environment import chosen_device
 from mtgcn.estimator.attaching import extended, with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
+from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
 from mtgcn.shapes import Float, Int
 
@@ -34,13 +35,15 @@ def of_fit(model: MutualTeachingClassifier) -> Answers:
 
 
 def of_rows(model: MutualTeachingClassifier, rows: Any) -> Answers:
-    """Rows without ids: those equal to a node of the fit are taken to be it, the others are attached."""
+    """Rows without ids, prepared as those of the fit (`preparing.rows_for`): those equal to a node of the fit are
+    taken to be it, the others are attached."""
     return _at(model, place_of_rows(model.graph_.features, rows), rows)
 
 
 def of_nodes(model: MutualTeachingClassifier, nodes: Graph) -> Answers:
     """Nodes without edges: those whose id the model knows are its own, whatever their features say now; the others
     are attached. Where the model's nodes never had ids, rows are known by their features."""
+    nodes = graph_for(model, nodes)
     if model.has_node_ids_:
         return _at(model, place_of_ids(model.graph_.node_ids, nodes.node_ids), nodes.features)
     check_width(nodes.num_features, model.graph_)
@@ -50,6 +53,7 @@ def of_nodes(model: MutualTeachingClassifier, nodes: Graph) -> Answers:
 def of_new_nodes(model: MutualTeachingClassifier, nodes: Graph, to_known: sp.csr_array) -> Answers:
     """Nodes that join the graph of the fit: told by their features, by their edges to its nodes (`to_known`, new x
     known) and by those between each other, which `nodes` has. What the model says of its own nodes does not change."""
+    nodes = graph_for(model, nodes)
     check_width(nodes.num_features, model.graph_)
     grown = extended(model.graph_, nodes.features, to_known, nodes.adjacency)
     peers = _applied(model, grown)[:, model.graph_.num_nodes :]
@@ -71,6 +75,7 @@ def share_of_absent_peers(model: MutualTeachingClassifier) -> float:
 
 def of_graph(model: MutualTeachingClassifier, graph: Graph) -> Answers:
     """The nodes of the fit where this is its graph, its nodes in any order; else the peers look at it as it is."""
+    graph = graph_for(model, graph)
     place = _place_in_same_graph(model.graph_, graph)
     if place is not None:
         return _at(model, place, None)

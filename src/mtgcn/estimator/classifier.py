@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.answers import Answers, of_fit, of_graph, of_rows, summing_to_one
 from mtgcn.estimator.attaching import graph_of_rows
-from mtgcn.estimator.checks import check_classes, check_every_class, check_magnitude, check_magnitudes, check_sizes
+from mtgcn.estimator.checks import check_classes, check_every_class, check_magnitudes, check_sizes
 from mtgcn.estimator.fitting import chosen_method, in_words_for, seed_of, shown_progress, task_of
 from mtgcn.estimator.inputs import as_graph, classes_and_labels, has_node_ids
 from mtgcn.estimator.labelling import with_more_labels
+from mtgcn.estimator.preparing import columns_in, prepared_graph, prepared_table, rows_for
 from mtgcn.estimator.single_settings import with_settings_gathered
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.methods import Method, fit_in_chunks
@@ -51,6 +51,9 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     neighbors, metric, mutual_neighbors
         How rows are linked where no graph is given: each to so many nearest ones by this metric; if mutual, only where
         both are among the other's nearest. New rows are attached in the same way.
+    scale : bool
+        Whether numbers are standardised: all columns but counts, words (or pixels) and 0/1, and no sparse matrix.
+        (A setting `feature_scaling` of the method, which divides rows, comes after.)
     settings : a mapping, or None
         Settings of the method by name, for instance {"per_class": 60}.
         In a search they are reached one by one, as `settings__per_class`.
@@ -112,6 +115,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         neighbors: int = 10,
         metric: str = "euclidean",
         mutual_neighbors: bool = False,
+        scale: bool = True,
         settings: Mapping[str, Any] | None = None,
         device: str = "auto",
         random_state: Any = None,
@@ -122,6 +126,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.neighbors = neighbors
         self.metric = metric
         self.mutual_neighbors = mutual_neighbors
+        self.scale = scale
         self.settings = settings
         self.device = device
         self.random_state = random_state
@@ -134,6 +139,9 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def fit(self, X: Any, y: Any, graph: Any = None) -> MutualTeachingClassifier:  # noqa: N803
         """Learn the classes of all rows of X from the few that y tells.
 
+        X is an array or a matrix of numbers, or a data frame (pandas, polars) whose columns may be of any kind: how
+        they were made numbers is in `graph_.preparation`, and new rows are treated alike.
+
         `graph` joins the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
         numpy or torch), a networkx graph (its nodes in their order), PyG data, or a `Graph`. Without one, rows are
         linked to their nearest neighbours. With one, X may be None: features are then what the graph itself brings,
@@ -141,7 +149,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         if y is None:
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
-        table = None if X is None else self._checked_table(X, reset=True)
+        table, preparation = (None, None) if X is None else prepared_table(self, X)
         classes, labels = classes_and_labels(y)
         check_classes(classes)
         if table is not None:
@@ -160,6 +168,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             node_ids=given.node_ids,
             class_names=tuple(map(str, classes)),
             name=given.name,
+            preparation=given.preparation if table is None else preparation,
         )
         return self._fit(fitted, classes, has_node_ids(graph), seed_of(self.random_state))
 
@@ -269,16 +278,19 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.scale  # a missing number is filled in and marked
         return tags
 
     def _answers(self, X: Any, graph: Any) -> Answers:  # noqa: N803
         check_is_fitted(self)
-        rows = None if X is None else self._checked_table(X, reset=False)
+        rows = None if X is None else rows_for(self, X)
         if graph is None:
             return of_fit(self) if rows is None else of_rows(self, rows)
         given = as_graph(graph, None if rows is None else rows.shape[0])
         check_sizes(given, rows)
-        return of_graph(self, given if rows is None else replace(given, features=rows, feature_names=()))
+        if rows is not None:
+            given = replace(given, features=rows, feature_names=(), preparation=self.graph_.preparation)
+        return of_graph(self, given)
 
     def _fit(
         self,
@@ -290,6 +302,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     ) -> MutualTeachingClassifier:
         """Fit all nodes. `learned` are the parameters of an earlier fit on the same graph, with other labels."""
         check_magnitudes(graph)
+        graph = prepared_graph(graph, scale=self.scale)
         method = chosen_method(self)
         with shown_progress(method) if self.verbose else nullcontext():
             task = task_of(graph, method, seed, chosen_device(self.device))
@@ -304,7 +317,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
         """The one run of the prediction, as learned attributes."""
         self.graph_, self.classes_, self.method_ = graph, classes, method
-        self.n_features_in_ = graph.num_features
+        self.n_features_in_ = columns_in(graph)
         self.label_distributions_ = summing_to_one(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
@@ -318,11 +331,3 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.labeled_iter_[graph.known] = GIVEN
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
         self.training_ = {}
-
-    def _checked_table(self, X: Any, *, reset: bool) -> sp.csr_array | np.ndarray:  # noqa: N803
-        if not reset and self.graph_.features is None:
-            raise InputError("this model was fitted without features and knows its own graph alone; pass no X")
-        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit 32 bits is infinite then, and refused
-            table = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
-        check_magnitude(table, "a feature")
-        return sp.csr_array(table) if sp.issparse(table) else table

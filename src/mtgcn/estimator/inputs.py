@@ -12,12 +12,13 @@ from sklearn.utils import column_or_1d
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.preparation.missing import is_missing
 from mtgcn.shapes import Int
 
 
 def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     """The classes in order, and every node's place among them, `UNKNOWN` where no label was given: -1 and NaN among
-    numbers; None, "" and NaN among anything else.
+    numbers; None, NaN and words such as "" and "NA" among anything else.
 
     >>> classes_and_labels(["cat", None, "dog", ""])
     (array(['cat', 'dog'], dtype='<U3'), array([ 0, -1,  1, -1]))
@@ -58,16 +59,19 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
 
 def _missing(given: np.ndarray) -> np.ndarray:
     if given.dtype.kind == "O":
-        return np.fromiter(map(is_missing, given), dtype=bool, count=len(given))
+        return np.fromiter(map(no_label, given), dtype=bool, count=len(given))
     if given.dtype.kind == "U":
-        return given == ""
+        texts, rows = np.unique(given, return_inverse=True)
+        return np.array([is_missing(text) for text in texts.tolist()], dtype=bool)[rows]
     return (given == UNKNOWN) | (given != given) if given.dtype.kind != "b" else np.zeros(len(given), dtype=bool)
 
 
-def is_missing(label: Any) -> bool:
+def no_label(label: Any) -> bool:
     """Whether this is how somebody writes that they do not know the class."""
-    if label is None or isinstance(label, str):
-        return not label
+    if label is None:
+        return True
+    if isinstance(label, str):
+        return is_missing(label)
     if type(label).__name__ in ("NAType", "NaTType"):  # pandas' own, told without importing it
         return True
     return bool(label == UNKNOWN or label != label) if _is_number(label) else False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator.inputs import is_missing
+from mtgcn.estimator.inputs import no_label
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids
 from mtgcn.files.labels import classes_of
 from mtgcn.graph import UNKNOWN
@@ -50,7 +50,7 @@ def with_more_labels(
 ) -> tuple[Graph, np.ndarray, LabelChanges]:
     """The graph of a fit with these labels, by node id, beside those it has; its classes; and what that changes."""
     graph = model.graph_
-    labels = {node: name for node, name in labels.items() if not is_missing(name)}
+    labels = {node: name for node, name in labels.items() if not no_label(name)}
     ids = np.array(list(labels), dtype=object)
     places = place_of_ids(graph.node_ids, ids.astype(str)) if len(ids) else np.zeros(0, dtype=np.int64)
     unknown = ids[places == NOWHERE]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mtgcn.preparation.prepared import Preparation
 from mtgcn.shapes import Int
 
 
@@ -25,6 +26,7 @@ class GraphArrays:
     labels: np.ndarray | None = None  # -1 where unknown
     class_names: tuple[str, ...] = ()
     directed: bool | None = None  # None: the source does not say
+    preparation: Preparation | None = None  # how features were made of columns; None: they are as they were given
 
 
 def as_array(given: Any) -> Any:

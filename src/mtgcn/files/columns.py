@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,9 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.files.csv_table import CsvTable
 from mtgcn.files.parquet_table import ParquetTable
 from mtgcn.files.table import Table, is_finite_number
+from mtgcn.preparation.kinds import IGNORE
+from mtgcn.preparation.prepared import Preparation
+from mtgcn.preparation.written import COMMA, number_in
 
 SOURCE_NAMES = ("source", "src", "from")
 TARGET_NAMES = ("target", "dst", "to")
@@ -19,7 +23,10 @@ ID_NAMES = ("id", "node", "node_id")
 LABEL_NAMES = ("label", "class")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
+LEAST_ROWS_WITH_DIGITS = 5  # of data, below a header
+
 Column = str | int  # a name, or a position counted from 0
+UnknownNodes = Literal["error", "drop", "add"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +39,11 @@ class Choices:
     node_id: Column | None = None
     label: Column | Literal[False] | None = None  # False: take no label from the node table
     features: Sequence[Column] | None = None
+    exclude: Sequence[Column] = ()  # columns that are no features
+    kinds: Mapping[Column, str] = field(default_factory=dict)  # of features: number, category, date, text, ignore
+    unknown_nodes: UnknownNodes = "error"  # what to do with edges and labels of nodes that are in no node table
+    scale: bool = True  # False: numbers stay in the size they have
+    preparation: Preparation | None = None  # how features were prepared elsewhere; None: it is learned here
     header: bool | None = None
     delimiter: str | None = None
 
@@ -52,14 +64,28 @@ def _header_test(names: Sequence[Sequence[str]], choices: Choices) -> Callable[[
         lower = {cell.lower() for cell in first}
         if all(lower.intersection(some) for some in names) or any(name in first for name in told):
             return True
-        # No known name; but text above a column of nothing but numbers can only be the column's name.
+        # No known name; but text above a column of nothing but numbers can only be the column's name, and so can a
+        # word without a digit above ids or dates, which all have some.
         rows = [row for row in others if len(row) == len(first)]
         return bool(rows) and any(
-            not is_finite_number(cell) and all(is_finite_number(row[column]) for row in rows)
+            (not _is_number(cell) and all(_is_number(row[column]) for row in rows))
+            or (len(rows) >= LEAST_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and _all_digits(rows, column))
             for column, cell in enumerate(first)
         )
 
     return is_header
+
+
+def _is_number(cell: str) -> bool:
+    return is_finite_number(cell) or number_in(cell, COMMA) is not None
+
+
+def _has_digit(cell: str) -> bool:
+    return any(map(str.isdigit, cell))
+
+
+def _all_digits(rows: Sequence[Sequence[str]], column: int) -> bool:
+    return all(_has_digit(row[column]) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -95,24 +121,52 @@ class NodeColumns:
     node_id: int
     label: int | None
     features: tuple[int, ...]
+    names: tuple[str, ...]  # of the features
 
 
-def node_columns(table: Table, choices: Choices) -> NodeColumns:
+def node_columns(table: Table, choices: Choices, *, labels_elsewhere: bool = False) -> NodeColumns:
+    """With labels elsewhere, a column is one of labels only if it is told or named so."""
     node_id = _told_or_named(table, choices.node_id, ID_NAMES)
     label = None if choices.label is False else _told_or_named(table, choices.label, LABEL_NAMES)
     if node_id is None:
         node_id = 0 if label != 0 or len(table.columns) == 1 else 1
-    if label is None and choices.label is None and not table.has_header:
+    if label is None and choices.label is None and not table.has_header and not labels_elsewhere:
         last = len(table.columns) - 1
-        if last != node_id and not any(is_finite_number(row[last]) for row in table.sample if len(row) > last):
+        if last != node_id and not any(_is_number(row[last]) for row in table.sample if len(row) > last):
             label = last  # as in the published cora.content
+    if choices.preparation is not None:
+        return NodeColumns(node_id, label, *_as_in(choices.preparation, table))
+    left_out = {_position(table, column) for column in choices.exclude}
+    left_out |= {_position(table, column) for column, kind in choices.kinds.items() if kind == IGNORE}
     if choices.features is None:
         features = [column for column in range(len(table.columns)) if column not in (node_id, label)]
     else:
         features = [_position(table, column) for column in choices.features]
         if len({*features, node_id, label}) < len(features) + 2:
             raise InputError(f"{table.path}: id, label and every feature need a column each; name different ones")
-    return NodeColumns(node_id, label, tuple(features))
+    features = [column for column in features if column not in left_out]
+    return NodeColumns(node_id, label, tuple(features), tuple(title_of(table, column) for column in features))
+
+
+def title_of(table: Table, column: int) -> str:
+    """What a feature is called: as its column is, else by its place."""
+    return table.columns[column] or f"column {column + 1}"
+
+
+def column_titled(title: str) -> Column:
+    """The position in a title such as `column 3`; any other title is a name."""
+    position = re.fullmatch(r"column ([1-9][0-9]*)", title)
+    return int(position[1]) - 1 if position else title
+
+
+def _as_in(preparation: Preparation, table: Table) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Where the columns that a preparation needs stand in this table; it complains itself of those that do not."""
+    found: dict[str, int] = {}
+    for name in preparation.needed:
+        column = name if name in table.columns else column_titled(name)
+        if isinstance(column, int) or column in table.columns:
+            found[name] = _position(table, column)
+    return tuple(found.values()), tuple(found)
 
 
 @dataclass(frozen=True)

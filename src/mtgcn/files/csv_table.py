@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,11 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError
+from mtgcn.files.encoding import UTF8, encoding_of
+from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import reason, shown
-from mtgcn.files.table import Batch, Coded, Table, is_finite_number
+from mtgcn.files.table import Batch, Coded, NotNumbers, Table, is_finite_number
+from mtgcn.preparation.missing import MISSING_WORDS
 
 BLOCK_BYTES = 16 << 20
 LONGEST_LINE = 64 << 20
@@ -22,8 +26,12 @@ SAMPLE_LINES = 50  # looked at to tell a header from data
 NEWLINE = b"\n"
 BLANKS = " \t"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-DELIMITERS = (",", ";", "|")
+DELIMITERS = (";", "|", ",")  # of several that cut all lines alike, the first: the others stand in numbers and texts
+# Missing numbers as arrow knows them, which tells capitals from small letters.
+GAPS = sorted({form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"})
+_PLAIN = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_CODE = r"^\s*[+-]?0[0-9]"  # 007 is a name
+_DECIMAL_COMMA = r"^\s*[+-]?[0-9]{1,3}(\.?[0-9]{3})*,([0-9]{1,2}|[0-9]{4,})\s*$"
 COMMENT = re.compile(rb"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
 
 
@@ -39,29 +47,81 @@ class CsvTable(Table):
         delimiter: str | None = None,
     ) -> None:
         self.path = path
+        self.encoding = encoding_of(path)
         beginning = self._beginning()
-        self.first_place, first_line = beginning[0]
-        self.delimiter = delimiter or _delimiter_of(path, first_line)
+        self.first_place = beginning[0][0]
+        self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
             raise InputError(f"delimiter {self.delimiter!r}; give one character such as ',' or '\\t'")
         first, *others = [self._cells(line, number) for number, line in beginning]
-        others = [row for row in others if any(row)]
-        self.has_header = is_header(first, others)
-        self.columns = tuple(first) if self.has_header else ("",) * len(first)
-        self.sample = others if self.has_header else [first, *others]
+        self.sample = [first, *(row for row in others if any(row))]
+        self.columns = ("",) * len(first)
+        self.has_header = False
+        if is_header(first, self.sample[1:]):
+            self._take_header()
+
+    def _take_header(self) -> None:
+        self.has_header = True
+        self.columns, self.sample = tuple(self.sample[0]), self.sample[1:]
         named = [name for name in self.columns if name]
         if len(set(named)) < len(named):
             twice = next(name for name in named if named.count(name) > 1)
             raise InputError(f"{self.at(self.first_place)} names column {shown(twice)} twice; rename one")
 
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+    def with_header(self) -> Table | None:
+        table = copy(self)
+        if self.has_header or not all(self.sample[0]):
+            return None
+        table._take_header()
+        return table
+
+    def numeric(self, columns: Sequence[int]) -> list[int]:
+        """By the first block, written as numbers without a doubt; with decimal commas about, a point is one."""
+        _, block = next(self._data_blocks(), (0, b""))
+        if not columns or not block:
+            return list(columns)
+        try:
+            rows = self._parsed(block, {column: pa.string() for column in columns})
+        except (pa.ArrowException, ValueError):
+            return list(columns)  # what is wrong with the block is told when it is read
+        seen = {column: _distinct(rows[str(column)]) for column in columns}
+        commas = any(_all_match(values, _DECIMAL_COMMA) for values in seen.values())
+        return [
+            column
+            for column, values in seen.items()
+            if _all_match(values, _PLAIN)
+            and not pc.any(pc.match_substring_regex(values, _CODE)).as_py()
+            and not (commas and pc.any(pc.match_substring(values, ".")).as_py())
+        ]
+
+    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
+        faults = Faults(str(self.path))
+        for first_line, block in self._data_blocks():
+            try:
+                batch = self._batch(first_line, block, texts, numbers, gaps)
+            except (pa.ArrowException, ValueError) as problem:
+                if isinstance(problem, InputError):
+                    raise
+                self._find_faults(faults, first_line, block, () if gaps else numbers)
+                if gaps and not faults:
+                    raise NotNumbers(self._not_numbers(block, numbers)) from None
+                if not faults:
+                    message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
+                    raise InputError(message) from None
+                continue
+            if not faults:  # else the rest is only looked at for more of them
+                yield batch
+        faults.raise_first_kind()
+
+    def _data_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Blocks without the comments above the data, and the header."""
         for first_line, block in self._blocks():
-            if first_line <= self.first_place:  # comments above the data, and the header
+            if first_line <= self.first_place:
                 block_lines = block.split(NEWLINE, self.first_place - first_line + self.has_header)
                 first_line += len(block_lines) - 1
                 block = block_lines[-1]
             if block.strip():
-                yield self._batch(first_line, block, texts, numbers)
+                yield first_line, block
 
     def _beginning(self) -> list[tuple[int, str]]:
         """The first lines that are neither empty nor a comment on top, and their numbers."""
@@ -74,14 +134,14 @@ class CsvTable(Table):
         raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Blocks of whole lines that end in line feeds, UTF-8 for certain, each with the number of its first line."""
+        """Blocks of whole lines that end in line feeds, in UTF-8, each with the number of its first line."""
         line, rest, held = 1, b"", b""
         with self.path.open("rb") as file:
             while chunk := file.read(BLOCK_BYTES):
                 if line == 1 and not rest:
-                    if chunk.startswith(UTF16_MARKS):
-                        raise InputError(f"{self.path} is UTF-16 text; save it as UTF-8")
                     chunk = chunk.removeprefix(BYTE_ORDER_MARK)
+                if self.encoding != UTF8:
+                    chunk = chunk.decode(self.encoding).encode()
                 chunk = held + chunk
                 held = b"\r" if chunk.endswith(b"\r") else b""  # what follows it decides what it is
                 chunk = _with_line_feeds(chunk.removesuffix(held))
@@ -104,42 +164,36 @@ class CsvTable(Table):
                 yield line, rest if rest.endswith(NEWLINE) else rest + NEWLINE
 
     def _check_text(self, block: bytes, first_line: int) -> None:
-        if not block.isascii():
-            try:
-                block.decode()
-            except UnicodeDecodeError as problem:
-                line_start = block.rfind(NEWLINE, 0, problem.start) + 1
-                place = self.at(first_line + block.count(NEWLINE, 0, problem.start))
-                raise InputError(
-                    f"{place}, byte {problem.start - line_start + 1} (0x{block[problem.start]:02x}) is not UTF-8; "
-                    "save the file as UTF-8"
-                ) from None
         if (nul := block.find(b"\0")) >= 0:
             raise InputError(
                 f"{self.at(first_line + block.count(NEWLINE, 0, nul))} holds a NUL byte; is it a text file?"
             )
 
-    def _batch(self, first_line: int, block: bytes, texts: Sequence[int], numbers: Sequence[int]) -> Batch:
+    def _parsed(self, block: bytes, types: dict[int, pa.DataType], gaps: bool = False) -> pa.Table:
         if self.delimiter == " ":  # such files pad their columns
             block = re.sub(rb" *\n *", NEWLINE, re.sub(rb" +", b" ", block)).lstrip(b" ")
-        types = {str(column): pa.dictionary(pa.int32(), pa.string()) for column in texts}
-        types |= {str(column): pa.float32() for column in numbers}
-        try:
-            rows = arrow_csv.read_csv(
-                pa.BufferReader(block),
-                read_options=arrow_csv.ReadOptions(
-                    column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
-                ),
-                parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
-                convert_options=arrow_csv.ConvertOptions(
-                    column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
-                ),
-            ).combine_chunks()
-        except (pa.ArrowException, ValueError) as problem:
-            raise self._what_is_wrong(first_line, block, numbers, problem) from None
+        named = {str(column): kind for column, kind in types.items()}
+        return arrow_csv.read_csv(
+            pa.BufferReader(block),
+            read_options=arrow_csv.ReadOptions(
+                column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=named,
+                include_columns=list(named),
+                null_values=GAPS if gaps else [],
+                strings_can_be_null=False,
+            ),
+        ).combine_chunks()
+
+    def _batch(self, first_line: int, block: bytes, texts: Sequence[int], numbers: Sequence[int], gaps: bool) -> Batch:
+        types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
+        types |= {column: pa.float32() for column in numbers}
+        rows = self._parsed(block, types, gaps)
         lines = _lines_with_text(block, first_line)
         if len(lines) != rows.num_rows:
-            raise self._what_is_wrong(first_line, block, numbers, ValueError("a value holds a line break"))
+            raise ValueError("a value holds a line break")
 
         def column(number: int) -> pa.Array:
             return rows[str(number)].chunk(0)
@@ -147,29 +201,48 @@ class CsvTable(Table):
         values = np.empty((rows.num_rows, len(numbers)), np.float32)
         if rows.num_rows:
             for place, number in enumerate(numbers):
-                values[:, place] = column(number).to_numpy()
-        if not np.isfinite(values).all():
-            raise self._what_is_wrong(first_line, block, numbers, ValueError("a number is not finite"))
+                values[:, place] = column(number).to_numpy(zero_copy_only=False)
+        if (np.isinf(values) if gaps else ~np.isfinite(values)).any():
+            raise ValueError("a number is not finite")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 
-    def _what_is_wrong(self, first_line: int, block: bytes, numbers: Sequence[int], problem: Exception) -> InputError:
-        """The first fault of a block, found line by line; slow, but there is only one such block."""
+    def _not_numbers(self, block: bytes, numbers: Sequence[int]) -> list[int]:
+        """Those of the columns that this block shows to be no numbers."""
+        rows = self._parsed(block, {column: pa.string() for column in numbers})
+        found = []
+        for column in numbers:
+            values = [value.strip() for value in _distinct(rows[str(column)]).to_pylist()]
+            if not all(is_finite_number(value) or value in GAPS for value in values):
+                found.append(column)
+        return found or list(numbers)
+
+    def _find_faults(self, faults: Faults, first_line: int, block: bytes, numbers: Sequence[int]) -> None:
+        """The faults of a block, found line by line; slow, but such blocks are few."""
         for number, line in enumerate(block.decode().split("\n"), first_line):
             if not line:
                 continue
             try:
                 cells = self._cells(line, number)
             except InputError as error:
-                return error
+                what = "lines cannot be taken apart (a quote is opened and not closed, or a cell is huge)"
+                kind = FaultKind(what, "close the quotes, and keep every row on one line")
+                faults.add(kind, str(error), [f"line {number}"])
+                continue
             if len(cells) != len(self.columns):
-                return InputError(
-                    f"{self.at(number)} has {_counted(len(cells), 'column')} where line {self.first_place} has "
-                    f"{len(self.columns)} ({shown(line)}); mend the line, or write the file again if it was cut off"
+                counted, due = _counted(len(cells), "column"), len(self.columns)
+                alone = (
+                    f"{self.at(number)} has {counted} where line {self.first_place} has {due} ({shown(line)}); mend "
+                    "the line, or write the file again if it was cut off"
                 )
+                kind = FaultKind(
+                    f"lines have more or fewer columns than line {self.first_place}, which has {due}",
+                    "mend the lines (a cell that holds the delimiter needs quotes), or write the file again",
+                )
+                faults.add(kind, alone, [f"line {number} has {len(cells)}"])
+                continue
             for column in numbers:
                 if not is_finite_number(cells[column]):
-                    return self.not_a_number(number, column, cells[column])
-        return InputError(f"{self.path} cannot be read as CSV ({reason(problem)}); write it again")
+                    self.add_not_a_number(faults, number, column, cells[column])
 
     def _cells(self, line: str, number: int) -> list[str]:
         if self.delimiter == " ":
@@ -192,11 +265,34 @@ def _with_line_feeds(chunk: bytes) -> bytes:
     return chunk.replace(b"\r\n", NEWLINE).replace(b"\r", NEWLINE) if b"\r" in chunk else chunk
 
 
-def _delimiter_of(path: Path, line: str) -> str:
-    if path.suffix == ".tsv" or "\t" in line:
+def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
+    """A tab, or what cuts all of the first lines into the same number of cells; else what the first line has most."""
+    first = lines[0]
+    if path.suffix == ".tsv" or "\t" in first:
         return "\t"
-    most = max(DELIMITERS, key=line.count)
-    return most if most in line or " " not in line.strip() else " "
+    even = [some for some in DELIMITERS if _cuts_evenly(lines, some)]
+    most = max(even or DELIMITERS, key=first.count)
+    return most if most in first or " " not in first.strip() else " "
+
+
+def _cuts_evenly(lines: Sequence[str], delimiter: str) -> bool:
+    try:
+        cells = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+    except csv.Error:  # a cell of more than 128 KiB
+        return False
+    return len(cells) == 1 and cells != {1}
+
+
+def _distinct(column: pa.ChunkedArray) -> pa.Array:
+    values = pc.unique(column)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _all_match(values: pa.Array, pattern: str) -> bool:
+    """Whether all values but missing ones match, and there is one."""
+    trimmed = pc.utf8_trim_whitespace(values)
+    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=pa.array(GAPS))))
+    return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
 
 
 def _lines_with_text(block: bytes, first_line: int) -> np.ndarray:

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import InputError
+from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import shown
-from mtgcn.files.table import MISSING
+from mtgcn.files.table import MISSING, Coded
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
-    from mtgcn.files.table import Batch, Coded, Table
+    from mtgcn.files.table import Batch, Table
 
 LONGEST_ID = 1000  # characters; an array of ids is as wide as the longest
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python would write it, so that 007 stays text
@@ -40,6 +41,9 @@ class NodeIndex:
         """The node of each row, MISSING where nobody has that id."""
         _, places = self._places(column)
         return places[column.codes]
+
+    def knows(self, name: str) -> bool:
+        return self._ids is not None and bool((self.find(Coded(np.zeros(1, np.int64), pa.array([name]))) >= 0).all())
 
     def add(self, column: Coded) -> Int[np.ndarray, "rows"]:
         """The node of each row; ids not seen before become new nodes."""
@@ -73,12 +77,17 @@ class NodeIndex:
         return ids.cast(pa.string()).to_numpy(zero_copy_only=False).astype(str) if self._stays_text else ids.to_numpy()
 
 
-def checked_ids(table: Table, batch: Batch, column: Coded, number: int) -> Coded:
-    """The column, if every row has an id that can be kept."""
-    empty = np.flatnonzero(column.codes == MISSING)
+def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: Faults) -> Coded | None:
+    """The column, if every row has an id that can be kept; None if it is among the faults that rows have none."""
+    empty = batch.places[column.codes == MISSING]
     if len(empty):
-        place = table.at(int(batch.places[empty[0]]))
-        raise InputError(f"{place}, {table.name_of(number)} is empty; every row needs an id there")
+        faults.add(
+            FaultKind(f"rows have nothing in {table.name_of(number)}", "give every row an id there, or delete the row"),
+            f"{table.at(int(empty[0]))}, {table.name_of(number)} is empty; every row needs an id there",
+            [f"{table.unit} {place}" for place in empty[:3]],
+            len(empty),
+        )
+        return None
     if not pa.types.is_string(column.values.type):
         return column
     lengths = pc.utf8_length(column.values)

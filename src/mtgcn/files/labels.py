@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,22 +10,25 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.files.paths import shown
+from mtgcn.preparation.missing import is_missing
 from mtgcn.shapes import Int
 
 UNKNOWN = -1
+WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.0*)?")  # as Python or pandas writes it
 
 
 def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
     """The class of each of some different texts, and the classes' names in order.
 
-    Empty and NaN are no class. Whole numbers are sorted as numbers, `1.0` is `1`, and `-1` is no class among them.
+    A word for a missing value (empty, NaN, NA, ? and the like) is no class. Whole numbers are sorted as numbers, `1.0`
+    is `1`, and `-1` is no class among them; but where one is written as no number is (007, 1_23), all are names.
 
     >>> classes_of(["10", "9.0", "-1", "nan"])
     (array([ 1,  0, -1, -1]), ('9', '10'))
     >>> classes_of(["b", "a", ""])
     (array([ 1,  0, -1]), ('a', 'b'))
     """
-    present = [text for text in texts if text and text.lower() != "nan"]
+    present = [text for text in texts if not is_missing(text)]
     numbers = {text: _whole_number(text) for text in present}
     if all(number is not None for number in numbers.values()):
         order = sorted({number for number in numbers.values() if number is not None and number != UNKNOWN})
@@ -38,7 +41,7 @@ def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[st
 
 
 def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
-    """One label per node, of any type: -1, None, NaN and empty text are unknown.
+    """One label per node, of any type: -1, None, NaN and words for a missing value are unknown.
 
     >>> encoded_labels(["cat", None, "dog", "cat"])
     (array([ 0, -1,  1,  0]), ('cat', 'dog'))
@@ -69,10 +72,5 @@ def _text(value: Any) -> str:
 
 
 def _whole_number(text: str) -> int | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(number) or number != int(number) or abs(number) >= 2**53:
-        return None
-    return int(number)
+    number = int(text.split(".")[0]) if WHOLE_NUMBER.fullmatch(text) else None
+    return None if number is None or abs(number) >= 2**53 else number

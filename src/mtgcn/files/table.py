@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError
+from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import shown
 from mtgcn.shapes import Float, Int
 
@@ -59,7 +59,7 @@ def _codes(indices: pa.Array) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows: the columns asked for as ids or labels, and those asked for as numbers, each of them finite."""
+    """Some rows: the columns asked for as text, and those asked for as numbers, each finite, or NaN in a gap."""
 
     texts: list[Coded]
     numbers: Float[np.ndarray, "rows columns"]
@@ -67,6 +67,14 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.places)
+
+
+class NotNumbers(Exception):
+    """Columns that were asked for as numbers, gaps allowed, and hold something else; they can be read as text."""
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        super().__init__(columns)
+        self.columns = tuple(columns)
 
 
 class Table(ABC):
@@ -80,8 +88,28 @@ class Table(ABC):
     sample: list[list[str]]  # the first rows, header excluded; [] where a file tells its types itself
 
     @abstractmethod
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
-        """Every row once, in order: these columns as ids or labels, those as numbers."""
+    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
+        """Every row once, in order: these columns as text, those as numbers.
+
+        With `gaps` a number may be missing, and a column that is no numbers after all raises `NotNumbers`; without,
+        either is a fault of the file.
+        """
+
+    @abstractmethod
+    def numeric(self, columns: Sequence[int]) -> list[int]:
+        """Those of the columns that seem to be numbers, and dates where the file has a type for them."""
+
+    def days(self, columns: Sequence[int]) -> frozenset[int]:
+        """Those of the columns that the file says are dates."""
+        return frozenset()
+
+    def categories(self, columns: Sequence[int]) -> frozenset[int]:
+        """Those of the columns that the file says are categories."""
+        return frozenset()
+
+    def with_header(self) -> Table | None:
+        """The same table, if its first row may after all be a header; None if not."""
+        return None
 
     def name_of(self, column: int) -> str:
         """How messages call a column."""
@@ -91,14 +119,21 @@ class Table(ABC):
         """How messages call a place."""
         return f"{self.path} {self.unit} {place}"
 
-    def not_a_number(self, place: int, column: int, value: Any) -> InputError:
+    def add_not_a_number(self, faults: Faults, place: int, column: int, value: Any) -> None:
+        """Note a cell where a number should be and is not, or none that can be reckoned with."""
         cell = f"{self.at(place)}, {self.name_of(column)}"
         text = "" if value is None else str(value).strip()
         if not text:
-            return InputError(f"{cell} is empty; write a number there, or leave the column out")
-        if NUMBER.fullmatch(text) or NO_FINITE_NUMBER.fullmatch(text):
-            return InputError(f"{cell} is {shown(text)}; give a finite number that single precision can hold")
-        return InputError(f"{cell} is {shown(text)}, not a number; mend it, or leave the column out")
+            fault = "is empty; write a number there, or leave the column out"
+        elif NUMBER.fullmatch(text) or NO_FINITE_NUMBER.fullmatch(text):
+            fault = f"is {shown(text)}; give a finite number that single precision can hold"
+        else:
+            fault = f"is {shown(text)}, not a number; mend it, or leave the column out"
+        kind = FaultKind(
+            f"cells of {self.name_of(column)} are no finite numbers",
+            "mend them (numbers up to 3e38), or leave the column out",
+        )
+        faults.add(kind, f"{cell} {fault}", [f"{self.unit} {place} {shown(text)}"])
 
 
 def is_finite_number(text: str) -> bool:

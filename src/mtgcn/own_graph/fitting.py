@@ -17,7 +17,7 @@ from mtgcn.methods import method_class, method_from_text, name_of
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
-from mtgcn.own_graph.summary import FitSummary, label_counts, label_coverage, mean_confidence
+from mtgcn.own_graph.summary import FitSummary, columns_of, label_counts, label_coverage, mean_confidence
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.storage.destinations import check_file
@@ -34,7 +34,7 @@ Expectation = tuple[ExpectedAccuracy | None, str | None]  # and why there is non
 def fit_files(
     files: GraphFiles,
     *,
-    out: Path,
+    out: Path | None,
     report: Path | None = None,
     method: str | None = None,
     settings: Sequence[str] = (),
@@ -44,6 +44,8 @@ def fit_files(
     device: str = "auto",
 ) -> FitSummary:
     """Fit a model on these files and write it to the folder `out`, and a page about it to `report`."""
+    if out is None:
+        raise InputError("no folder for the model; give --out, or --check to only see what would be done")
     check_folds(folds)
     if seed < 0:
         raise InputError(f"seed is {seed}; give at least 0")
@@ -99,6 +101,7 @@ def summary_of(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         features=graph.num_features,
+        columns=columns_of(graph),
         coverage=label_coverage(graph),
         labels=label_counts(graph),
         method=name_of(model.method_),
@@ -132,6 +135,7 @@ def for_the_card(summary: FitSummary) -> dict[str, object]:
     """What a model's card tells of its fit."""
     told = asdict(summary)
     kept = (
+        "columns",
         "seconds",
         "device",
         "coverage",

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.estimator.preparing import prepared_graph
+from mtgcn.files.columns import UnknownNodes, column_titled
 from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.preparation.kinds import IGNORE, KINDS
+from mtgcn.preparation.prepared import Preparation
 
 if TYPE_CHECKING:
     from mtgcn.files.arrays import GraphArrays
 
 ROLES = ("source", "target", "weight", "id", "label")  # of columns
+KINDS_TOLD = (*KINDS, IGNORE)  # of columns that are features
+FIXED_NAMES = (".npz", ".pt", ".pth")  # files whose parts are called what they are
 ROLES_IN_GRAPH_FILES = ("weight", "label")  # there they are attributes
 
 
@@ -31,6 +36,10 @@ class GraphFiles:
     # The column of a role, where its name does not tell; False: none is.
     columns: Mapping[str, str | Literal[False]] = field(default_factory=dict)
     features: Sequence[str] | None = None  # the columns that are features; None: all that are nothing else
+    exclude: Sequence[str] = ()  # columns that are no features
+    kinds: Mapping[str, str] = field(default_factory=dict)  # of columns whose kind is not to be found out
+    unknown_nodes: UnknownNodes = "error"  # what to do with edges and labels of nodes that --nodes does not list
+    header: bool | None = None  # whether the first line of tables names the columns; None: found out
 
     def __post_init__(self) -> None:
         if self.graph and (self.edges or self.nodes or self.knn):
@@ -41,10 +50,16 @@ class GraphFiles:
             raise InputError(f"--knn is {self.knn}; give at least 1")
         if self.knn and not self.nodes:
             raise InputError("--knn joins nodes with similar features and there are none; add --nodes")
-        known = ROLES_IN_GRAPH_FILES if self.graph else ROLES
+        if self.features is not None and self.exclude:
+            raise InputError("--features names what to take and --exclude what to leave; give one of them")
+        if self.unknown_nodes not in get_args(UnknownNodes):
+            raise unknown_name("choice of --unknown-nodes", self.unknown_nodes, get_args(UnknownNodes))
+        if self.graph and (self.exclude or self.kinds):
+            raise InputError("--graph takes its attributes by --features; kinds and --exclude are for tables")
+        known = ROLES_IN_GRAPH_FILES if self.graph else (*ROLES, *KINDS_TOLD)
         for role in self.columns:
             if role not in known:
-                raise unknown_name("column role", role, known)
+                raise unknown_name("role or kind of column", role, known)
 
     @property
     def given(self) -> bool:
@@ -58,26 +73,39 @@ class GraphFiles:
         return main.name if main else ""
 
 
-def parsed_columns(assignments: Sequence[str]) -> dict[str, str | Literal[False]]:
-    """`label=topic` texts as a mapping."""
+def parsed_columns(assignments: Sequence[str]) -> tuple[dict[str, str | Literal[False]], dict[str, str]]:
+    """`label=topic` and `number=income` texts: the column of each role, and the kind of each column that has one."""
     columns: dict[str, str | Literal[False]] = {}
+    kinds: dict[str, str] = {}
     for assignment in assignments:
         role, equals, column = (part.strip() for part in assignment.partition("="))
         if not equals or not column:
-            raise InputError(f"column {assignment!r}; write role=column, for instance label=topic")
+            raise InputError(f"column {assignment!r}; write role=column or kind=column, for instance label=topic")
+        if role in KINDS_TOLD:
+            if column in kinds:
+                raise InputError(f"column {column!r} is told to be {kinds[column]} and {role}; tell one")
+            kinds[column] = role
+            continue
         if role in columns:
             raise InputError(f"column of {role!r} is given twice; give it once")
         columns[role] = column
+    return columns, kinds
+
+
+def parsed_roles(assignments: Sequence[str]) -> dict[str, str | Literal[False]]:
+    """The same where no column is a feature, so that there are no kinds to tell."""
+    columns, kinds = parsed_columns(assignments)
+    for column, kind in kinds.items():
+        raise InputError(f"column {kind}={column}: kinds are for features, and there are none here; leave it out")
     return columns
 
 
 def read_graph(files: GraphFiles) -> Graph:
-    """The graph with its edges: read, or made by joining nodes with similar features."""
-    if files.graph:
-        attributes: Mapping[str, Any] = files.columns
-        return Graph.from_file(files.graph, files.labels, **attributes, features=files.features, name=files.title)
-    if not files.edges and not files.knn:
+    """The graph with its edges, read or made by joining nodes with similar features, and with features prepared."""
+    if not files.graph and not files.edges and not files.knn:
         raise InputError("no edges; give --edges or --graph, or --nodes with --knn to join similar nodes")
+    if files.graph:
+        return prepared_graph(_read_graph_file(files), scale=True)
     graph = read_tables(files)
     if not files.knn:
         return graph
@@ -88,21 +116,57 @@ def read_graph(files: GraphFiles) -> Graph:
     return replace(graph, adjacency=neighbour_graph(graph.features, files.knn, files.metric))
 
 
-def read_tables(files: GraphFiles) -> Graph:
-    """What the tables hold; without an edge list, nodes without edges."""
-    columns: dict[str, Any] = {f"{role}_column": _column(name) for role, name in files.columns.items()}
+def read_like(files: GraphFiles, trained: Graph) -> Graph:
+    """Nodes, with edges if the files have any, whose features are made as those of the trained graph were."""
+    if files.kinds:
+        raise InputError("the model knows what its columns are; leave out --column with a kind")
+    if files.graph:
+        has_names = bool(trained.feature_names) and files.graph.suffix.lower() not in FIXED_NAMES
+        columns = {**files.columns, "label": False} if has_names else files.columns
+        return _with_columns_of(_read_graph_file(replace(files, features=None, columns=columns)), trained)
+    preparation = trained.preparation
+    if preparation is not None and preparation.named:
+        columns = {**files.columns, "label": False}
+        return read_tables(replace(files, features=None, columns=columns), preparation)
+    graph = read_tables(files, scale=False)
+    if trained.features is None:  # and new nodes are refused; those that are known need none
+        return replace(graph, features=None, feature_names=(), preparation=None)
+    if graph.preparation is None or graph.preparation.changes_nothing:
+        return replace(graph, preparation=None)
+    raise InputError(
+        f"{files.nodes}: the model was fitted on numbers, and some columns here are none, or have gaps "
+        f"({'; '.join(graph.preparation.lines()[:3])}); give the same columns as in the fit"
+    )
+
+
+def read_tables(files: GraphFiles, preparation: Preparation | None = None, *, scale: bool = True) -> Graph:
+    """What the tables hold; without an edge list, nodes without edges. Features are prepared as told, or by what is
+    learned of them here."""
+    columns: dict[str, Any] = {f"{role}_column": name and column_titled(name) for role, name in files.columns.items()}
     if files.features is not None:
-        columns["feature_columns"] = [_column(name) for name in files.features]
-    return Graph.from_csv(files.edges, files.nodes, files.labels, **columns, name=files.title)
+        columns["feature_columns"] = [column_titled(name) for name in files.features]
+    return Graph.from_csv(
+        files.edges,
+        files.nodes,
+        files.labels,
+        **columns,
+        exclude_columns=[column_titled(name) for name in files.exclude],
+        column_kinds={column_titled(name): kind for name, kind in files.kinds.items()},
+        unknown_nodes=files.unknown_nodes,
+        scale=scale,
+        preparation=preparation,
+        header=files.header,
+        name=files.title,
+    )
 
 
-def read_edges(path: Path, columns: Mapping[str, str | Literal[False]]) -> GraphArrays:
+def read_edges(path: Path, columns: Mapping[str, str | Literal[False]], header: bool | None = None) -> GraphArrays:
     """The edges that a list holds, between nodes that it alone names."""
     from mtgcn.files.columns import Choices
     from mtgcn.files.tables import read_tables
 
-    named: dict[str, Any] = {role: _column(name) for role, name in columns.items()}
-    return read_tables(path, None, None, Choices(**named))
+    named: dict[str, Any] = {role: name and column_titled(name) for role, name in columns.items()}
+    return read_tables(path, None, None, Choices(**named, header=header))
 
 
 def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, str | Literal[False]]) -> dict[Any, str]:
@@ -114,39 +178,33 @@ def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, str | Liter
         if role not in ("id", "label"):
             raise unknown_name("column role", role, ("id", "label"))
     choices = Choices(
-        node_id=_column(columns["id"]) or None if "id" in columns else None,
-        label=_column(columns["label"]) if "label" in columns else None,
+        node_id=column_titled(str(columns["id"])) if "id" in columns else None,
+        label=column_titled(str(columns["label"])) if "label" in columns else None,
     )
     codes, names = read_labels(path, graph.node_ids, choices, alone=False)
     return {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code != UNKNOWN}
 
 
-def _column(name: str | Literal[False]) -> str | int | Literal[False]:
-    """A column by its name; `column 3` is what the third is called in a table without a header."""
-    position = re.fullmatch(r"column ([1-9][0-9]*)", name) if name else None
-    return int(position[1]) - 1 if position else name
+def _read_graph_file(files: GraphFiles) -> Graph:
+    assert files.graph is not None, "asked for by its name"
+    attributes: Mapping[str, Any] = files.columns
+    return Graph.from_file(files.graph, files.labels, **attributes, features=files.features, name=files.title)
 
 
-def for_prediction(files: GraphFiles, trained: Graph) -> GraphFiles:
-    """The same files, of which only the features that the model knows are wanted, and no label."""
-    if not trained.feature_names:
-        return files  # which columns are features must then be found as it was for the training data
-    if files.graph and files.graph.suffix.lower() in (".npz", ".pt", ".pth"):
-        return replace(files, features=None)  # what such a file calls its parts is fixed
-    features = None if files.graph else trained.feature_names
-    return replace(files, features=features, columns={**files.columns, "label": False})
-
-
-def with_features_of(graph: Graph, trained: Graph) -> Graph:
-    """The same nodes with those features, in that order, that the trained graph has."""
+def _with_columns_of(graph: Graph, trained: Graph) -> Graph:
+    """The same nodes with those columns, in that order, that the features of the trained graph were made of."""
+    preparation = trained.preparation
+    if preparation is None:
+        wanted = trained.feature_names
+    else:
+        wanted = tuple(column.name for column in preparation.columns) if preparation.named else ()
     names = list(graph.feature_names)
-    if not trained.feature_names or not names or names == list(trained.feature_names):
+    if not wanted or not names or names == list(wanted):
         return graph
-    missing = next((name for name in trained.feature_names if name not in names), None)
+    missing = next((name for name in wanted if name not in names), None)
     if missing is not None or graph.features is None:
         raise InputError(f"the model was fitted with a feature {missing!r}, which these nodes lack; add the column")
-    order = [names.index(name) for name in trained.feature_names]
-    return replace(graph, features=graph.features[:, order], feature_names=trained.feature_names)
+    return replace(graph, features=graph.features[:, [names.index(name) for name in wanted]], feature_names=wanted)
 
 
 def check_learnable(graph: Graph, classes: Sequence[str] | None = None) -> None:

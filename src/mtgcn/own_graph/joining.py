@@ -14,7 +14,7 @@ from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids
 from mtgcn.files.edges import check_edges, merge
 from mtgcn.files.notes import say
 from mtgcn.graph import Graph
-from mtgcn.own_graph.inputs import GraphFiles, read_edges, read_tables, with_features_of
+from mtgcn.own_graph.inputs import GraphFiles, read_edges, read_like
 from mtgcn.shapes import Int
 
 NODE_ROLES, EDGE_ROLES = ("id", "label"), ("source", "target", "weight")
@@ -38,7 +38,7 @@ def read_new_nodes(files: GraphFiles, known: Graph) -> NewNodes:
             "to read the edges as a graph of their own"
         )
     node_columns = {role: column for role, column in files.columns.items() if role in NODE_ROLES}
-    nodes = with_features_of(read_tables(replace(files, edges=None, columns=node_columns)), known)
+    nodes = read_like(replace(files, edges=None, columns=node_columns), known)
     _check_new(nodes, known, str(files.nodes))
     adjacency = _adjacency(files, nodes, known)
     to_known = sp.csr_array(adjacency[known.num_nodes :, : known.num_nodes])
@@ -65,15 +65,20 @@ def _check_new(nodes: Graph, known: Graph, path: str) -> None:
 def _adjacency(files: GraphFiles, nodes: Graph, known: Graph) -> sp.csr_array:
     """All edges that have a new node, between the nodes of the model and, after them, the new ones."""
     assert files.edges is not None
-    listed = read_edges(files.edges, {role: name for role, name in files.columns.items() if role in EDGE_ROLES})
+    columns = {role: name for role, name in files.columns.items() if role in EDGE_ROLES}
+    listed = read_edges(files.edges, columns, files.header)
     check_edges(listed, str(files.edges))
     place = _places(listed.node_ids, nodes, known, files)
     sources, targets = place[listed.sources], place[listed.targets]
-    joins = (sources >= known.num_nodes) | (targets >= known.num_nodes)
-    if not joins.all():
+    named = (sources != NOWHERE) & (targets != NOWHERE)
+    if not named.all():
+        say(f"{files.edges}: {int((~named).sum())} edges name nodes that are neither new nor known, and are left out")
+    joins = named & ((sources >= known.num_nodes) | (targets >= known.num_nodes))
+    settled = int((named & ~joins).sum())
+    if settled:
         say(
-            f"{files.edges}: {int((~joins).sum())} of {len(joins)} edges join two nodes that the model knows, and are "
-            "left out; fit again to count them in"
+            f"{files.edges}: {settled} of {len(joins)} edges join two nodes that the model knows, and are left out; "
+            "fit again to count them in"
         )
     weights: Any = listed.weights
     if weights is None and (weight := usual_weight(known)) != 1:
@@ -85,13 +90,13 @@ def _adjacency(files: GraphFiles, nodes: Graph, known: Graph) -> sp.csr_array:
 
 
 def _places(ids: np.ndarray, nodes: Graph, known: Graph, files: GraphFiles) -> Int[np.ndarray, "ids"]:
-    """Where each id stands among the nodes of the model and, after them, the new ones."""
+    """Where each id stands among the nodes of the model and, after them, the new ones; NOWHERE for ids of nobody."""
     new, old = place_of_ids(nodes.node_ids, ids), place_of_ids(known.node_ids, ids)
     unknown = ids[(new == NOWHERE) & (old == NOWHERE)]
-    if len(unknown):
+    if len(unknown) and files.unknown_nodes != "drop":
         raise InputError(
             f"{files.edges}: {len(unknown)} ids are neither in {files.nodes} nor in the model, for instance "
-            f"{_named(unknown)}; add these nodes, or drop their edges"
+            f"{_named(unknown)}; add these nodes to {files.nodes}, or drop their edges by --unknown-nodes drop"
         )
     return np.where(new == NOWHERE, old, known.num_nodes + new)
 

@@ -12,10 +12,11 @@ from mtgcn.estimator.answers import of_fit, of_graph, of_new_nodes, of_nodes, sh
 from mtgcn.estimator.checks import check_width
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, rows_equal
 from mtgcn.files.notes import say
 from mtgcn.graph import Graph
-from mtgcn.own_graph.inputs import GraphFiles, for_prediction, read_graph, read_tables, with_features_of
+from mtgcn.own_graph.inputs import GraphFiles, read_like
 from mtgcn.own_graph.joining import read_new_nodes
 from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.predictions import Predictions, predictions_of, write_predictions
@@ -61,7 +62,7 @@ def _joined(model: MutualTeachingClassifier, files: GraphFiles, with_known: bool
             "--new-graph to read these files as a graph of their own"
         )
     check_width(model.graph_.num_features, model.graph_)
-    new = read_new_nodes(for_prediction(files, model.graph_), model.graph_)
+    new = read_new_nodes(files, model.graph_)
     answers, ids = of_new_nodes(model, new.nodes, new.to_known), new.nodes.node_ids
     absent = share_of_absent_peers(model)
     if absent > MUCH_OF_THE_VOTE:
@@ -77,11 +78,10 @@ def _joined(model: MutualTeachingClassifier, files: GraphFiles, with_known: bool
 def _predictions(model: MutualTeachingClassifier, files: GraphFiles) -> Predictions:
     if not files.given:
         return predictions_of(model, model.graph_.node_ids, of_fit(model))
-    files = for_prediction(files, model.graph_)
+    nodes = read_like(files, model.graph_)
     if files.edges or files.graph:
-        graph = with_features_of(read_graph(files), model.graph_)
-        return predictions_of(model, graph.node_ids, of_graph(model, graph))
-    nodes = with_features_of(read_tables(files), model.graph_)
+        return predictions_of(model, nodes.node_ids, of_graph(model, nodes))
+    nodes = graph_for(model, nodes)
     answers = of_nodes(model, nodes)
     if model.has_node_ids_ and (answers.place != NOWHERE).any():
         say(_known_nodes(model.graph_, nodes, answers.place))

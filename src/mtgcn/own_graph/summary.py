@@ -15,8 +15,10 @@ from mtgcn.trust.peer_votes import PeerContribution, accuracy_of_features, teach
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
+    from mtgcn.own_graph.checking import CheckSummary
 
 MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
+MOST_COLUMNS_LISTED = 20
 MOST_PEERS_LISTED = 4
 
 
@@ -37,6 +39,7 @@ class FitSummary:
     nodes: int
     edges: int
     features: int
+    columns: Sequence[str]  # what was done with each column of the node table, a line each
     coverage: Coverage
     labels: Mapping[str, int]  # given, by class
     method: str
@@ -79,6 +82,21 @@ def mean_confidence(model: MutualTeachingClassifier) -> float:
 
 def summary_lines(summary: FitSummary) -> Iterator[str]:
     """The summary for a person to read."""
+    yield from graph_lines(summary)
+    yield from column_lines(summary.columns)
+    yield f"fitted      {summary.method}, {summary.epochs} epochs, {summary.seconds:.1f} s on {summary.device}"
+    yield f"confidence  {100 * summary.mean_confidence:.1f} % on average, of the nodes that were not given"
+    yield f"accuracy    {expected_words(summary)}"
+    for line in _votes(summary):
+        yield f"peers       {line}"
+    yield from remark_lines(summary)
+    yield f"model       {summary.model}"
+    if summary.report:
+        yield f"report      {summary.report}"
+
+
+def graph_lines(summary: FitSummary | CheckSummary) -> Iterator[str]:
+    """What was read: the graph, and how the labels cover it."""
     reach = summary.coverage
     yield f"graph       {_count(summary.nodes, 'node')}, {_count(summary.edges, 'edge')}, {_features(summary.features)}"
     yield (
@@ -86,18 +104,28 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         f"{_count(reach.nodes_without_labels, 'node')} in those without, {reach.isolated_nodes} without any edge"
     )
     yield f"labels      {by_class(summary.labels)}"
-    yield f"fitted      {summary.method}, {summary.epochs} epochs, {summary.seconds:.1f} s on {summary.device}"
-    yield f"confidence  {100 * summary.mean_confidence:.1f} % on average, of the nodes that were not given"
-    yield f"accuracy    {expected_words(summary)}"
-    for line in _votes(summary):
-        yield f"peers       {line}"
+
+
+def remark_lines(summary: FitSummary | CheckSummary) -> Iterator[str]:
+    """What there is to remark, and to warn of."""
     for note in summary.notes:
         yield f"note        {note}"
     for warning in summary.warnings:
         yield f"warning     {warning}"
-    yield f"model       {summary.model}"
-    if summary.report:
-        yield f"report      {summary.report}"
+
+
+def columns_of(graph: Graph) -> list[str]:
+    """What was done with each column that features were made of."""
+    return [] if graph.preparation is None else graph.preparation.lines()
+
+
+def column_lines(columns: Sequence[str]) -> Iterator[str]:
+    """The first of them for a person to read."""
+    for line in columns[:MOST_COLUMNS_LISTED]:
+        yield f"column      {line}"
+    more = len(columns) - MOST_COLUMNS_LISTED
+    if more > 0:
+        yield f"column      … and {more} more; --json lists all"
 
 
 def _count(number: int, noun: str) -> str:

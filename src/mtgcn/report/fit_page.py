@@ -173,8 +173,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
 
 def _columns(graph: Graph) -> list[str]:
     """What was done with each column that features were made of, a line each; none where they are as given."""
-    preparation = getattr(graph, "preparation", None)
-    return [] if preparation is None else preparation.lines()
+    return [] if graph.preparation is None else graph.preparation.lines()
 
 
 def _count(number: int, noun: str) -> str:

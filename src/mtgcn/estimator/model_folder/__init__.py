@@ -34,6 +34,7 @@ from mtgcn.estimator.model_folder.files import (
     write_arrays,
     write_bytes,
 )
+from mtgcn.estimator.preparing import columns_in
 from mtgcn.storage.destinations import check_folder
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
         model.classes_ = np.array(card["classes"], dtype=card["classes_type"])
         model.graph_ = graph_from(contents[GRAPH], card)
         model.has_node_ids_ = card["graph"]["has_node_ids"]
-        model.n_features_in_ = model.graph_.num_features
+        model.n_features_in_ = columns_in(model.graph_)
         if "feature_names" in card:
             model.feature_names_in_ = np.array(card["feature_names"], dtype=object)
         model.n_iter_ = card["training"]["epochs"]

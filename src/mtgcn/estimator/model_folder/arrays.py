@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder.files import Arrays
 from mtgcn.graph import Graph
+from mtgcn.preparation.prepared import Preparation
 from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
         class_names=tuple(card["class_names"]),
         name=card["graph"]["name"],
         feature_names=tuple(card["graph"]["feature_names"]),
+        preparation=None if card["preparation"] is None else Preparation.of(card["preparation"]),
     )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 KIND = "mtgcn model"
 # Raised whenever what is written could no longer be read by an older mtgcn, or the other way round. 2: settings of
-# methods and the counts of the graph have the field's names.
-FORMAT = 2
+# methods and the counts of the graph have the field's names. 3: how features were made of columns.
+FORMAT = 3
 LARGEST_CARD = 64 * 2**20  # bytes; a real one is a few thousand, and it is read before anything is checked
 
 
@@ -72,6 +72,7 @@ def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dic
             "has_node_ids": model.has_node_ids_,
             "feature_names": list(graph.feature_names),
         },
+        "preparation": None if graph.preparation is None else graph.preparation.plain(),
         "training": {
             "epochs": int(model.n_iter_),
             "seed": model.seed_,
