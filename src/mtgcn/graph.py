@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from mtgcn import graph_checks
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import GraphArrays, as_array
+from mtgcn.files.arrays import GraphArrays, as_array, checked_count
 from mtgcn.files.edges import check_edges, merge
 from mtgcn.files.labels import UNKNOWN as UNKNOWN  # the label of a node whose class is not known
 from mtgcn.files.labels import check_classes
@@ -183,6 +183,7 @@ class Graph:
         if num_nodes is None:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
+        num_nodes = checked_count(num_nodes, "edge_index")
         arrays = GraphArrays(
             node_ids=np.arange(num_nodes) if node_ids is None else np.asarray(node_ids),
             sources=edges[0],

@@ -11,12 +11,16 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.files.arrays import as_array
 from mtgcn.files.labels import UNKNOWN, check_classes, encoded_labels
+from mtgcn.files.paths import reason, shown
+from mtgcn.files.texts import check_names
 from mtgcn.shapes import Float, Int
+
+MOST_CLASSES = 100_000  # a stray number among labels would make as many classes, each with a probability at every node
 
 
 def checked_adjacency(given: object) -> sp.csr_array:
     """A symmetric matrix of weights >= 0, without stored zeros."""
-    adjacency = sp.csr_array(given, dtype=np.float32, copy=True)
+    adjacency = _matrix(given, copy=True)
     _refuse_unless_square(adjacency)
     if adjacency.shape[0] == 0:
         raise InputError("a graph of 0 nodes; give at least one node")
@@ -35,12 +39,20 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
     if given is None:
         return None
     sparse = sp.issparse(given)
-    features: Any = sp.csr_array(given, copy=True, dtype=np.float32) if sparse else np.array(given, dtype=np.float32)
+    try:
+        with np.errstate(over="ignore"):  # what does not fit 32 bits is infinite then, and refused
+            features: Any = (
+                sp.csr_array(given, copy=True, dtype=np.float32) if sparse else np.array(given, dtype=np.float32)
+            )
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise InputError(f"features that are no table of numbers ({reason(problem)}); give one row per node") from None
     if features.ndim != 2 or features.shape[0] != nodes:
         raise InputError(f"features of shape {features.shape} for {nodes} nodes; give one row per node")
+    if not features.shape[1]:  # a table without columns tells as much as none
+        return None
     values = features.data if sparse else features
     if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(features.sum(axis=1)))[0])
+        row = int(features.tocoo().row[~np.isfinite(values)][0] if sparse else np.argwhere(~np.isfinite(values))[0][0])
         raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
     if sparse:
         features.sum_duplicates()
@@ -50,12 +62,14 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
 
 def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
     """Classes as numbers; all unknown where none were given."""
-    labels = np.full(nodes, UNKNOWN) if given is None else np.array(given)
+    labels = np.full(nodes, UNKNOWN) if given is None else _array("labels", given)
     _refuse_unless_one_per_node("labels", labels, nodes)
     if not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNKNOWN} where unknown")
     if labels.min(initial=UNKNOWN) < UNKNOWN:
         raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNKNOWN} where unknown")
+    if labels.max(initial=UNKNOWN) >= MOST_CLASSES:
+        raise InputError(f"label {labels.max()}, and {MOST_CLASSES} classes are the most; number them from 0 on")
     return frozen(labels.astype(np.int64))
 
 
@@ -63,9 +77,14 @@ def checked_node_ids(given: object, nodes: int) -> np.ndarray:
     """One different name per node, of any type; numbers from 0 where none were given."""
     if given is None:
         return frozen(np.arange(nodes))
-    node_ids = np.array(given)
+    node_ids = _array("node ids", given)
     _refuse_unless_one_per_node("node ids", node_ids, nodes)
-    names, counts = np.unique(node_ids, return_counts=True)
+    if node_ids.dtype.kind in "UO":
+        check_names((name for name in node_ids.tolist() if isinstance(name, str)), "node id")
+    try:
+        names, counts = np.unique(node_ids, return_counts=True)
+    except TypeError:  # numbers and texts among each other, which have no order
+        raise InputError("node ids of different types; give text alone or numbers alone") from None
     if len(names) < nodes:
         raise InputError(f"node id {names[counts > 1][0]!r} stands for two nodes; give each its own")
     return frozen(node_ids)
@@ -74,24 +93,30 @@ def checked_node_ids(given: object, nodes: int) -> np.ndarray:
 def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) -> tuple[str, ...]:
     """A name for every class that labels mention: its number where none were given."""
     classes = int(labels.max(initial=UNKNOWN)) + 1
-    class_names = tuple(given) or tuple(str(number) for number in range(classes))
+    class_names = tuple(map(str, given)) or tuple(str(number) for number in range(classes))
+    check_names(class_names, "class")
+    if len(set(class_names)) < len(class_names):
+        raise InputError(f"class names {', '.join(map(shown, class_names[:8]))} are not all different; rename one")
     if classes > len(class_names):
         raise InputError(f"label {classes - 1} but only {len(class_names)} class names; name every class")
     return class_names
 
 
 def checked_feature_names(given: Sequence[str], features: int) -> tuple[str, ...]:
-    feature_names = tuple(given)
+    feature_names = tuple(map(str, given))
+    check_names(feature_names, "feature")
     if feature_names and len(feature_names) != features:
         raise InputError(f"{len(feature_names)} feature names for {features} features; name each, or none")
     return feature_names
 
 
 def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
-    edges = np.asarray(as_array(given))
+    edges = _array("edge_index", as_array(given))
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         remedy = "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
         raise InputError(f"edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
+    if edges.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(f"edge_index names node {edges.max()}; number nodes from 0 on")
     return edges.astype(np.int64)
 
 
@@ -120,13 +145,28 @@ def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[
 
 def square_matrix(given: Any) -> sp.csr_array:
     """Anything that holds a square matrix, as one of scipy's."""
-    try:
-        matrix = sp.csr_array(as_array(given), dtype=np.float32)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"an adjacency that is no matrix of numbers ({problem}); give a square one") from None
+    matrix = _matrix(as_array(given))
     _refuse_unless_square(matrix)
     matrix.sum_duplicates()
     return matrix
+
+
+def _matrix(given: object, *, copy: bool = False) -> sp.csr_array:
+    shape = getattr(given, "shape", None)
+    if shape is not None and len(shape) != 2:  # scipy would take three axes, and make one row of a single one
+        raise InputError(f"adjacency of shape {tuple(shape)}; give a square matrix, one row per node")
+    try:
+        with np.errstate(over="ignore"):  # what does not fit 32 bits is infinite then, and refused
+            return sp.csr_array(given, dtype=np.float32, copy=copy)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise InputError(f"an adjacency that is no matrix of numbers ({reason(problem)}); give a square one") from None
+
+
+def _array(what: str, given: object) -> np.ndarray:
+    try:
+        return np.array(given)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise InputError(f"{what} that are no array ({reason(problem)}); give one row of them") from None
 
 
 def is_symmetric(adjacency: sp.csr_array) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.files.json_text import parsed_json
+from mtgcn.files.paths import shown
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Int
 
@@ -136,7 +137,7 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     `"val"` would put the nodes under it into the test.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot read split file {path}: {error.strerror}") from error
     except ValueError as error:
@@ -161,7 +162,7 @@ def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path
             raise InputError(f"{part!r} of split file {path} is not a list; give a list of node ids")
         missing = [name for name in listed if str(name) not in position]
         if missing:
-            raise InputError(f"{part!r} of split file {path} names node {missing[0]!r}, which the graph lacks")
+            raise InputError(f"{part!r} of split file {path} names node {shown(missing[0])}, which the graph lacks")
         found = np.array([position[str(name)] for name in listed], dtype=np.int64)
         unlabelled = found[graph.labels[found] == UNKNOWN]
         if len(unlabelled):

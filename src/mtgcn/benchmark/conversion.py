@@ -16,6 +16,7 @@ from mtgcn.benchmark.curves import CURVES_FILE
 from mtgcn.benchmark.rows import FORMAT, format_of
 from mtgcn.benchmark.store import ROWS_FILE, unpacked, write_bytes
 from mtgcn.errors import InputError
+from mtgcn.files.json_text import parsed_json
 
 # The settings that format 1 called otherwise. Those of a line belonged together: a method had all of them or none.
 RENAMED_SETTINGS = (
@@ -55,7 +56,7 @@ def _rows(content: bytes) -> bytes:
 def _row(line: bytes) -> bytes:
     """A line of a file of rows. What is no row, as after a crash, is left for the store to deal with."""
     try:
-        row = json.loads(line)
+        row = parsed_json(line)
     except ValueError:
         return line
     if not isinstance(row, dict) or "settings" not in row or not line.endswith(b"\n") or format_of(row) >= FORMAT:
@@ -65,7 +66,7 @@ def _row(line: bytes) -> bytes:
 
 def _curves(content: bytes, path: Path) -> bytes:
     try:
-        curves = json.loads(content)
+        curves = parsed_json(content)
         if all(format_of(one) >= FORMAT for one in curves):
             return content
         converted = [

@@ -26,6 +26,7 @@ from mtgcn.benchmark.store import write_text
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
+from mtgcn.files.json_text import parsed_json
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -111,8 +112,8 @@ def read_curves(folder: Path) -> list[Curves]:
     if not path.exists():
         return []
     try:
-        found = [_from_json(content) for content in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError) as error:
+        found = [_from_json(content) for content in parsed_json(path.read_bytes())]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is no file of curves ({error}); take it away and draw them anew") from error
     for curves in found:
         check_format(curves.format, path)

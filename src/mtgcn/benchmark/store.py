@@ -19,6 +19,7 @@ from pathlib import Path
 
 from mtgcn.benchmark.rows import StoredRow, check_format
 from mtgcn.errors import InputError
+from mtgcn.files.json_text import parsed_json
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
 
@@ -175,6 +176,6 @@ def _parsed(line: bytes) -> StoredRow | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        return StoredRow.from_json(json.loads(line))
+        return StoredRow.from_json(parsed_json(line))
     except (ValueError, TypeError, KeyError):
         return None

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mtgcn.errors import InputError
+from mtgcn.free_memory import check_fits
 from mtgcn.preparation.prepared import Preparation
 from mtgcn.shapes import Int
 
@@ -27,6 +29,18 @@ class GraphArrays:
     class_names: tuple[str, ...] = ()
     directed: bool | None = None  # None: the source does not say
     preparation: Preparation | None = None  # how features were made of columns; None: they are as they were given
+
+
+BYTES_PER_NODE = 64  # ids, labels, where a row of the adjacency begins, and what is made while they are checked
+
+
+def checked_count(nodes: int, where: str) -> int:
+    """The number of nodes that a file or an array tells, if memory holds so many: a single stray number in an edge
+    list can ask for more than any machine has."""
+    if nodes < 0:
+        raise InputError(f"{where} tells of {nodes} nodes; give at least one")
+    check_fits(BYTES_PER_NODE * nodes, f"{where} numbers its nodes up to {nodes - 1}, which", "number them from 0 on")
+    return nodes
 
 
 def as_array(given: Any) -> Any:

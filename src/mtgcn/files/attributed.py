@@ -13,6 +13,7 @@ from mtgcn.files.arrays import GraphArrays
 from mtgcn.files.columns import LABEL_NAMES, WEIGHT_NAMES
 from mtgcn.files.labels import encoded_labels
 from mtgcn.files.paths import shown
+from mtgcn.files.texts import check_names
 
 
 def graph_arrays(
@@ -38,7 +39,7 @@ def graph_arrays(
         labels, class_names = encoded_labels([some.get(label_name) for some in attributes])
     values, names = _features(nodes, attributes, label_name, features, where)
     return GraphArrays(
-        node_ids=node_ids(nodes),
+        node_ids=node_ids(nodes, where),
         sources=sources,
         targets=targets,
         weights=_weights(graph, weight, where),
@@ -50,12 +51,14 @@ def graph_arrays(
     )
 
 
-def node_ids(nodes: Sequence[Any]) -> np.ndarray:
+def node_ids(nodes: Sequence[Any], where: str) -> np.ndarray:
     """Whole numbers stay numbers; anything else becomes text."""
     whole = all(isinstance(node, (int, np.integer)) and not isinstance(node, bool) for node in nodes)
     if whole and all(abs(int(node)) < 2**63 for node in nodes):
         return np.array([int(node) for node in nodes], dtype=np.int64)
-    return np.array([str(node) for node in nodes])
+    names = [str(node) for node in nodes]
+    check_names(names, "node id", where)
+    return np.array(names)
 
 
 def _label_name(attributes: list[dict[str, Any]], told: str | Literal[False] | None, where: str) -> str | None:
@@ -95,7 +98,7 @@ def _features(
                     f"{where}, node {shown(node)}: attribute {name!r} is {shown(value)}; give every node a number "
                     "there (or lists of one length), or name the features to take"
                 )
-            rows.append(np.atleast_1d(np.asarray(value, dtype=np.float64)))
+            rows.append(_numbers(value))
         column = np.array(rows)
         bad = np.flatnonzero(~(np.abs(column) <= np.finfo(np.float32).max).all(axis=1))
         if len(bad):
@@ -106,6 +109,18 @@ def _features(
         columns.append(column.astype(np.float32))
         column_names += [name] if column.shape[1] == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
     return (np.hstack(columns), tuple(column_names)) if columns else (None, ())
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """One number or several, in doubles; infinite where a whole number is too large for them."""
+    return np.array([_number(one) for one in np.atleast_1d(np.asarray(value, dtype=object))], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
 
 
 def _is_numeric(value: Any) -> bool:
@@ -125,7 +140,7 @@ def _weights(graph: Any, told: str | Literal[False] | None, where: str) -> np.nd
         if value is None:
             continue
         found = True
-        if not isinstance(value, Real) or not 0 <= float(value) <= np.finfo(np.float32).max:
+        if not isinstance(value, Real) or not 0 <= _number(value) <= np.finfo(np.float32).max:
             raise InputError(
                 f"{where}, edge {shown(one)} - {shown(other)}: {name} is {shown(value)}; give a finite weight >= 0"
             )

@@ -53,6 +53,7 @@ class CsvTable(Table):
         self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
             raise InputError(f"delimiter {self.delimiter!r}; give one character such as ',' or '\\t'")
+        self.check_width(beginning[0][1].count(self.delimiter) + 1)
         first, *others = [self._cells(line, number) for number, line in beginning]
         self.sample = [first, *(row for row in others if any(row))]
         self.columns = ("",) * len(first)
@@ -63,10 +64,7 @@ class CsvTable(Table):
     def _take_header(self) -> None:
         self.has_header = True
         self.columns, self.sample = tuple(self.sample[0]), self.sample[1:]
-        named = [name for name in self.columns if name]
-        if len(set(named)) < len(named):
-            twice = next(name for name in named if named.count(name) > 1)
-            raise InputError(f"{self.at(self.first_place)} names column {shown(twice)} twice; rename one")
+        self.check_columns(self.columns)
 
     def with_header(self) -> Table | None:
         table = copy(self)

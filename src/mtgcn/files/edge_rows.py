@@ -13,8 +13,11 @@ from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.ids import NodeIndex, checked_ids
 from mtgcn.files.table import MISSING, Batch, Coded, Table
 from mtgcn.files.unknown_nodes import UnknownIds, header_found_out
+from mtgcn.free_memory import check_fits
 from mtgcn.preparation import written
 from mtgcn.shapes import Int
+
+BYTES_PER_EDGE = 60  # that putting the blocks together, sorting and a symmetric matrix take beside what was read
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,7 @@ def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | Non
     faults = Faults(str(table.path))
     unknown = UnknownIds(table, home or "", choices.unknown_nodes, "edges")
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+    listed_edges = 0
     for batch, weights in _batches(table, columns, faults):
         ids = [
             checked_ids(table, batch, column, number, faults)
@@ -49,6 +53,10 @@ def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | Non
             source, target = unknown.resolved(index, batch, both)
         known = (source != MISSING) & (target != MISSING)
         parts.append((source[known], target[known], None if weights is None else weights[known]))
+        listed_edges += len(source)
+        check_fits(
+            BYTES_PER_EDGE * listed_edges, f"{table.path}, of which {listed_edges} edges are read,", "leave some out"
+        )
     faults.raise_first_kind()
     unknown.told()
     if not parts:

@@ -82,6 +82,8 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
         raise InputError(
             f"{where}: weights of shape {arrays.weights.shape} for {len(arrays.sources)} edges; give one each"
         )
+    if arrays.weights.dtype.kind not in "biuf":
+        raise InputError(f"{where}: weights of type {arrays.weights.dtype}; give numbers")
     bad = np.flatnonzero(~((arrays.weights >= 0) & (arrays.weights <= np.finfo(np.float32).max)))
     if len(bad):
         raise InputError(f"{where}: edge {bad[0]} weighs {arrays.weights[bad[0]]:g}; give finite weights >= 0")

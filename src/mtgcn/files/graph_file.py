@@ -16,12 +16,14 @@ from mtgcn.files.attributed import graph_arrays
 from mtgcn.files.columns import Choices
 from mtgcn.files.ids import NodeIndex
 from mtgcn.files.npz import read_npz
-from mtgcn.files.paths import PathLike, readable_file, reason
+from mtgcn.files.paths import PathLike, readable_file, reason, shown
 from mtgcn.files.pt import read_pt
 from mtgcn.files.tables import read_labels
+from mtgcn.free_memory import check_fits
 
 DEEPEST_XML = 100  # graphs lie three or four elements deep; far deeper ones exhaust the stack
-LARGEST_BYTES = 256 << 20  # networkx takes some twenty times the file; tables are for larger graphs
+LARGEST_BYTES = 256 << 20  # tables are for larger graphs
+TIMES_THE_FILE = 20  # what networkx takes of memory
 
 
 def read_graph_file(
@@ -71,6 +73,9 @@ def read_gml(path: Path) -> Any:
         raise InputError(f"{path} line {line}: {byte} is not UTF-8; save the file as UTF-8") from None
     plain = text.encode("ascii", "xmlcharrefreplace").decode()  # all that networkx reads, and it knows what &#233; is
     graph = _read(path, "GML", lambda: nx.parse_gml(plain, label="id"))
+    for node, name in graph.nodes(data="label", default=""):
+        if isinstance(name, list):
+            raise InputError(f"{path}: node {shown(node)} has {len(name)} labels, which are its names; keep one")
     names = [str(name) for _, name in graph.nodes(data="label", default="")]
     if all(names) and len(set(names)) == len(names):
         graph = nx.relabel_nodes(graph, dict(zip(graph.nodes, names, strict=True)))
@@ -86,14 +91,24 @@ def _check_size(path: Path) -> None:
             f"{path} has {size >> 20} MiB and this format is read up to {LARGEST_BYTES >> 20}; "
             "write the graph as an edge list in Parquet"
         )
+    check_fits(TIMES_THE_FILE * size, f"{path}, read in this format,", "write the graph as an edge list in Parquet")
 
 
 def _check_xml(path: Path) -> None:
     depth = 0
 
+    keys: set[str] = set()  # of the data in the element that is being read
+
     def enter(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
+        if name.rpartition(":")[2] != "data":
+            keys.clear()
+        elif (key := attributes.get("key", "")) in keys:
+            line = parser.CurrentLineNumber
+            raise InputError(f"{path} line {line}: key {shown(key)} is given twice for one element; keep one")
+        else:
+            keys.add(key)
         if depth > DEEPEST_XML:
             line = parser.CurrentLineNumber
             raise InputError(f"{path} line {line}: elements nested deeper than {DEEPEST_XML}; is this GraphML?")

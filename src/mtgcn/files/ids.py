@@ -12,12 +12,12 @@ from mtgcn.errors import InputError
 from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import shown
 from mtgcn.files.table import MISSING, Coded
+from mtgcn.files.texts import LONGEST_NAME
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
     from mtgcn.files.table import Batch, Table
 
-LONGEST_ID = 1000  # characters; an array of ids is as wide as the longest
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python would write it, so that 007 stays text
 
 
@@ -91,12 +91,12 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
     if not pa.types.is_string(column.values.type):
         return column
     lengths = pc.utf8_length(column.values)
-    broken = pc.or_(pc.greater(lengths, LONGEST_ID), pc.match_substring(column.values, "\0"))
+    broken = pc.or_(pc.greater(lengths, LONGEST_NAME), pc.match_substring(column.values, "\0"))
     if pc.any(broken).as_py():
         code = int(np.flatnonzero(np.array(broken))[0])
         place = table.at(int(batch.places[np.flatnonzero(column.codes == code)[0]]))
         raise InputError(
             f"{place}, {table.name_of(number)}: the id {shown(column.values[code].as_py())} has "
-            f"{lengths[code].as_py()} characters or a NUL among them; give ids of at most {LONGEST_ID} characters"
+            f"{lengths[code].as_py()} characters or a NUL among them; give ids of at most {LONGEST_NAME} characters"
         )
     return column

@@ -10,6 +10,7 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.files.paths import shown
+from mtgcn.files.texts import check_names
 from mtgcn.preparation.missing import is_missing
 from mtgcn.shapes import Int
 
@@ -36,6 +37,7 @@ def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[st
         codes = [place.get(numbers.get(text), UNKNOWN) for text in texts]
         return np.array(codes, dtype=np.int64), tuple(str(number) for number in order)
     names = tuple(sorted(set(present)))
+    check_names(names, "class")
     code_of = {name: code for code, name in enumerate(names)}
     return np.array([code_of.get(text, UNKNOWN) for text in texts], dtype=np.int64), names
 
@@ -46,19 +48,33 @@ def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ..
     >>> encoded_labels(["cat", None, "dog", "cat"])
     (array([ 0, -1,  1,  0]), ('cat', 'dog'))
     """
-    given = np.asarray(values)
+    given = _one_per_node(values)
+    if given.dtype.kind in "biuf":
+        different, rows = np.unique(given, return_inverse=True)
+        codes, names = classes_of([str(value) for value in different])
+        return codes[rows], names
+    times = given.dtype.kind in "mM"
+    cells = [_text(value) for value in (given.astype(str) if times else given).tolist()]  # an array of texts would be as wide as the longest
+    texts = list(dict.fromkeys(cells))
+    codes, names = classes_of(texts)
+    code_of = dict(zip(texts, codes.tolist(), strict=True))
+    return np.array([code_of[cell] for cell in cells], dtype=np.int64), names
+
+
+def _one_per_node(values: Any) -> np.ndarray:
+    if isinstance(values, list | tuple) and any(isinstance(value, str | bytes) for value in values):
+        return np.fromiter(values, dtype=object, count=len(values))  # of texts, it would be as wide as the longest
+    try:
+        given = np.asarray(values)
+    except ValueError:  # rows of different length
+        raise InputError("labels are lists of different length; give one label per node") from None
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
     if given.ndim != 1:
         raise InputError(f"labels of shape {given.shape}; give one label per node")
-    if given.dtype.kind in "biuf":
-        different, rows = np.unique(given, return_inverse=True)
-        texts = [str(value) for value in different]
-    else:
-        texts, rows = np.unique([_text(value) for value in given], return_inverse=True)  # type: ignore[assignment]
-        texts = [str(text) for text in texts]
-    codes, names = classes_of(texts)
-    return codes[rows], names
+    if given.dtype.kind in "cV":
+        raise InputError(f"labels of type {given.dtype}; give numbers or text")
+    return given
 
 
 def check_classes(names: Sequence[str], where: str) -> None:
@@ -68,6 +84,13 @@ def check_classes(names: Sequence[str], where: str) -> None:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise InputError(f"label {value[:60]!r} is bytes that are no UTF-8; give text or numbers") from None
+    if isinstance(value, list | tuple | dict | set | np.ndarray):
+        raise InputError(f"label {shown(value)} of a node is several values; give one label per node")
     return "" if value is None or value != value else str(value).strip()
 
 

@@ -15,6 +15,7 @@ from mtgcn.files.ids import NodeIndex, checked_ids
 from mtgcn.files.label_book import LabelBook
 from mtgcn.files.paths import shown
 from mtgcn.files.table import MISSING, Batch, Coded, NotNumbers, Table
+from mtgcn.free_memory import check_fits
 from mtgcn.preparation.kinds import IGNORE
 from mtgcn.preparation.table import ColumnTable, Texts
 
@@ -42,7 +43,8 @@ def read_nodes(table: Table, choices: Choices, *, labels_elsewhere: bool = False
         if told.get(name) in ("category", "text") or (choices.preparation and name in choices.preparation.read_as_text)
     ]
     # Dates and categories that the file itself has a type for are no text, unless a person says so.
-    numbers = table.numeric([column for column in columns.features if column not in texts])
+    are_texts = set(texts)
+    numbers = table.numeric([column for column in columns.features if column not in are_texts])
     while True:
         index = NodeIndex()
         book = LabelBook(index)
@@ -64,12 +66,14 @@ def _told_kinds(table: Table, choices: Choices) -> dict[str, str]:
 def _rows(
     table: Table, columns: NodeColumns, numbers: Sequence[int], index: NodeIndex, book: LabelBook
 ) -> ColumnTable | None:
-    texts = [column for column in columns.features if column not in numbers]
+    are_numbers = set(numbers)
+    texts = [column for column in columns.features if column not in are_numbers]
     head = [columns.node_id] if columns.label is None else [columns.node_id, columns.label]
     blocks: list[np.ndarray | sp.csr_array] = []
     places: list[np.ndarray] = []
     words = {column: _TextColumn() for column in texts}
     keep_sparse = False
+    gathered = 0  # bytes, which are needed once more when the blocks are put together
     faults = Faults(str(table.path))
     for batch in table.batches([*head, *texts], numbers, gaps=True):
         ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
@@ -88,6 +92,8 @@ def _rows(
         if not blocks:
             keep_sparse = bool(np.count_nonzero(batch.numbers) < FEW_NONZEROS * batch.numbers.size)
         blocks.append(sp.csr_array(batch.numbers) if keep_sparse else batch.numbers)
+        gathered += _bytes_of(blocks[-1]) + sum(cells.codes.nbytes for cells in batch.texts)
+        check_fits(gathered, f"{table.path}, of which {len(index)} rows are read,", "leave columns or rows out")
     faults.raise_first_kind()
     if not len(index):
         raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
@@ -105,6 +111,10 @@ def _rows(
         title=str(table.path),
         place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
     )
+
+
+def _bytes_of(block: np.ndarray | sp.csr_array) -> int:
+    return int(block.nbytes if isinstance(block, np.ndarray) else block.data.nbytes + block.indices.nbytes)
 
 
 class _TextColumn:

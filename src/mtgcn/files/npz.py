@@ -12,14 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import GraphArrays
+from mtgcn.files.arrays import GraphArrays, checked_count
 from mtgcn.files.attributed import node_ids
 from mtgcn.files.labels import encoded_labels
-from mtgcn.files.paths import reason
+from mtgcn.files.paths import reason, shown
+from mtgcn.free_memory import check_fits
 
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 FEATURE_NAMES = ("features", "x")
 LABEL_NAMES = ("labels", "y")
+COPIES = 3  # that checking and converting arrays takes at most at the same time
 
 
 def read_npz(path: Path) -> GraphArrays:
@@ -34,9 +36,12 @@ def read_npz(path: Path) -> GraphArrays:
     if nodes is None:
         sized = [part.shape[0] for part in (features, labels, arrays.get("node_ids")) if part is not None and part.ndim]
         nodes = sized[0] if sized else int(max(sources.max(initial=-1), targets.max(initial=-1))) + 1
+    nodes = checked_count(nodes, str(path))
     ids = arrays.get("node_ids")
+    if ids is not None and (ids.ndim != 1 or ids.dtype.kind not in "iuUS"):
+        raise InputError(f"{path}: node_ids are {_described(ids)}; give one whole number or text per node")
     return GraphArrays(
-        node_ids=np.arange(nodes) if ids is None else node_ids(ids.tolist() if ids.ndim == 1 else [ids]),
+        node_ids=np.arange(nodes) if ids is None else node_ids(_texts(path, "node_ids", ids), str(path)),
         sources=sources,
         targets=targets,
         weights=weights,
@@ -66,13 +71,28 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
                 file = np.load(raw, allow_pickle=False)
                 if not isinstance(file, np.lib.npyio.NpzFile):
                     raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
-                return {name: file[name] for name in file.files}
+                _check_members(path, file.zip)
+                arrays = {name: file[name] for name in file.files}
     except (*problems, zipfile.BadZipFile, zlib.error) as problem:
         if isinstance(problem, InputError):
             raise
         raise InputError(
             f"{path} cannot be read as .npz ({reason(problem)}); write it again, without objects"
         ) from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path}: {shown(name)} is no array; write the file with numpy.savez")
+    return arrays
+
+
+def _check_members(path: Path, archive: zipfile.ZipFile) -> None:
+    """Look at the list of what is packed before anything is unpacked: a few bytes can grow without end."""
+    names = [member.filename for member in archive.infolist()]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{path} holds {shown(twice)} twice; write it again, each array once")
+    unpacked = sum(member.file_size for member in archive.infolist())
+    check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse matrix")
 
 
 def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
@@ -88,10 +108,15 @@ def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.nd
                 raise InputError(
                     f"{path}: edge_weight of shape {weights.shape} for {edges.shape[1]} edges; give one each"
                 )
+        if edges.dtype.kind == "u" and edges.max(initial=0) > np.iinfo(np.int64).max:
+            raise InputError(f"{path}: edge_index names node {edges.max()}; number nodes from 0 on")
         sources, targets = edges.astype(np.int64)
         return sources, targets, weights, None
     if "adjacency" in arrays:
-        matrix = sp.coo_array(_numeric(path, "adjacency", np.atleast_2d(arrays["adjacency"])))
+        given = _numeric(path, "adjacency", arrays["adjacency"])
+        if given.ndim != 2:
+            raise InputError(f"{path}: adjacency of shape {given.shape}; give a square matrix, one row per node")
+        matrix = sp.coo_array(given)
     elif "adj_data" in arrays:
         matrix = _sparse(path, arrays, "adj_").tocoo()
     elif "format" in arrays:
@@ -133,11 +158,12 @@ def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | Non
         return None, ()
     if given.dtype.kind not in "biufUS" or given.ndim > 2:
         raise InputError(f"{path}: labels are {_described(given)}; give one number or text per node")
-    codes, names = encoded_labels(given.astype(str) if given.dtype.kind == "S" else given)
+    codes, names = encoded_labels(given)
     if "class_names" not in arrays:
         return codes, names
-    told = tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).ravel())
-    if not all(name.isdecimal() and int(name) < len(told) for name in names):
+    told = tuple(map(str, _texts(path, "class_names", np.atleast_1d(arrays["class_names"]).ravel())))
+    # A name of more digits than there are classes have would be none of their numbers, and may be endless.
+    if not all(name.isascii() and name.isdecimal() and len(name) < 19 and int(name) < len(told) for name in names):
         raise InputError(
             f"{path}: class_names names {len(told)} classes and labels are {', '.join(names[:8])}; number them"
         )
@@ -147,6 +173,16 @@ def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | Non
 
 def _named(arrays: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:
     return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _texts(path: Path, name: str, values: np.ndarray) -> list[Any]:
+    """The values as a list, bytes as the text that they are."""
+    if values.dtype.kind != "S":
+        return values.tolist()
+    try:
+        return [value.decode() for value in values.tolist()]
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: {name} are bytes that are no UTF-8; write them as text") from None
 
 
 def _numeric(path: Path, name: str, values: Any) -> Any:

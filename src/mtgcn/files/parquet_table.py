@@ -12,7 +12,7 @@ from pyarrow import parquet
 from mtgcn.errors import InputError
 from mtgcn.files.arrow_columns import as_texts, is_day, is_numeric, is_textual, numbers_of
 from mtgcn.files.faults import Faults
-from mtgcn.files.paths import reason, shown
+from mtgcn.files.paths import reason
 from mtgcn.files.table import Batch, Coded, Table
 
 CELLS_AT_ONCE = 1 << 22  # rows times columns
@@ -37,9 +37,8 @@ class ParquetTable(Table):
         self._fields = [number for number, name in enumerate(schema.names) if not name.startswith(PANDAS_INDEX)]
         self.columns = tuple(schema.names[number] for number in self._fields)
         self.types = [schema.types[number] for number in self._fields]
-        if len(set(self.columns)) < len(self.columns):
-            twice = next(name for name in self.columns if self.columns.count(name) > 1)
-            raise InputError(f"{path} names column {shown(twice)} twice; rename one")
+        self.check_width(len(self.columns))
+        self.check_columns(self.columns)
         if not self.columns or not rows:
             raise InputError(f"{path} holds {rows} rows of {len(self.columns)} columns; write it again, with some rows")
 

@@ -8,6 +8,7 @@ need not be installed either.
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import GraphArrays, as_array
+from mtgcn.files.arrays import GraphArrays, as_array, checked_count
 from mtgcn.files.labels import encoded_labels
 from mtgcn.files.paths import reason
+from mtgcn.free_memory import check_fits
 
+COPIES = 3  # that checking and converting tensors takes at most at the same time
 # What a pickled Data names besides tensors: itself, where it keeps them, and how they are asked for.
 CLASSES = (
     "torch_geometric.data.data.Data",
@@ -39,10 +42,12 @@ def read_pt(path: Path) -> GraphArrays:
         raise _not_read(path, "holds no edge_index of a single graph")
     try:
         edges = np.asarray(as_array(parts["edge_index"]))
-        features, weights = as_array(parts.get("x")), as_array(parts.get("edge_weight"))
+        features, weights = _numbers(path, parts, "x"), _numbers(path, parts, "edge_weight")
         given = parts.get("y")
         labels, names = (None, ()) if given is None else encoded_labels(np.asarray(as_array(given)))
-    except (TypeError, AttributeError, RuntimeError) as error:
+    except (TypeError, AttributeError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise _not_read(path, f"has parts that are no arrays ({reason(error)})") from error
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         raise InputError(f"{path}: edge_index is of shape {edges.shape}; give two rows of node numbers")
@@ -62,6 +67,10 @@ def read_pt(path: Path) -> GraphArrays:
 def _loaded(path: Path) -> Any:
     import torch
 
+    if zipfile.is_zipfile(path):  # else it is of the older kind, which packs nothing
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
     known = {_full_name(one) for one in torch.serialization.get_safe_globals()}  # PyG's own, where it is imported
     stand_ins = [(_stand_in(name), name) for name in CLASSES if name not in known]
     try:
@@ -90,7 +99,7 @@ def _parts(content: Any) -> Mapping[str, Any] | None:
     """The arrays of a graph by their names; None where there is none, or more than one."""
     if isinstance(content, tuple | list):  # a processed dataset: the graphs as one, and where each begins
         slices = content[1] if len(content) > 1 else None
-        several = isinstance(slices, Mapping) and any(len(starts) != 2 for starts in slices.values())
+        several = isinstance(slices, Mapping) and any(np.size(as_array(starts)) != 2 for starts in slices.values())
         return None if several or not content else _parts(content[0])
     if isinstance(content, Mapping):
         return content
@@ -100,13 +109,21 @@ def _parts(content: Any) -> Mapping[str, Any] | None:
 
 def _count(path: Path, parts: Mapping[str, Any], edges: np.ndarray, features: Any, labels: Any) -> int:
     told = parts.get("num_nodes")
-    if isinstance(told, int):
-        return told
+    if isinstance(told, int) and not isinstance(told, bool):
+        return checked_count(told, str(path))
     rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
     nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
     if any(number != nodes for number in rows):
         raise InputError(f"{path}: x has {rows[0]} rows and y has {rows[1]}; give one of each per node")
-    return nodes
+    return checked_count(nodes, str(path))
+
+
+def _numbers(path: Path, parts: Mapping[str, Any], name: str) -> Any:
+    """An array of numbers under that name, sparse or not; None where there is none."""
+    array = as_array(parts.get(name))
+    if array is not None and array.dtype.kind not in "biuf":
+        raise _not_read(path, f"has {name} of type {array.dtype}, which are no numbers")
+    return array
 
 
 def _not_read(path: Path, why: str) -> InputError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtgcn.errors import InputError
 from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import shown
+from mtgcn.files.texts import check_names
 from mtgcn.shapes import Float, Int
 
 MISSING = -1  # the code of an empty cell
+MOST_COLUMNS = 100_000  # each is looked at for itself, which takes half a millisecond
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 NO_FINITE_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 
@@ -113,7 +117,24 @@ class Table(ABC):
 
     def name_of(self, column: int) -> str:
         """How messages call a column."""
-        return f"column {self.columns[column]!r}" if self.columns[column] else f"column {column + 1}"
+        return f"column {shown(self.columns[column])}" if self.columns[column] else f"column {column + 1}"
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse a header that names a column twice, or not as a column can be called."""
+        named = Counter(name for name in names if name)
+        check_names(named, "column", str(self.path))
+        [(most, times)] = named.most_common(1) or [("", 0)]
+        if times > 1:
+            place = self.at(self.first_place) if self.unit == "line" else str(self.path)
+            raise InputError(f"{place} names column {shown(most)} twice; rename one")
+
+    def check_width(self, columns: int) -> None:
+        """Refuse more columns than can be read in reasonable time."""
+        if columns > MOST_COLUMNS:
+            raise InputError(
+                f"{self.path} has {columns} columns and tables are read up to {MOST_COLUMNS}; is this the right "
+                "delimiter? Wider features can be given as a sparse matrix in a .npz file (--graph)"
+            )
 
     def at(self, place: int) -> str:
         """How messages call a place."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.free_memory import free_bytes, readable
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.splits import Split
 from mtgcn.task import Task, observe
@@ -33,7 +33,7 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
     needed, free = needed_bytes(method, task), available_bytes(device)
     if needed > free:
         raise InputError(
-            f"out of memory: fitting {task.num_nodes} nodes takes about {_readable(needed)} and {_readable(free)} are "
+            f"out of memory: fitting {task.num_nodes} nodes takes about {readable(needed)} and {readable(free)} are "
             f"free on {device.type}; {_what_would_fit(method, task, free)}"
         )
     try:
@@ -42,7 +42,7 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
         if not _is_about_memory(error):
             raise
         raise InputError(
-            f"out of memory while fitting {task.num_nodes} nodes, with {_readable(free)} free on {device.type} at the "
+            f"out of memory while fitting {task.num_nodes} nodes, with {readable(free)} free on {device.type} at the "
             f"start; {_what_would_fit(method, task, min(needed, free) // 2)}"
         ) from error
 
@@ -75,37 +75,7 @@ def available_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free
-    limits = [_machine_free(), _container_free(), _process_free()]
-    return min((limit for limit in limits if limit is not None), default=2**63)
-
-
-def _machine_free() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:  # not Linux: the system itself will say when there is no more
-        return None
-    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
-    return int(fields["MemAvailable"][0]) * 1024 if "MemAvailable" in fields else None
-
-
-def _container_free() -> int | None:
-    folder = Path("/sys/fs/cgroup")
-    try:
-        limit, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
-    except OSError:
-        return None
-    return None if limit == "max" else int(limit) - int(used)
-
-
-def _process_free() -> int | None:
-    try:
-        import resource  # not on Windows
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except (ImportError, OSError):
-        return None
-    return None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize()
+    return free_bytes()
 
 
 def _one_run(graph: Graph, device: torch.device) -> Task:
@@ -127,7 +97,3 @@ def _widest_that_fits(method: Method, setting: str, task: Task, budget: int) -> 
         if needed_bytes(replace(method, **{setting: width}), task) <= budget:
             return width
     return None
-
-
-def _readable(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{max(1, round(size / 2**20))} MiB"

@@ -13,6 +13,7 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder.files import CARD, damaged
+from mtgcn.files.json_text import parsed_json
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -146,12 +147,12 @@ def _unchecked_card(folder: Path) -> dict[str, Any] | None:
     try:
         if path.stat().st_size > LARGEST_CARD:
             return None
-        card = json.loads(path.read_bytes())
+        card = parsed_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(f"cannot read model folder {folder}: {error.strerror}; check path and permissions") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise damaged(folder, f"card.json is not JSON, {error}") from error
     return card if isinstance(card, dict) and card.get("kind") == KIND else None
 
