@@ -13,7 +13,7 @@ import mtgcn
 ROOT = Path(mtgcn.__file__).parent
 # From the bottom up: a module may import its own floor and those before it.
 FLOORS = [
-    {"errors", "settings", "shapes"},
+    {"errors", "free_memory", "settings", "shapes"},
     {"storage", "preparation", "files"},
     {"environment", "graph", "graph_checks", "once_per_graph", "splits", "task"},
     {"linalg", "neighbours", "structure"},

@@ -213,7 +213,9 @@ def test_settings_are_described_with_their_limits_and_comments():
     assert described["dropout"] == SettingDescription(
         name="dropout", limits="number, at least 0, below 1", default="0.5", meaning="on the hidden layer"
     )
-    assert described["per_class"] == SettingDescription("per_class", "whole number, at least 1, or none", "none", "t")
+    assert described["per_class"] == SettingDescription(
+        "per_class", "whole number, at least 1, at most 1000000, or none", "none", "t"
+    )
     assert described["output"].limits == "one of mean, first"
     assert described["mutual"] == SettingDescription("mutual", "true or false", "true", "")
     assert described["title"].limits == "text or none"

@@ -12,10 +12,16 @@ import mtgcn
 from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
+MOST_THREADS = 256  # more than that and the system may refuse to start them, which ends the program
 
 
-def chosen_device(name: str) -> torch.device:
-    """The device a person asked for; `auto` is the GPU where there is one."""
+def chosen_device(name: str | torch.device) -> torch.device:
+    """The device a person asked for, by its name or as torch knows it; `auto` is the GPU where there is one."""
+    if isinstance(name, torch.device):
+        chosen_device(name.type)
+        if name.type == "cuda" and (name.index or 0) >= torch.cuda.device_count():
+            raise InputError(f"device {name} asked for, and torch finds {torch.cuda.device_count()}; give another")
+        return name
     if name not in DEVICES:
         raise unknown_name("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():

@@ -83,8 +83,10 @@ class Lt(Bound):
 
 RATE = "a rate from 0 to below 1"
 
-PositiveInt = Annotated[int, Ge(1)]
-NonNegativeInt = Annotated[int, Ge(0)]
+MOST = 1_000_000  # of anything that is counted; what takes more time or memory has a limit of its own
+
+PositiveInt = Annotated[int, Ge(1), Le(MOST)]
+NonNegativeInt = Annotated[int, Ge(0), Le(MOST)]
 PositiveFloat = Annotated[float, Gt(0)]
 NonNegativeFloat = Annotated[float, Ge(0)]
 Rate = Annotated[float, Ge(0, RATE), Lt(1, RATE)]

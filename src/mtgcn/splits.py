@@ -12,6 +12,7 @@ import numpy as np
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.paths import shown
+from mtgcn.free_memory import check_fits
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Int
 
@@ -39,6 +40,7 @@ class Split:
             raise InputError("a split without a training node; give at least one")
 
 
+MOST_RUNS = 10_000  # an interval over so many is a hundredth as wide as over one
 DRAWS = 10_000  # of one run's labels over all nodes, before it is said that some class is too rare
 
 
@@ -94,7 +96,7 @@ def _drawn_splits(
     validation: int,
 ) -> tuple[Split, ...]:
     """Splits whose training nodes, `labels` in number, are what `drawn` gives for a run's random numbers."""
-    _at_least(runs, 1, "runs")
+    check_runs(runs, len(graph.known))
     left_over = len(graph.known) - labels - _at_least(validation, 0, "validation")
     if left_over < 1:
         raise InputError(
@@ -173,6 +175,15 @@ def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path
     if "test" in entry:
         return Split(train, validation, nodes("test"))
     return Split(train, validation, np.setdiff1d(graph.known, np.concatenate([train, validation])))
+
+
+def check_runs(runs: int, test_nodes: int) -> None:
+    """Refuse more runs than there can be, or than memory holds the splits of."""
+    _at_least(runs, 1, "runs")
+    if runs > MOST_RUNS:
+        raise InputError(f"runs is {runs}; give at most {MOST_RUNS}")
+    needed = runs * test_nodes * np.int64().nbytes
+    check_fits(needed, f"runs is {runs}; to list the test nodes of each", "give fewer")
 
 
 def _at_least(number: int, least: int, what: str) -> int:

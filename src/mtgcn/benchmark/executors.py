@@ -19,8 +19,10 @@ from multiprocessing.connection import Connection
 from mtgcn.benchmark.rows import StoredRow
 from mtgcn.benchmark.units import Unit, execute
 from mtgcn.errors import InputError
+from mtgcn.free_memory import check_fits
 from mtgcn.training.freed_blocks import keep_freed_blocks
 
+WORKER_BYTES = 300 << 20  # what a process takes before it does anything
 MOST_WORKERS_BY_DEFAULT = 4  # each holds a graph and a stack of its own in memory
 
 Outcome = tuple[Unit, list[StoredRow] | InputError]  # an error that is this unit's alone does not stop the others
@@ -35,6 +37,13 @@ def usable_cores() -> int:
 def default_workers(device: str, threads: int) -> int:
     """As many as keep the cores busy; a GPU is kept busy by one."""
     return 1 if device.startswith("cuda") else max(1, min(usable_cores() // threads, MOST_WORKERS_BY_DEFAULT))
+
+
+def check_workers(workers: int) -> None:
+    """Refuse more processes than there can be, or than memory holds."""
+    if workers < 1:
+        raise InputError(f"workers is {workers}; give at least 1")
+    check_fits(workers * WORKER_BYTES, f"workers is {workers}; so many processes", "give fewer")
 
 
 def in_this_process(units: Sequence[Unit]) -> Generator[Outcome, None, None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from mtgcn.benchmark.placing import Place
 from mtgcn.benchmark.protocol import (
@@ -24,9 +25,11 @@ from mtgcn.benchmark.protocol import (
 from mtgcn.benchmark.split_choice import PUBLIC, RANDOM
 from mtgcn.benchmark.suite import SUITES
 from mtgcn.benchmark.units import Unit
+from mtgcn.environment import MOST_THREADS
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.methods import METHODS, create
-from mtgcn.settings import NonNegativeInt, PositiveInt, Settings
+from mtgcn.settings import Ge, Le, Settings
+from mtgcn.splits import MOST_RUNS
 
 AUTHORS_SETTINGS = {"checkpoint": "best-training"}
 
@@ -39,14 +42,14 @@ class Selection(Settings):
     tables: Sequence[str] | None = None
     datasets: Sequence[str] | None = None
     methods: Sequence[str] | None = None
-    runs: PositiveInt | None = None
-    seed: NonNegativeInt = 0
+    runs: Annotated[int, Ge(1), Le(MOST_RUNS)] | None = None
+    seed: Annotated[int, Ge(0)] = 0
     protocol: Protocol = "ours"
     ablation: bool = False
     backbones: bool = False
     curves: bool = False  # also of the training, at the lowest and the highest label rate of each dataset
     device: str = "cpu"
-    threads: PositiveInt = 1
+    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] = 1
 
     def __post_init__(self) -> None:
         for what, given, known in (

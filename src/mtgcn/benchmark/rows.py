@@ -48,15 +48,19 @@ class StoredRow(ResultRow):
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> StoredRow:
         """What `dataclasses.asdict` made, after a way through JSON."""
+        if not isinstance(content, dict):
+            raise TypeError("a row is an object of JSON")
         counts = content["labels_per_class"]
         kind = ComparedRow if "comparison" in content else StoredRow
-        return kind(
+        row = kind(
             **{
                 "format": format_of(content),
                 **content,
                 "labels_per_class": tuple(counts) if isinstance(counts, list) else counts,
             }
         )
+        _check_types(row)
+        return row
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,32 @@ class ComparedRow(StoredRow):
     comparison: str = field(kw_only=True)  # short for what its methods share; equal for rows that may be paired
     scored_nodes: int = field(kw_only=True)
     graph: Mapping[str, int] = field(kw_only=True)  # nodes, edges, features and classes
+
+
+WHOLE = ("run", "seed", "threads", "validation", "runs", "averages", "format", "scored_nodes")
+NUMBERS = ("accuracy", "macro_f1", "calibration_error", "seconds")
+TEXTS = ("dataset", "split", "method", "device", "unit", "protocol", "comparison")
+OBJECTS = ("settings", "versions", "graph")
+
+
+def _check_types(row: StoredRow) -> None:
+    """Refuse a row whose parts are not what they are called: tables reckon with them."""
+    values = vars(row)
+    counts = row.labels_per_class if isinstance(row.labels_per_class, tuple) else (row.labels_per_class,)
+    right = (
+        all(_is_whole(values[name]) and values[name] >= 0 for name in WHOLE if name in values)
+        and all(_is_whole(count) for count in counts)
+        and (row.group is None or _is_whole(row.group))
+        and all(_is_whole(values[name]) or isinstance(values[name], float) for name in NUMBERS)
+        and all(isinstance(values[name], str) for name in TEXTS if name in values)
+        and all(isinstance(values[name], dict) for name in OBJECTS if name in values)
+    )
+    if not right:
+        raise TypeError("a part of the row is not of the type it should be")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def format_of(content: Mapping[str, Any]) -> int:

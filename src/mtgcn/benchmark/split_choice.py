@@ -10,7 +10,7 @@ import numpy as np
 from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import Split, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import Split, check_runs, draw_over_all, draw_splits, per_class_counts, read_splits
 
 RANDOM, PUBLIC = "random", "public"
 OVER_ALL = "over-all"  # labels drawn over all nodes: classes as unequal as they are
@@ -31,8 +31,7 @@ def chosen_splits(
 
     A single fixed split is repeated, since runs on it still differ by seed.
     """
-    if runs is not None and runs < 1:
-        raise InputError(f"runs is {runs}; give at least 1")
+    check_runs(DEFAULT_RUNS if runs is None else runs, len(graph.known))
     if seed < 0:
         raise InputError(f"seed is {seed}; give at least 0")
     if source in (RANDOM, OVER_ALL):

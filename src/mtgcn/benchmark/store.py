@@ -20,11 +20,15 @@ from pathlib import Path
 from mtgcn.benchmark.rows import StoredRow, check_format
 from mtgcn.errors import InputError
 from mtgcn.files.json_text import parsed_json
+from mtgcn.free_memory import check_fits
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read
+
+UNPACKED_AT_ONCE = 16 << 20  # bytes
+COPIES = 4  # of what is unpacked that reading rows takes: text, lines, rows
 
 Rows = tuple[StoredRow, ...]
 
@@ -42,9 +46,16 @@ def read_units(folder: Path) -> dict[str, Rows]:
 def unpacked(path: Path) -> bytes:
     """What a packed file holds."""
     try:
+        check_fits(COPIES * _unpacked_bytes(path), f"{path}, unpacked,", "is it a file of rows?")
         return gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be unpacked: {error}; restore the file from a copy") from error
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """How much a packed file holds. Nothing of it is kept: a few bytes can grow without end."""
+    with gzip.open(path) as file:
+        return sum(len(part) for part in iter(lambda: file.read(UNPACKED_AT_ONCE), b""))
 
 
 class Store:

@@ -81,7 +81,7 @@ def reproduce(
 ) -> None:
     """The paper's tables, or a suite of other graphs, measured anew. Stopped at any moment, the same command goes on
     where it was."""
-    from mtgcn.benchmark.executors import default_workers
+    from mtgcn.benchmark.executors import check_workers, default_workers
     from mtgcn.benchmark.plan import Selection, plan
     from mtgcn.benchmark.protocol import checked_seed
     from mtgcn.benchmark.reproduce import carry_out
@@ -90,8 +90,8 @@ def reproduce(
     from mtgcn.report.files import write_reproduction
     from mtgcn.report.progress import fitting_progress, sweep_progress
 
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; give at least 1")
+    if workers is not None:
+        check_workers(workers)
     selection = Selection(
         suite=suite,
         tables=None if table is None else listed(table, "table"),

@@ -57,7 +57,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     settings : a mapping, or None
         Settings of the method by name, for instance {"per_class": 60}.
         In a search they are reached one by one, as `settings__per_class`.
-    device : "auto", "cpu" or "cuda"
+    device : "auto", "cpu", "cuda" or a torch.device
     random_state : int, RandomState or None
         Decides everything that is random.
     verbose : whether `fit` shows on standard error how far it is
@@ -117,7 +117,7 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         mutual_neighbors: bool = False,
         scale: bool = True,
         settings: Mapping[str, Any] | None = None,
-        device: str = "auto",
+        device: Any = "auto",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:

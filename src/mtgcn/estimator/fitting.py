@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mtgcn.errors import InputError
+from mtgcn.files.paths import shown
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, create, method_class, name_of
 from mtgcn.methods.plugins import as_method
@@ -32,6 +34,8 @@ _NOBODY: Int[np.ndarray, "0"] = np.empty(0, dtype=np.int64)
 
 def chosen_method(model: MutualTeachingClassifier) -> Method:
     """The method that the estimator's parameters name, with its settings."""
+    if not isinstance(model.settings, Mapping | None) or not all(isinstance(key, str) for key in model.settings or ()):
+        raise InputError(f"settings are {shown(model.settings)}; give a dictionary, such as {{'per_class': 60}}")
     settings = dict(model.settings or {})
     method = model.method
     if method is None:
@@ -51,7 +55,10 @@ def seed_of(random_state: Any) -> int:
     """The number itself where one is given, so that it means here what it means at the command line."""
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        raise InputError(f"random_state is {shown(random_state)}; give a whole number >= 0, or None") from None
 
 
 def task_of(graph: Graph, method: Method, seed: int, device: torch.device) -> Task:

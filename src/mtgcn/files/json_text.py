@@ -20,9 +20,7 @@ def parsed_json(text: str | bytes) -> Any:
         content = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
     except RecursionError:
         raise ValueError(f"nested deeper than {DEEPEST} levels") from None
-    # Only what opens so often can be so deep, and most of what is read does not.
-    brackets = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if sum(text.count(bracket) for bracket in brackets) > DEEPEST and _depth_exceeds(content, DEEPEST):  # type: ignore[arg-type]
+    if _depth_exceeds(content, DEEPEST):
         raise ValueError(f"nested deeper than {DEEPEST} levels")
     return content
 

@@ -54,7 +54,7 @@ def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ..
         codes, names = classes_of([str(value) for value in different])
         return codes[rows], names
     times = given.dtype.kind in "mM"
-    cells = [_text(value) for value in (given.astype(str) if times else given).tolist()]  # an array of texts would be as wide as the longest
+    cells = [_text(value) for value in (given.astype(str) if times else given).tolist()]
     texts = list(dict.fromkeys(cells))
     codes, names = classes_of(texts)
     code_of = dict(zip(texts, codes.tolist(), strict=True))

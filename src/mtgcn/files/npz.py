@@ -85,13 +85,14 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _check_members(path: Path, archive: zipfile.ZipFile) -> None:
+def _check_members(path: Path, archive: zipfile.ZipFile | None) -> None:
     """Look at the list of what is packed before anything is unpacked: a few bytes can grow without end."""
-    names = [member.filename for member in archive.infolist()]
+    members = archive.infolist() if archive else []
+    names = [member.filename for member in members]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{path} holds {shown(twice)} twice; write it again, each array once")
-    unpacked = sum(member.file_size for member in archive.infolist())
+    unpacked = sum(member.file_size for member in members)
     check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse matrix")
 
 

@@ -127,10 +127,10 @@ class _Problem:
         Woodbury's identity, as examples."""
         if self.rows.shape[2] <= self.rows.shape[1]:
             curvature = self.columns[:, None] @ (bend[..., None] * self.rows[:, None]) + np.eye(self.rows.shape[2])
-            return np.linalg.solve(curvature, right[..., None])[..., 0]
+            return _solution(curvature, right)
         root = np.sqrt(bend)
         inner = root[..., None] * self.products[:, None] * root[..., None, :] + np.eye(self.rows.shape[1])
-        correction = np.linalg.solve(inner, (root * (right @ self.columns))[..., None])[..., 0]
+        correction = _solution(inner, root * (right @ self.columns))
         return right - (root * correction) @ self.rows
 
     def descended(self, here: np.ndarray, step: np.ndarray) -> Float[np.ndarray, "runs classes features"]:
@@ -142,3 +142,12 @@ class _Problem:
                 break
             step = np.where(too_far[..., None], step / 2, step)
         return here + step
+
+
+def _solution(matrices: Float[np.ndarray, "*any size size"], right: Float[np.ndarray, "*any size"]) -> np.ndarray:
+    """What solves each system. All matrices are symmetric and at least the identity, but where features differ by ten
+    powers of ten that is lost in rounding, and the shortest solution is the one that still means something."""
+    try:
+        return np.linalg.solve(matrices, right[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        return (np.linalg.pinv(matrices, hermitian=True) @ right[..., None])[..., 0]

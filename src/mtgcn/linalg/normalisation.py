@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from mtgcn.errors import InputError
 from mtgcn.once_per_graph import once_per_graph
@@ -37,7 +37,9 @@ def normalized_laplacian(graph: Graph) -> sp.csr_array:
     adjacency = graph.adjacency.astype(np.float64)
     degrees = adjacency.sum(axis=1)
     scale = sp.diags_array(np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
-    return sp.csr_array(sp.eye_array(graph.num_nodes) - scale @ adjacency @ scale)
+    laplacian = sp.csr_array(sp.eye_array(graph.num_nodes) - scale @ adjacency @ scale)
+    laplacian.eliminate_zeros()
+    return laplacian
 
 
 @once_per_graph
@@ -52,10 +54,15 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
            [-1.,  0.]], dtype=float32)
     """
     laplacian = normalized_laplacian(graph)
-    scaled = 2 / _largest_eigenvalue(laplacian) * laplacian - sp.eye_array(graph.num_nodes)
+    # Of self-loops alone the Laplacian is 0, and so are its eigenvalues; any number scales it.
+    largest = _largest_eigenvalue(laplacian) if laplacian.nnz else LARGEST_POSSIBLE
+    scaled = 2 / (largest if largest > SMALLEST_EIGENVALUE else LARGEST_POSSIBLE) * laplacian
+    scaled = scaled - sp.eye_array(graph.num_nodes)
     return sp.csr_array(scaled, dtype=np.float32)
 
 
+LARGEST_POSSIBLE = 2.0  # eigenvalue of a normalised Laplacian
+SMALLEST_EIGENVALUE = 1e-9  # that is more than the rounding of 0
 FEWEST_FOR_LANCZOS = 100  # of smaller matrices all eigenvalues are found as fast
 
 
@@ -64,7 +71,10 @@ def _largest_eigenvalue(matrix: sp.csr_array) -> float:
     if nodes < FEWEST_FOR_LANCZOS:
         return float(np.linalg.eigvalsh(matrix.toarray())[-1])
     start = np.random.default_rng(0).random(nodes)  # any will do, but always the same one
-    return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
+    try:
+        return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
+    except ArpackError:  # it does not settle where weights differ by many powers of ten; the bound scales as well
+        return LARGEST_POSSIBLE
 
 
 SMALLEST_SIZE = 1e-30  # of a feature row that is scaled

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.free_memory import check_fits
 from mtgcn.settings import Settings
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
@@ -87,6 +88,10 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     """
     budget = default_budget(task.device) if memory_budget is None else memory_budget
     per_run = method.bytes_per_run(task)
+    if task.device.type == "cpu":
+        check_fits(
+            per_run, f"fitting {task.num_nodes} nodes", "choose smaller widths in the settings, or a smaller graph"
+        )
     at_once = max(1, budget // per_run) if per_run else task.runs
     chunks = math.ceil(task.runs / at_once)
     runs = math.ceil(task.runs / chunks)

@@ -11,10 +11,11 @@ its two weights are made one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from mtgcn.methods.trained import TrainedOnLabels
 from mtgcn.nn.chebyshev import Chebyshev
-from mtgcn.settings import PositiveInt
+from mtgcn.settings import Ge, Le
 from mtgcn.task import Task
 
 
@@ -29,7 +30,7 @@ class ChebyshevFilters(TrainedOnLabels):
     0.96
     """
 
-    degree: PositiveInt = 2  # K: polynomials T_0 … T_K
+    degree: Annotated[int, Ge(1), Le(100)] = 2  # K: polynomials T_0 … T_K
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=self.degree)

@@ -19,10 +19,11 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.free_memory import check_fits
 from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
-from mtgcn.settings import Ge, PositiveFloat, PositiveInt
+from mtgcn.settings import Ge, Le, PositiveFloat, PositiveInt
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.task import Prediction, Task
@@ -49,12 +50,14 @@ class DeepWalk(Method):
     """
 
     uses_features: ClassVar[bool] = False
-    walks_per_node: PositiveInt = 10  # γ in the paper: walks that start at each node
-    walk_length: Annotated[int, Ge(2)] = 40  # t in the paper, in nodes
-    window: PositiveInt = 10  # w in the paper: how far apart two nodes of a walk may be to count as neighbours
+    walks_per_node: Annotated[int, Ge(1), Le(10_000)] = 10  # γ in the paper: walks that start at each node
+    walk_length: Annotated[int, Ge(2), Le(10_000)] = 40  # t in the paper, in nodes
+    # w in the paper: how far apart two nodes of a walk may be to count as neighbours
+    window: Annotated[int, Ge(1), Le(1000)] = 10
     dimensions: PositiveInt = 128  # d in the paper: of the embeddings
-    passes: PositiveInt = 1  # over all walks, of skip-gram
-    embeddings: PositiveInt | None = 3  # among how many a run's seed chooses; None: each run has its own
+    passes: Annotated[int, Ge(1), Le(1000)] = 1  # over all walks, of skip-gram
+    # among how many a run's seed chooses; None: each run has its own
+    embeddings: Annotated[int, Ge(1), Le(1000)] | None = 3
     strength: PositiveFloat = 1.0  # C of the logistic regression: the larger, the less the ridge penalty holds it back
 
     def fit(self, task: Task) -> Prediction:
@@ -97,6 +100,12 @@ class DeepWalk(Method):
         linked = np.flatnonzero(np.diff(edges.indptr))
         if not len(linked):
             return vectors
+        walked = len(linked) * self.walks_per_node * (self.walk_length + 2)
+        check_fits(
+            np.int32().nbytes * walked,
+            f"{self.walks_per_node} walks of {self.walk_length} nodes from each of {len(linked)}",
+            "lower walks_per_node or walk_length",
+        )
         random = np.random.default_rng([seed, WALKS])
         starts = np.concatenate([random.permutation(linked) for _ in range(self.walks_per_node)])
         model = _gensim().models.Word2Vec(

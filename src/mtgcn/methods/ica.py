@@ -21,7 +21,7 @@ from mtgcn.linalg.logistic_regression import LinearClassifiers, one_against_the_
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
-from mtgcn.settings import Ge, NonNegativeInt, PositiveFloat
+from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import NOBODY, Nodes, Prediction, Task
 
@@ -45,7 +45,7 @@ class IterativeClassification(Method):
     iterations: NonNegativeInt = 10  # over all nodes; the rest are spared once one changes nothing
     strength: PositiveFloat = 1.0  # C of both logistic regressions: the larger, the weaker the ridge penalty
     neighbours: Literal["cross-validated", "count", "proportion"] = "cross-validated"  # how those of each class enter
-    folds: Annotated[int, Ge(2)] = 5  # of the cross-validation; fewer where no class has so many labels
+    folds: Annotated[int, Ge(2), Le(1000)] = 5  # of the cross-validation; fewer where no class has so many labels
     order: Literal["random", "together"] = "random"  # one node after the other, or all from what was last
     feature_scaling: FeatureScaling = "none"  # what each feature row is divided by
 

@@ -21,7 +21,7 @@ from mtgcn.methods.trained import NetworkMethod, supervised_step
 from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
-from mtgcn.settings import Ge, NonNegativeInt, PositiveInt
+from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 from mtgcn.training.adam import Adam
@@ -47,7 +47,7 @@ class MTGCN(NetworkSettings, NetworkMethod):
     one_more_per_class: bool = False  # Algorithm 1 as printed (cnt <= t) takes t + 1
     warmup_epochs: NonNegativeInt = 200  # in which peers learn from the few labels alone
     teaching_epochs: NonNegativeInt = 200  # in which they also learn what their peer is sure of
-    peers: Annotated[int, Ge(2)] = 2  # each learns from the next, the last from the first
+    peers: Annotated[int, Ge(2), Le(100)] = 2  # each learns from the next, the last from the first
     supervised_reduction: Reduction = "mean"  # of L_s, over labelled nodes
     consistency_reduction: Reduction = "mean"  # of L_cl, over the chosen nodes
     certainty_of: Literal["teacher", "learner"] = "teacher"  # whose entropy weights a pseudo label

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from mtgcn.linalg.softmax_regression import logits_of
 from mtgcn.methods.base import CPU, Method
-from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
+from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, PeerReport, Prediction, Task, run_seed
 from mtgcn.training.lessons import Lessons, Probabilities, average, evenness_by_labels
@@ -94,7 +94,8 @@ class MTPlus(Method):
     dimensions: PositiveInt = 256  # of an encoder's embeddings
     held_decay: NonNegativeFloat = 2e-3  # weight decay of the encoder that is held back
     infomax_epochs: NonNegativeInt = 200  # of training the encoders
-    embeddings: PositiveInt = 5  # so many differently seeded pairs of encoders are shared by the runs of an experiment
+    # so many differently seeded pairs of encoders are shared by the runs of an experiment
+    embeddings: Annotated[int, Ge(1), Le(1000)] = 5
     rounds: NonNegativeInt = 10  # of teaching
     steps: PositiveInt = 8  # of learning in each of them
     teaching_weight: NonNegativeFloat = 2.0  # of the pseudo labels' loss beside that of the labels

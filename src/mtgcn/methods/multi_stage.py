@@ -17,10 +17,11 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from mtgcn.errors import InputError
 from mtgcn.methods.self_training import SelfTraining
-from mtgcn.settings import PositiveInt
+from mtgcn.settings import Ge, Le
 from mtgcn.task import Task
 
 # K by dataset: up to which share of labelled nodes, how many stages. These are the paper's numbers as far as we know
@@ -44,7 +45,8 @@ class MultiStage(SelfTraining):
     0.96
     """
 
-    stages: PositiveInt | None = None  # K in the paper; None: the paper's number for its datasets, 3 elsewhere
+    # K in the paper; None: the paper's number for its datasets, 3 elsewhere
+    stages: Annotated[int, Ge(1), Le(100)] | None = None
     fresh_stages: bool = True  # whether a fresh network is trained after every growth but the last
 
     def growths(self, task: Task) -> int:

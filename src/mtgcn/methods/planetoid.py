@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
 from mtgcn.nn.init import uniform
-from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
+from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 from mtgcn.training.losses import supervised_loss
@@ -59,9 +59,9 @@ class Planetoid(Method):
     embedding_size: PositiveInt = 50  # of a node's embedding
     label_batches: NonNegativeInt = 200  # of the label context; 0: no label context
     pairs_per_label: PositiveInt = 8  # in a batch of the label context
-    walks_per_node: NonNegativeInt = 4  # that start at each node
-    walk_length: PositiveInt = 10  # of each walk, in steps
-    window: PositiveInt = 3  # how far apart on a walk two nodes are each other's context
+    walks_per_node: Annotated[int, Ge(0), Le(10_000)] = 4  # that start at each node
+    walk_length: Annotated[int, Ge(1), Le(10_000)] = 10  # of each walk, in steps
+    window: Annotated[int, Ge(1), Le(1000)] = 3  # how far apart on a walk two nodes are each other's context
     walks_at_once: PositiveInt = 200  # in a batch of the graph context
     others: PositiveInt = 1000  # nodes beyond those of the batch that a context is told from
     context_learning_rate: NonNegativeFloat = 0.01  # of both contexts, for the sum over a batch

@@ -87,9 +87,12 @@ class Edges:
     """The edges of a graph, as what they do to an embedding."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
-        degrees = graph.adjacency.sum(axis=1)
+        adjacency = graph.adjacency.copy()
+        # Only their shares of all count; a power of two brings weights of 1e-44 within reach and rounds nothing.
+        adjacency.data = np.ldexp(adjacency.data, -np.frexp(adjacency.sum(dtype=np.float64))[1])
+        degrees = adjacency.sum(axis=1)
         self.total_weight = float(degrees.sum()) or 1.0  # every edge counted from both ends
-        self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - graph.adjacency), device, symmetric=True)
+        self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - adjacency), device, symmetric=True)
 
     def mean_square(self, embedding: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "runs peers"]:
         """The mean of |f_i - f_j|² over edges: Σ_ij w_ij |f_i - f_j|² is 2 tr(fᵀ (D - A) f)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from mtgcn.linalg.operators import DenseOperator, Operator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
-from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
+from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class InfomaxSettings(Settings):
     """How encoders are trained."""
 
     dimensions: PositiveInt = 256
-    repeats: PositiveInt = 1  # encoders that differ in their random numbers only, their embeddings side by side
+    # encoders that differ in their random numbers only, their embeddings side by side
+    repeats: Annotated[int, Ge(1), Le(100)] = 1
     epochs: NonNegativeInt = 200
     learning_rate: NonNegativeFloat = 0.002
     weight_decay: NonNegativeFloat = 0.0

@@ -104,6 +104,8 @@ def _estimator_card(model: MutualTeachingClassifier) -> dict[str, Any]:
     if not isinstance(model.method, str | None):  # a method object, which the card names and describes
         card = _method_card(model)
         parameters |= {"method": card["name"], "settings": card["settings"]}
+    if not isinstance(model.device, str):  # a device of torch; which of several GPUs is no part of a model
+        parameters["device"] = model.device.type
     if not isinstance(model.random_state, int | np.integer):
         parameters["random_state"] = None  # a generator has moved on since; what it drew is in the weights
     return _plain(parameters)
