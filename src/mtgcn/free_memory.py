@@ -20,7 +20,7 @@ def check_fits(needed: int, what: str, remedy: str) -> None:
     """Refuse what takes more memory than is free, before the first byte of it is taken."""
     free = free_bytes()
     if needed > free:
-        raise InputError(f"{what} takes about {readable(needed)} of memory and {readable(free)} are free; {remedy}")
+        raise InputError(f"{what} takes about {readable(needed)} and {readable(free)} of memory are free; {remedy}")
 
 
 def readable(size: int) -> str:
@@ -29,6 +29,8 @@ def readable(size: int) -> str:
     >>> readable(3 * 2**30), readable(1000)
     ('3.0 GiB', '1 MiB')
     """
+    if size >= NOBODY_KNOWS:
+        return "more memory than any machine has"
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{max(1, round(size / 2**20))} MiB"
 
 

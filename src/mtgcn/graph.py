@@ -180,12 +180,13 @@ class Graph:
         edges = graph_checks.checked_edge_index(edge_index)
         features = as_array(X)
         labels, names = graph_checks.encoded(y, class_names)
+        told = num_nodes is not None
         if num_nodes is None:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
-        num_nodes = checked_count(num_nodes, "edge_index")
+        num_nodes = checked_count(num_nodes, "num_nodes" if told else "edge_index")
         arrays = GraphArrays(
-            node_ids=np.arange(num_nodes) if node_ids is None else np.asarray(node_ids),
+            node_ids=graph_checks.checked_node_ids(node_ids, num_nodes),
             sources=edges[0],
             targets=edges[1],
             weights=None if edge_weight is None else np.asarray(as_array(edge_weight)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,11 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         return None
     sparse = sp.issparse(given)
     try:
+        table: Any = given if sparse else np.asarray(given)
+        if table.dtype.kind == "c":
+            raise TypeError("complex numbers")
         with np.errstate(over="ignore"):  # what does not fit 32 bits is infinite then, and refused
-            features: Any = (
-                sp.csr_array(given, copy=True, dtype=np.float32) if sparse else np.array(given, dtype=np.float32)
-            )
+            features: Any = sp.csr_array(table, dtype=np.float32, copy=True) if sparse else table.astype(np.float32)
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(f"features that are no table of numbers ({reason(problem)}); give one row per node") from None
     if features.ndim != 2 or features.shape[0] != nodes:
@@ -66,6 +67,8 @@ def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
     _refuse_unless_one_per_node("labels", labels, nodes)
     if not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNKNOWN} where unknown")
+    if labels.dtype.kind == "u":  # which knows no -1; numbers beyond what others hold are refused below
+        labels = np.minimum(labels, MOST_CLASSES).astype(np.int64)
     if labels.min(initial=UNKNOWN) < UNKNOWN:
         raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNKNOWN} where unknown")
     if labels.max(initial=UNKNOWN) >= MOST_CLASSES:
@@ -93,8 +96,7 @@ def checked_node_ids(given: object, nodes: int) -> np.ndarray:
 def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) -> tuple[str, ...]:
     """A name for every class that labels mention: its number where none were given."""
     classes = int(labels.max(initial=UNKNOWN)) + 1
-    class_names = tuple(map(str, given)) or tuple(str(number) for number in range(classes))
-    check_names(class_names, "class")
+    class_names = _names("class", given) or tuple(str(number) for number in range(classes))
     if len(set(class_names)) < len(class_names):
         raise InputError(f"class names {', '.join(map(shown, class_names[:8]))} are not all different; rename one")
     if classes > len(class_names):
@@ -103,8 +105,7 @@ def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) 
 
 
 def checked_feature_names(given: Sequence[str], features: int) -> tuple[str, ...]:
-    feature_names = tuple(map(str, given))
-    check_names(feature_names, "feature")
+    feature_names = _names("feature", given)
     if feature_names and len(feature_names) != features:
         raise InputError(f"{len(feature_names)} feature names for {features} features; name each, or none")
     return feature_names
@@ -120,12 +121,13 @@ def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
     return edges.astype(np.int64)
 
 
-def encoded(labels: Any, class_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
     """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
+    class_names = _names("class", given_names)
     if labels is None:
-        return None, tuple(class_names)
+        return None, class_names
     if class_names:
-        return as_array(labels), tuple(class_names)
+        return as_array(labels), class_names
     codes, names = encoded_labels(as_array(labels))
     check_classes(names, "y")
     return codes, names
@@ -156,10 +158,22 @@ def _matrix(given: object, *, copy: bool = False) -> sp.csr_array:
     if shape is not None and len(shape) != 2:  # scipy would take three axes, and make one row of a single one
         raise InputError(f"adjacency of shape {tuple(shape)}; give a square matrix, one row per node")
     try:
+        if not sp.issparse(given):
+            given = np.asarray(given)
+        if getattr(given, "dtype", np.dtype(float)).kind == "c":
+            raise TypeError("complex numbers")
         with np.errstate(over="ignore"):  # what does not fit 32 bits is infinite then, and refused
             return sp.csr_array(given, dtype=np.float32, copy=copy)
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(f"an adjacency that is no matrix of numbers ({reason(problem)}); give a square one") from None
+
+
+def _names(what: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"{what} names are {shown(given)}; give a list of them")
+    names = tuple(map(str, given))
+    check_names(names, what)
+    return names
 
 
 def _array(what: str, given: object) -> np.ndarray:

@@ -24,7 +24,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import LONGEST_SHOWN, InputError, shown, unknown_name
 
 # ------------------------------------------------------------------------------------------------------------- bounds
 # In the vocabulary of annotated-types. A comparison with NaN is false, so what must hold is asked, never what must not.
@@ -154,7 +154,8 @@ class _Setting:
     def check(self, value: Any) -> None:
         kind = next((kind for kind in self.kinds if kind.fits(value)), None)
         if kind is None:
-            raise InputError(f"{self.name} is {value!r}; {self._of_right_type}")
+            told = shown(value) if isinstance(value, str) else repr(value)[:LONGEST_SHOWN]
+            raise InputError(f"{self.name} is {told}; {self._of_right_type}")
         for bound in kind.bounds:
             if not bound.holds(value):
                 raise InputError(f"{self.name} is {value}; give {bound.remedy or bound.words}")
@@ -183,7 +184,7 @@ class _Setting:
             except ValueError:
                 continue
         title = " | ".join(kind.title for kind in self.kinds).replace("NoneType", "none")
-        raise InputError(f"setting {self.name}={text!r} is not of type {title}; give one that is")
+        raise InputError(f"setting {self.name}={shown(text)} is not of type {title}; give one that is")
 
 
 @cache
@@ -252,7 +253,7 @@ def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str
     for assignment in assignments:
         key, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
-            raise InputError(f"setting {assignment!r} has no '='; write key=value")
+            raise InputError(f"setting {shown(assignment)} has no '='; write key=value")
         key = key.replace("-", "_")
         if key not in settable:
             raise unknown_name("setting", key, settable)

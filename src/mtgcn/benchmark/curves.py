@@ -26,6 +26,7 @@ from mtgcn.benchmark.store import write_text
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
+from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
 from mtgcn.files.json_text import parsed_json
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
@@ -38,6 +39,24 @@ RUNS = 10  # a mean over these is smooth enough to read
 EVERY = 10  # epochs
 LOSSES = ("supervised", "pseudo-label", "consistency")
 DIGITS = 4  # behind the point; a page shows three
+
+
+_BAND_FORM = {part: [(Number(), None)] for part in ("mean", "low", "high")}
+CURVES_FORM = {
+    "made": {
+        "dataset": Text(),
+        "labels_per_class": Whole(),
+        "runs": Whole(),
+        "seed": Whole(most=2**128),
+        "device": Text(),
+        "settings": {"warmup_epochs": Whole(most=10**9)},
+    },
+    "epochs": [Whole(1, 10**9)],
+    "accuracy": _BAND_FORM,
+    "losses": Anything(of=_BAND_FORM),
+    "class_names": [Text()],
+    "precision": [_BAND_FORM],
+}
 
 
 @dataclass(frozen=True)
@@ -172,6 +191,13 @@ def _band(values: Sequence[Sequence[float]] | np.ndarray) -> Band:
 
 
 def _from_json(content: dict[str, Any]) -> Curves:
+    check_form(content, CURVES_FORM)
+    bands = [content["accuracy"], *content["losses"].values(), *content["precision"]]
+    if any(len(part) != len(content["epochs"]) for band in bands for part in band.values()):
+        raise ValueError("its curves are of different length")
+    if len(content["precision"]) != len(content["class_names"]):
+        raise ValueError("its classes have no curve each")
+
     def band(part: dict[str, Any]) -> Band:
         return Band(*(tuple(part[name]) for name in ("mean", "low", "high")))
 

@@ -8,8 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from mtgcn.errors import InputError
+from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
+from mtgcn.files.paths import shown
 
 FORMAT = 2  # of stored rows and curves: what their fields and settings are called
+COUNT, SHARE = Whole(most=2**31), Number(0, 1)
+VERSIONS_FORM = {name: Text() for name in ("mtgcn", "torch", "numpy", "scipy")}
+# What tables and pages reckon with; settings are the method's.
+ROW_FORM = {
+    **dict.fromkeys(("dataset", "split", "method", "device", "unit", "protocol"), Text()),
+    **dict.fromkeys(("run", "runs", "averages", "threads", "validation"), COUNT),
+    **dict.fromkeys(("accuracy", "macro_f1", "calibration_error"), SHARE),
+    "labels_per_class": (COUNT, [COUNT]),
+    "settings": Anything(),
+    "seed": Whole(most=2**128),
+    "seconds": Number(0),
+    "versions": VERSIONS_FORM,
+}
+COMPARED_FORM = {
+    "comparison": Text(),
+    "scored_nodes": COUNT,
+    "graph": dict.fromkeys(("nodes", "edges", "features", "classes"), Whole()),
+}
 
 
 @dataclass(frozen=True)
@@ -48,19 +68,18 @@ class StoredRow(ResultRow):
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> StoredRow:
         """What `dataclasses.asdict` made, after a way through JSON."""
-        if not isinstance(content, dict):
-            raise TypeError("a row is an object of JSON")
+        check_form(content, ROW_FORM)
         counts = content["labels_per_class"]
         kind = ComparedRow if "comparison" in content else StoredRow
-        row = kind(
+        if kind is ComparedRow:
+            check_form(content, COMPARED_FORM)
+        return kind(
             **{
                 "format": format_of(content),
                 **content,
                 "labels_per_class": tuple(counts) if isinstance(counts, list) else counts,
             }
         )
-        _check_types(row)
-        return row
 
 
 @dataclass(frozen=True)
@@ -72,35 +91,12 @@ class ComparedRow(StoredRow):
     graph: Mapping[str, int] = field(kw_only=True)  # nodes, edges, features and classes
 
 
-WHOLE = ("run", "seed", "threads", "validation", "runs", "averages", "format", "scored_nodes")
-NUMBERS = ("accuracy", "macro_f1", "calibration_error", "seconds")
-TEXTS = ("dataset", "split", "method", "device", "unit", "protocol", "comparison")
-OBJECTS = ("settings", "versions", "graph")
-
-
-def _check_types(row: StoredRow) -> None:
-    """Refuse a row whose parts are not what they are called: tables reckon with them."""
-    values = vars(row)
-    counts = row.labels_per_class if isinstance(row.labels_per_class, tuple) else (row.labels_per_class,)
-    right = (
-        all(_is_whole(values[name]) and values[name] >= 0 for name in WHOLE if name in values)
-        and all(_is_whole(count) for count in counts)
-        and (row.group is None or _is_whole(row.group))
-        and all(_is_whole(values[name]) or isinstance(values[name], float) for name in NUMBERS)
-        and all(isinstance(values[name], str) for name in TEXTS if name in values)
-        and all(isinstance(values[name], dict) for name in OBJECTS if name in values)
-    )
-    if not right:
-        raise TypeError("a part of the row is not of the type it should be")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def format_of(content: Mapping[str, Any]) -> int:
     """The format of a stored row or curve; the first did not say."""
-    return int(content.get("format", 1))
+    found = content.get("format", 1)
+    if not Whole(1, 10**6).allows(found):
+        raise ValueError(f"format is {shown(found)}")
+    return int(found)
 
 
 def check_format(found: int, path: Path) -> None:

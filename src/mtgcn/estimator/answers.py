@@ -9,11 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
+from mtgcn.errors import InputError
 from mtgcn.estimator.attaching import extended, with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
 from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
+from mtgcn.files.paths import reason
 from mtgcn.shapes import Float, Int
+from mtgcn.training.memory import is_about_memory
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -129,7 +132,19 @@ def _applied(model: MutualTeachingClassifier, graph: Graph) -> Float[np.ndarray,
     check_width(graph.num_features, model.graph_)
     check_magnitudes(graph)
     graph = replace(graph.without_labels, class_names=model.graph_.class_names)
-    return model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
+    try:
+        peers = model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
+    except (KeyError, ValueError, IndexError, RuntimeError, TypeError) as error:
+        if isinstance(error, InputError) or not model.training_ or is_about_memory(error):
+            raise
+        raise InputError(
+            f"the weights of this model do not fit its method ({reason(error)}); its folder is damaged, fit it again"
+        ) from error
+    if not np.isfinite(peers).all():
+        raise InputError(
+            "the model answers what is no number; its weights, or features of the new nodes, are too large"
+        )
+    return peers
 
 
 def _combined(

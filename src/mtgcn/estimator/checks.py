@@ -54,7 +54,7 @@ def check_magnitudes(graph: Graph) -> None:
 def check_magnitude(matrix: Any, what: str) -> None:
     """Refuse numbers whose sums and products would no longer fit 32 bits."""
     values = matrix.data if sp.issparse(matrix) else matrix
-    largest = max(values.max(initial=0), -values.min(initial=0))
+    largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
     if largest > LARGEST_NUMBER:
         raise InputError(f"{what} of size {largest:g}, the limit is {LARGEST_NUMBER:g}; scale all of them down")
 

@@ -15,6 +15,8 @@ from mtgcn.files.labels import encoded_labels
 from mtgcn.files.paths import shown
 from mtgcn.files.texts import check_names
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 def graph_arrays(
     graph: Any,
@@ -100,7 +102,7 @@ def _features(
                 )
             rows.append(_numbers(value))
         column = np.array(rows)
-        bad = np.flatnonzero(~(np.abs(column) <= np.finfo(np.float32).max).all(axis=1))
+        bad = np.flatnonzero(~(np.abs(column) <= LARGEST).all(axis=1))
         if len(bad):
             raise InputError(
                 f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
@@ -125,7 +127,8 @@ def _number(value: Any) -> float:
 
 def _is_numeric(value: Any) -> bool:
     if isinstance(value, (list, tuple, np.ndarray)):
-        return np.ndim(value) <= 1 and len(value) > 0 and all(isinstance(one, (Real, np.bool_)) for one in value)
+        values = np.atleast_1d(np.asarray(value, dtype=object))
+        return values.ndim == 1 and len(values) > 0 and all(isinstance(one, (Real, np.bool_)) for one in values)
     return isinstance(value, (Real, np.bool_))
 
 
@@ -140,7 +143,7 @@ def _weights(graph: Any, told: str | Literal[False] | None, where: str) -> np.nd
         if value is None:
             continue
         found = True
-        if not isinstance(value, Real) or not 0 <= _number(value) <= np.finfo(np.float32).max:
+        if not isinstance(value, Real) or not 0 <= _number(value) <= LARGEST:
             raise InputError(
                 f"{where}, edge {shown(one)} - {shown(other)}: {name} is {shown(value)}; give a finite weight >= 0"
             )

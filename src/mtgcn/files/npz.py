@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import GraphArrays, checked_count
+from mtgcn.files.arrays import GraphArrays, checked_count, compressed_matrix
 from mtgcn.files.attributed import node_ids
 from mtgcn.files.labels import encoded_labels
 from mtgcn.files.paths import reason, shown
@@ -133,24 +133,24 @@ def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.nd
 
 def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
     """A matrix in its three arrays, whose indices may point anywhere until they are checked."""
-    layout = str(arrays.get(f"{prefix}format", np.array(b"csr")).astype(str)) if prefix == "" else "csr"
+    layout = "csr" if prefix else "".join(map(str, _texts(path, "format", arrays["format"].reshape(-1)[:1])))
     if layout not in ("csr", "csc"):
-        raise InputError(f"{path}: a sparse matrix in the form {layout!r}; save it as csr")
+        raise InputError(f"{path}: a sparse matrix in the form {shown(layout)}; save it as csr")
     missing = [prefix + part for part in SPARSE_PARTS if prefix + part not in arrays]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}; a sparse matrix needs {', '.join(SPARSE_PARTS)}")
     data, indices, indptr, shape = (arrays[prefix + part] for part in SPARSE_PARTS)
-    build: Any = sp.csr_array if layout == "csr" else sp.csc_array
+    if shape.dtype.kind not in "iu" or shape.shape != (2,):
+        raise InputError(f"{path}: {prefix}shape is {_described(shape)}; give two whole numbers, as scipy writes them")
     try:
-        matrix = build((_numeric(path, f"{prefix}data", data), indices, indptr), shape=tuple(shape.tolist()))
-        matrix.check_format(full_check=True)
-    except (ValueError, TypeError, OverflowError, IndexError, MemoryError) as problem:
+        numbers = _numeric(path, f"{prefix}data", data)
+        return compressed_matrix(numbers, indices, indptr, tuple(shape.tolist()), by_column=layout == "csc")
+    except ValueError as problem:
         if isinstance(problem, InputError):
             raise
         raise InputError(
             f"{path}: {prefix or 'its '}arrays are no sparse matrix ({reason(problem)}); save it again"
         ) from None
-    return matrix.tocsr()
 
 
 def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:

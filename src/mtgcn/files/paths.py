@@ -1,14 +1,14 @@
-"""Paths that can be read, and values as error messages show them."""
+"""Paths that can be read, and what other libraries say as error messages show it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from mtgcn.errors import InputError
+from mtgcn.errors import LONGEST_SHOWN, InputError
+from mtgcn.errors import shown as shown  # of all that readers say it is the most used
 
 PathLike = str | os.PathLike[str]
-LONGEST_SHOWN = 60
 
 
 def readable_file(given: PathLike) -> Path:
@@ -32,14 +32,6 @@ def readable_file(given: PathLike) -> Path:
             f"{str(path)!r} cannot be read ({reason(problem)}); check the path and who may read it"
         ) from None
     return path
-
-
-def shown(value: object) -> str:
-    """A value as it stands in a message: quoted, on one line, and not too long."""
-    text = str(value)
-    if len(text) > LONGEST_SHOWN:
-        text = text[: LONGEST_SHOWN - 1] + "…"
-    return repr(text)
 
 
 def reason(problem: Exception) -> str:

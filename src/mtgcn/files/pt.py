@@ -67,16 +67,14 @@ def read_pt(path: Path) -> GraphArrays:
 def _loaded(path: Path) -> Any:
     import torch
 
-    if zipfile.is_zipfile(path):  # else it is of the older kind, which packs nothing
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
     known = {_full_name(one) for one in torch.serialization.get_safe_globals()}  # PyG's own, where it is imported
     stand_ins = [(_stand_in(name), name) for name in CLASSES if name not in known]
     try:
+        unpacked = _unpacked_bytes(path)
+        check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
         with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
             return torch.load(path, map_location="cpu", weights_only=True)
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception as error:  # torch answers a malformed file with whatever its reader stumbled over
         named = str(error).partition("GLOBAL ")[2].partition(" ")[0]
@@ -85,6 +83,14 @@ def _loaded(path: Path) -> Any:
         raise InputError(
             f"{path} is no whole file that torch.save wrote ({reason(error)}); was it cut off? write it again"
         ) from None
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """How much a file holds: more than its size if it is packed, which `torch.save` never does."""
+    if not zipfile.is_zipfile(path):  # of the older kind, which packs nothing
+        return path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def _stand_in(name: str) -> type:

@@ -15,6 +15,7 @@ from mtgcn.benchmark.split_choice import PUBLIC
 from mtgcn.benchmark.store import Store, write_bytes
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.files.paths import shown
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, method_from_text, typed_method_class
 from mtgcn.own_graph.inputs import GraphFiles, read_graph
@@ -151,5 +152,6 @@ def _label_counts(text: str | None) -> int | tuple[int, ...] | None:
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"labels-per-class is {text!r}; give a whole number, or one per class with commas") from None
+        counts = f"labels-per-class is {shown(text)}"
+        raise InputError(f"{counts}; give a whole number, or one per class with commas") from None
     return numbers[0] if len(numbers) == 1 else numbers

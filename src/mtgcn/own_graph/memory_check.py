@@ -16,13 +16,12 @@ from mtgcn.free_memory import free_bytes, readable
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.splits import Split
 from mtgcn.task import Task, observe
+from mtgcn.training.memory import is_about_memory
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
     from mtgcn.methods import Method
 
-# What torch says where an allocation on the CPU fails: it has no class of its own for that.
-_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 WIDTH_SETTINGS = ("hidden_channels", "dimensions")  # those that memory grows with; a method has one or none
 
 
@@ -39,18 +38,12 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-        if not _is_about_memory(error):
+        if not is_about_memory(error):
             raise
         raise InputError(
             f"out of memory while fitting {task.num_nodes} nodes, with {readable(free)} free on {device.type} at the "
             f"start; {_what_would_fit(method, task, min(needed, free) // 2)}"
         ) from error
-
-
-def _is_about_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return any(message in str(error) for message in _CPU_MESSAGES)
 
 
 def needed_bytes(method: Method, task: Task) -> int:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mtgcn.files.json_form import Number, Text, Truth, Whole, check_form
 from mtgcn.preparation import written
 from mtgcn.shapes import Float
 
+SMALLEST = 1e-300  # that numbers are divided by
 OTHER = "other"  # what pooled values of a category are called
 _DATE_WORDS = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%b": "month", "%B": "month"}
 
@@ -118,8 +120,33 @@ def plain(column: Column) -> dict[str, Any]:
     return {"kind": kind, **asdict(column)}
 
 
+_SIZE = (Number(), None)
+_FORMS: dict[str, Any] = {
+    "number": {
+        "name": Text(),
+        "reading": Text(),
+        "unit": (Number(SMALLEST), None),
+        **dict.fromkeys(("low", "high"), _SIZE),
+        **dict.fromkeys(("centre", "fill"), Number()),
+        "spread": Number(SMALLEST),
+        **dict.fromkeys(("marks_missing", "told", "as_is"), Truth()),
+    },
+    "category": {
+        "name": Text(),
+        "values": [Text()],
+        **dict.fromkeys(("pools_others", "marks_missing"), Truth()),
+        "different": Whole(),
+    },
+    "left out": {"name": Text(), "why": Text()},
+}
+
+
 def column_from(card: dict[str, Any]) -> Column:
     """The column that `plain` wrote."""
+    check_form(card, {"kind": Text()}, "column")
+    check_form(card, _FORMS[card["kind"]], "column")
+    if card["kind"] == "number" and not written.is_reading(card["reading"]):
+        raise ValueError(f"reading is {card['reading']!r}")
     parts = {key: tuple(value) if isinstance(value, list) else value for key, value in card.items() if key != "kind"}
     made: Column = _CLASSES[card["kind"]](**parts)
     return made

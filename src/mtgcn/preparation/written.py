@@ -105,6 +105,11 @@ def read(texts: Iterable[str], reading: str) -> Float[np.ndarray, "texts"]:
     return np.array([np.nan if number is None else number for number in found], dtype=np.float64)
 
 
+def is_reading(reading: str) -> bool:
+    """Whether this names a way of reading that there is."""
+    return reading in (POINT, COMMA, TRUTH) or reading.removeprefix(DATE) in DATE_FORMATS
+
+
 def is_truth(texts: Sequence[str]) -> bool:
     """Whether all are words for yes and no, of one language.
 

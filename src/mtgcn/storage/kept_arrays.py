@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -15,6 +16,9 @@ import scipy.sparse as sp
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.storage.cache import cache_folder
 from mtgcn.storage.locks import one_at_a_time
+
+KEPT_TYPE = np.dtype(np.float32)  # of all that is kept
+LONGEST_HEADER = 4096  # bytes before the numbers of an array, generously
 
 
 def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
@@ -50,18 +54,28 @@ def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     """The arrays kept under that name; None where there are none, or where they are damaged and must be made again."""
     path = _path(kind, name)
     try:
-        with np.load(io.BytesIO(path.read_bytes())) as content:  # a zip file, which carries a sum of its content
+        packed = path.read_bytes()  # a zip file, which carries a sum of its content
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        due = sum(math.prod(shape) * KEPT_TYPE.itemsize + LONGEST_HEADER for shape in shapes.values())
+        if unpacked > due:  # a few bytes can grow without end
+            raise ValueError(f"{unpacked} bytes where {due} are the most")
+        with np.load(io.BytesIO(packed), allow_pickle=False) as content:
             arrays = {key: content[key] for key in shapes}
         for key, shape in shapes.items():
-            if arrays[key].shape != shape or not np.isfinite(arrays[key]).all():
-                raise ValueError(f"{key} of shape {arrays[key].shape}, expected {shape} of finite numbers")
+            if arrays[key].shape != shape or arrays[key].dtype != KEPT_TYPE or not np.isfinite(arrays[key]).all():
+                raise ValueError(f"{key} is not {shape} of finite numbers in {KEPT_TYPE}")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        message = f"the {kind} numbers kept in {path} cannot be used ({error}); they are made anew"
+    except Exception as error:  # whatever zipfile and numpy stumbled over, the numbers can be made again
+        message = f"the {kind} numbers kept in {path} cannot be used ({_short(error)}); they are made anew"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return None
     return arrays
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:

@@ -20,6 +20,17 @@ def default_budget(device: torch.device) -> int:
     return CPU_BUDGET
 
 
+# What torch says where an allocation on the CPU fails: it has no class of its own for that.
+_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
+
+
+def is_about_memory(error: Exception) -> bool:
+    """Whether an error says that there was no more memory."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return any(message in str(error) for message in _CPU_MESSAGES)
+
+
 # Below this, waking a second thread costs as much as it brings, and far more while another program is running.
 SMALL_STACK = 16 * 2**20
 

@@ -141,7 +141,7 @@ def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
 
 def centrality(graph: Graph) -> Float[np.ndarray, "nodes"]:
     """PageRank: how often each node is met by walks that follow the edges and now and then start again anywhere."""
-    degree = graph.adjacency.sum(axis=1)
+    degree = graph.adjacency.sum(axis=1, dtype=np.float64)  # of which even the smallest can be divided by
     leave = (1 - RESTART) * np.divide(1, degree, out=np.zeros(graph.num_nodes), where=degree > 0)
     rank = np.full(graph.num_nodes, 1 / graph.num_nodes)
     for _ in range(WALK_STEPS):  # the adjacency is symmetric

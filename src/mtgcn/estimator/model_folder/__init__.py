@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.estimator.model_folder.arrays import answers_of, graph_arrays, graph_from, set_answers
+from mtgcn.estimator.checks import check_magnitudes
+from mtgcn.estimator.model_folder.arrays import (
+    answers_of,
+    checked_parameters,
+    graph_arrays,
+    graph_from,
+    set_answers,
+)
 from mtgcn.estimator.model_folder.card import card_of, checksum, is_model, method_from, read_card
 from mtgcn.estimator.model_folder.files import (
     ANSWERS,
@@ -35,6 +42,7 @@ from mtgcn.estimator.model_folder.files import (
     write_bytes,
 )
 from mtgcn.estimator.preparing import columns_in
+from mtgcn.files.paths import reason
 from mtgcn.storage.destinations import check_folder
 
 if TYPE_CHECKING:
@@ -75,7 +83,10 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
         model = MutualTeachingClassifier(**card["estimator"])
         model.method_ = method
         model.classes_ = np.array(card["classes"], dtype=card["classes_type"])
+        if list(map(str, model.classes_)) != card["class_names"]:
+            raise ValueError("classes are called otherwise than they are")
         model.graph_ = graph_from(contents[GRAPH], card)
+        check_magnitudes(model.graph_)
         model.has_node_ids_ = card["graph"]["has_node_ids"]
         model.n_features_in_ = columns_in(model.graph_)
         if "feature_names" in card:
@@ -83,13 +94,13 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
         model.n_iter_ = card["training"]["epochs"]
         # Cards before 0.5.0 lack the seed; there the one given is the one used, and where none was given it is lost.
         model.seed_ = card["training"].get("seed", card["estimator"]["random_state"])
-        model.parameters_ = contents.get(WEIGHTS)
+        model.parameters_ = checked_parameters(contents.get(WEIGHTS))
         model.training_ = card["training"]
         set_answers(model, contents[ANSWERS], card)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise damaged(folder, f"its parts do not fit together ({type(error).__name__}: {error})") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise damaged(folder, f"its parts do not fit together ({type(error).__name__}: {reason(error)})") from error
     return model
 
 

@@ -9,7 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
+from mtgcn.estimator.checks import LARGEST_NUMBER, check_magnitude
 from mtgcn.estimator.model_folder.files import Arrays
+from mtgcn.files.arrays import compressed_matrix
+from mtgcn.files.paths import shown
+from mtgcn.files.texts import check_names
 from mtgcn.graph import Graph
 from mtgcn.preparation.prepared import Preparation
 from mtgcn.task import PeerReport
@@ -38,15 +42,30 @@ def answers_of(model: MutualTeachingClassifier) -> Arrays:
 def set_answers(model: MutualTeachingClassifier, answers: Arrays, card: Mapping[str, Any]) -> None:
     """Give a model, whose graph and classes are known, what `answers_of` kept; the card names the peers."""
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
-    model.label_distributions_ = _of_shape(answers["label_distributions"], (nodes, classes))
+    model.label_distributions_ = _shares(answers["label_distributions"], (nodes, classes)).astype(np.float64)
     model.labeled_iter_ = _of_shape(answers["labeled_iter"], (nodes,))
+    if model.labeled_iter_.dtype.kind not in "iu":
+        raise ValueError(f"epochs of type {model.labeled_iter_.dtype}")
     peers = answers.get("peer_distributions")
-    model.peer_distributions_ = None if peers is None else _of_shape(peers, (len(peers), nodes, classes))
+    if peers is not None and peers.ndim != 3:
+        raise ValueError(f"peers' answers of shape {peers.shape}")
+    model.peer_distributions_ = None if peers is None else _shares(peers, (len(peers), nodes, classes))
     model.peer_report_ = _report_from(answers, card)
     model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
     model.history_ = {
-        name.removeprefix("history."): values for name, values in answers.items() if name.startswith("history.")
+        name.removeprefix("history."): _history(values)
+        for name, values in answers.items()
+        if name.startswith("history.")
     }
+
+
+def checked_parameters(parameters: Arrays | None) -> Arrays | None:
+    """The parameters, if they are numbers to reckon with; whether they fit the method shows when they are used."""
+    for name, array in (parameters or {}).items():
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise ValueError(f"weights {shown(name)} that are not finite numbers")
+        check_magnitude(array, f"weight {shown(name)}")
+    return parameters
 
 
 def _report_from(answers: Arrays, card: Mapping[str, Any]) -> PeerReport | None:
@@ -54,15 +73,33 @@ def _report_from(answers: Arrays, card: Mapping[str, Any]) -> PeerReport | None:
         return None
     names = tuple(card["peer_names"])
     shapes = ((1, len(names)), (1, len(names)), (1, len(names)), (1,))
-    return PeerReport(
-        names,
-        *(_of_shape(answers[f"peer_report.{part}"], shape) for part, shape in zip(REPORT_PARTS, shapes, strict=True)),
-    )
+    parts = [_of_shape(answers[f"peer_report.{part}"], shape) for part, shape in zip(REPORT_PARTS, shapes, strict=True)]
+    for part in parts:  # all are shares; the accuracy of a peer that nobody measured is NaN
+        if part.dtype.kind != "f" or ((part < 0) | (part > 1 + 1e-3)).any():
+            raise ValueError("a report on peers that holds no shares")
+    return PeerReport(names, *parts)
 
 
 def _of_shape(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     if array.shape != shape:
         raise ValueError(f"an answer of shape {array.shape} where {shape} is due")
+    return array
+
+
+def _shares(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Probabilities, which sum to 1 along the last axis."""
+    _of_shape(array, shape)
+    if array.dtype.kind != "f" or not np.isfinite(array).all() or array.min(initial=0) < 0:
+        raise ValueError("probabilities that are none")
+    if not np.allclose(array.sum(axis=-1), 1, atol=1e-3):
+        raise ValueError("probabilities that do not sum to 1")
+    return array
+
+
+def _history(array: np.ndarray) -> np.ndarray:
+    """What was written down in every epoch: NaN where there was nothing."""
+    if array.ndim != 2 or array.dtype.kind != "f" or (np.abs(array) > LARGEST_NUMBER).any():
+        raise ValueError(f"a history of type {array.dtype} and shape {array.shape}, or too large")
     return array
 
 
@@ -100,9 +137,8 @@ def _sparse_arrays(name: str, matrix: sp.csr_array) -> Arrays:
 
 
 def _sparse_from(name: str, arrays: Arrays, shape: tuple[int, int]) -> sp.csr_array:
-    matrix = sp.csr_array(tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")), shape=shape)
-    matrix.check_format(full_check=True)  # an index out of range would be read as memory that is not ours
-    return matrix
+    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    return compressed_matrix(data, indices, indptr, shape)
 
 
 def _id_arrays(ids: np.ndarray) -> Arrays:
@@ -112,7 +148,7 @@ def _id_arrays(ids: np.ndarray) -> Arrays:
     strange = next((name for name in ids.tolist() if not isinstance(name, str)), None)
     if strange is not None:
         raise InputError(f"node id {strange!r} is neither text nor a number like all others; rename it")
-    encoded = [name.encode("utf-8", "surrogatepass") for name in ids.tolist()]
+    encoded = [name.encode() for name in ids.tolist()]
     ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
     return {"ids.text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids.ends": ends}
 
@@ -122,6 +158,6 @@ def _ids_from(arrays: Arrays) -> np.ndarray:
         return arrays["ids"]
     content, ends = arrays["ids.text"].tobytes(), arrays["ids.ends"].tolist()
     starts = [0, *ends[:-1]]
-    return np.array(
-        [content[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts, ends, strict=True)]
-    )
+    names = [content[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    check_names(names, "node id")
+    return np.array(names)

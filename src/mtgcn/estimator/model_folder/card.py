@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +14,10 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder.files import CARD, damaged
+from mtgcn.files.json_form import Anything, Number, Text, Truth, Whole, check_form
 from mtgcn.files.json_text import parsed_json
+from mtgcn.files.paths import shown
+from mtgcn.files.texts import LONGEST_NAME
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -23,6 +27,40 @@ KIND = "mtgcn model"
 # Raised whenever what is written could no longer be read by an older mtgcn, or the other way round. 2: settings of
 # methods and the counts of the graph have the field's names. 3: how features were made of columns.
 FORMAT = 3
+# What the rest of the program reckons with. Sums tell that a card is as it was written, not who wrote it.
+NAME, SHARE = Text(LONGEST_NAME), Number(0, 1)
+CARD_FORM = {
+    "method": {"name": Text(), "settings": Anything()},
+    "estimator": {
+        "random_state": (Whole(most=2**128), None),
+        "neighbors": Whole(),
+        "metric": Text(),
+        "scale": Truth(),
+        "device": Text(),
+        "method": (Text(), None),
+        "settings": (Anything(), None),
+    },
+    "classes": [(NAME, Number(), Truth())],
+    "classes_type": Text(20),
+    "class_names": [NAME],
+    "graph": {
+        "name": Text(),
+        "nodes": Whole(1),
+        "features": Whole(),
+        "has_node_ids": Truth(),
+        "feature_names": [NAME],
+    },
+    "preparation": (Anything(), None),
+    "training": {"epochs": Whole(), "labels_given": Anything(of=Whole())},
+    "files": Anything(of={"bytes": Whole(), "sha256": Text()}),
+}
+TRAINING_FORM = {  # what `mtgcn fit` adds, and a model saved from Python lacks
+    "seed": (Whole(most=2**128), None),
+    "notes": [Text()],
+    "why_no_expected_accuracy": (Text(), None),
+    "expected_accuracy": ({"accuracy": SHARE, "ci95": [SHARE], "labels": Whole(), "folds": Whole()}, None),
+}
+CLASSES_TYPE = re.compile(r"object|[<>|=]?(b1|[iuf][1248]|U[0-9]{1,4})")
 LARGEST_CARD = 64 * 2**20  # bytes; a real one is a few thousand, and it is read before anything is checked
 
 
@@ -33,7 +71,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     if card is None:
         raise InputError(f"{folder} is no model folder, it has no card.json of one; give one that mtgcn fit wrote")
     if type(card.get("format")) is not int or card["format"] < 1:  # True is an int as well
-        raise damaged(folder, f"its format is {card.get('format')!r}")
+        raise damaged(folder, f"its format is {shown(card.get('format'))}")
     if card["format"] > FORMAT:
         raise InputError(
             f"model folder {folder} has format {card['format']}, written by mtgcn {_writer(card)}, and this version "
@@ -46,7 +84,25 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         )
     if card.get("sha256") != checksum(card):
         raise damaged(folder, "card.json was changed after it was written")
+    _check_content(card, folder)
     return card
+
+
+def _check_content(card: dict[str, Any], folder: Path) -> None:
+    try:
+        check_form(card, CARD_FORM, "card.json")
+        told = {key: form for key, form in TRAINING_FORM.items() if key in card["training"]}
+        check_form(card["training"], told, "training")
+        if "feature_names" in card:
+            check_form(card["feature_names"], [NAME], "feature_names")
+        if "peer_names" in card:
+            check_form(card["peer_names"], [NAME], "peer_names")
+        if len((card["training"].get("expected_accuracy") or {"ci95": (0, 0)})["ci95"]) != 2:
+            raise ValueError("an interval has two ends")
+        if not CLASSES_TYPE.fullmatch(card["classes_type"]):
+            raise ValueError(f"classes_type is {shown(card['classes_type'])}")
+    except ValueError as error:
+        raise damaged(folder, f"card.json is not what mtgcn writes ({error})") from error
 
 
 def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,4 +231,4 @@ def checksum(card: Mapping[str, Any]) -> str:
 
 def _writer(card: Mapping[str, Any]) -> str:
     versions = card.get("versions")
-    return str(versions.get("mtgcn")) if isinstance(versions, dict) else "of unknown version"
+    return str(versions.get("mtgcn"))[:20] if isinstance(versions, dict) else "of unknown version"

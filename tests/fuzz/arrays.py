@@ -1,0 +1,143 @@
+"""Graphs from Python: matrices, edge indices, networkx graphs and PyG data with something wrong, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from fuzz import nasty
+from fuzz.sound import require_sound_graph
+from fuzz.trial import Trial
+from mtgcn import Graph
+from mtgcn.estimator.inputs import as_graph
+
+NODES = 6
+RING = np.eye(NODES, k=1) + np.eye(NODES, k=-1)
+EDGE_INDEX = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+FEATURES = np.arange(2.0 * NODES).reshape(NODES, 2)
+LABELS = np.array([0, 1, 0, 1, -1, -1])
+
+
+def drawn(random: Random) -> Trial:
+    make = random.choice((_from_scipy, _from_scipy, _from_edge_index, _from_edge_index, _graph, _networkx, _as_graph))
+    return make(random)
+
+
+def _odd(random: Random, plain: Any, chance: float = 0.3) -> Any:
+    """The plain thing, or something like it."""
+    if random.random() > chance:
+        return plain
+    kinds: tuple[Callable[[], Any], ...] = (
+        lambda: nasty.array(random, np.asarray(plain)),
+        lambda: nasty.array(random, np.asarray(plain)),
+        lambda: nasty.array(random, np.asarray(plain)).tolist(),
+        lambda: nasty.json_value(random),
+        lambda: nasty.number(random),
+        lambda: [nasty.text(random) for _ in range(NODES)],
+        lambda: None,
+        lambda: object(),
+    )
+    return random.choice(kinds)()
+
+
+def _matrix(random: Random) -> Any:
+    plain = _odd(random, RING, 0.4)
+    if isinstance(plain, np.ndarray) and plain.ndim == 2 and plain.dtype.kind in "biuf" and random.random() < 0.5:
+        return random.choice((sp.csr_array, sp.coo_matrix, sp.csc_array, sp.lil_array))(plain.astype(np.float64))
+    return plain
+
+
+def _parts(random: Random) -> dict[str, Any]:
+    parts: dict[str, Any] = {"X": _odd(random, FEATURES), "y": _odd(random, LABELS)}
+    if random.random() < 0.3:
+        parts["node_ids"] = _odd(random, np.array(list("abcdef")), 0.5)
+    if random.random() < 0.3:
+        parts["class_names"] = random.choice(
+            (("red", "blue"), ("x", "x"), (1, 2), ("a" * 2000, "b"), ("\ud800", "b"), 5)
+        )
+    if random.random() < 0.2:
+        parts["feature_names"] = random.choice((("p", "q"), ("p",), (None, None), ("p", "p")))
+    return parts
+
+
+def _trial(told: str, make: Callable[[], Graph]) -> Trial:
+    return Trial(told[:300], lambda folder: _checked(make))
+
+
+def _checked(make: Callable[[], Graph]) -> None:
+    require_sound_graph(make())
+
+
+def _from_scipy(random: Random) -> Trial:
+    matrix, parts = _matrix(random), _parts(random)
+    return _trial(f"from_scipy {matrix!r} {parts}", lambda: Graph.from_scipy(matrix, **parts))
+
+
+def _graph(random: Random) -> Trial:
+    matrix, parts = _matrix(random), _parts(random)
+    parts |= {"features": parts.pop("X"), "labels": parts.pop("y")}
+    return _trial(f"Graph {matrix!r} {parts}", lambda: Graph(matrix, **parts))
+
+
+def _from_edge_index(random: Random) -> Trial:
+    edges, parts = _odd(random, EDGE_INDEX, 0.4), _parts(random)
+    if random.random() < 0.3:
+        parts["edge_weight"] = _odd(random, np.ones(5), 0.6)
+    if random.random() < 0.3:
+        parts["num_nodes"] = random.choice((NODES, 5, 0, -1, 10**6, 10**12, 10**30, None, 6.0, "6", True))
+    if isinstance(edges, np.ndarray) and edges.dtype.kind in "if" and random.random() < 0.3:
+        edges = torch.from_numpy(np.ascontiguousarray(edges))
+    return _trial(f"from_edge_index {edges!r} {parts}", lambda: Graph.from_edge_index(edges, **parts))
+
+
+def _networkx(random: Random) -> Trial:
+    graph: Any = random.choice((nx.path_graph, nx.star_graph, nx.complete_graph, nx.empty_graph))(NODES)
+    graph = random.choice((nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph))(graph)
+    for node in graph:
+        graph.nodes[node]["label"] = _odd(random, random.choice("ab"), 0.05)
+        graph.nodes[node]["x"] = _odd(random, 1.5, 0.05)
+    for *ends, attributes in graph.edges(data=True):
+        attributes["weight"] = _odd(random, 1.0, 0.05)
+    if random.random() < 0.2:
+        named = dict(enumerate([nasty.text(random), nasty.number(random), (1, 2), None and 0, "b", 3.5, "c"]))
+        graph = nx.relabel_nodes(graph, {node: name for node, name in named.items() if name is not None})
+    options = random.choice(
+        ({}, {}, {"weight": False}, {"label": "no such"}, {"features": ["x", "no such"]}, {"label": "x"})
+    )
+    return _trial(f"from_networkx {graph} {options}", lambda: Graph.from_networkx(graph, **options))
+
+
+def _as_graph(random: Random) -> Trial:
+    given = random.choice(
+        (
+            SimpleNamespace(
+                edge_index=_odd(random, EDGE_INDEX),
+                x=_odd(random, FEATURES),
+                num_nodes=random.choice((NODES, None, -1)),
+            ),
+            _matrix(random),
+            _odd(random, EDGE_INDEX, 0.6),
+            nasty.json_value(random),
+        )
+    )
+    nodes = random.choice((None, NODES, 2))
+    return _trial(f"as_graph {given!r} {nodes}", lambda: as_graph(given, nodes))
+
+
+KEPT = (
+    _trial("an adjacency of three axes", lambda: Graph.from_scipy(np.ones((4, 4, 4)))),
+    _trial("a graph of three axes", lambda: Graph(np.ones((4, 4, 4)))),
+    _trial("a node numbered 10^12", lambda: Graph.from_edge_index(EDGE_INDEX + 10**12)),
+    _trial("10^12 nodes", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes=10**12)),
+    _trial("a node numbered beyond 2^63", lambda: Graph.from_edge_index(EDGE_INDEX.astype(np.uint64) + 2**63)),
+    _trial("no columns", lambda: Graph.from_scipy(RING, np.zeros((NODES, 0)), LABELS)),
+    _trial("a label of 10^12", lambda: Graph(RING, labels=[10**12, 0, 0, 0, 0, 0])),
+    _trial("bytes as labels", lambda: Graph.from_scipy(RING, y=[b"a", b"\xff", b"a", b"b", b"a", b"b"])),
+)

@@ -1,0 +1,91 @@
+"""What is kept in the cache folder, damaged or changed: it must be found out and made anew."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from fuzz import nasty
+from fuzz.trial import Trial, require
+from mtgcn.storage import kept_arrays
+from mtgcn.storage.kept_arrays import kept_or_made
+
+NAME = "0123abcd"
+MADE = {"vectors": np.arange(12, dtype=np.float32).reshape(4, 3), "bias": np.ones(3, np.float32)}
+SHAPES = {name: array.shape for name, array in MADE.items()}
+
+
+def drawn(random: Random) -> Trial:
+    arrays = {name: array.copy() for name, array in MADE.items()}
+    name = random.choice(list(arrays))
+    arrays[name] = nasty.array(random, arrays[name])
+    if random.random() < 0.2:
+        del arrays[name]
+    if random.random() < 0.1:
+        arrays["more"] = np.zeros(3)
+    byte_faults = random.getrandbits(32) if random.random() < 0.5 else None
+
+    def damage(path: Path) -> None:
+        np.savez(path, allow_pickle=False, **arrays)
+        if byte_faults is not None:
+            path.write_bytes(nasty.changed_bytes(Random(byte_faults), path.read_bytes()))
+
+    return trial_of(f"{ {key: f'{one.dtype}{one.shape}' for key, one in arrays.items()} } {byte_faults}", damage)
+
+
+def trial_of(told: str, damage) -> Trial:
+    def attempt(folder: Path) -> None:
+        os.environ["MTGCN_CACHE"] = str(folder)
+        path = kept_arrays._path("kind", NAME)
+        path.parent.mkdir()
+        damage(path)
+        for _ in range(2):  # what was made anew is kept, so nobody is warned a second time of the same
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "the kind numbers kept in .* made anew", RuntimeWarning)
+                warnings.filterwarnings("ignore", "cannot keep kind numbers", RuntimeWarning)
+                found = kept_or_made("kind", NAME, SHAPES, lambda: {key: array.copy() for key, array in MADE.items()})
+            require(set(found) == set(MADE), f"arrays {set(found)}")
+            for key, array in found.items():
+                require(array.shape == SHAPES[key], "an array of another shape")
+                require(array.dtype == np.float32, f"an array of type {array.dtype}")
+                require(np.isfinite(array).all(), "numbers that are not finite")
+
+    return Trial(told, attempt)
+
+
+def _of(**arrays: np.ndarray):
+    return lambda path: np.savez(path, allow_pickle=False, **MADE | arrays)
+
+
+def _inflating(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in ("vectors.npy", "bias.npy"):
+            with archive.open(name, "w", force_zip64=True) as member:
+                head = {"descr": "<f4", "fortran_order": False, "shape": (1_900 * 2**18,)}
+                np.lib.format.write_array_header_1_0(member, head)
+                for _ in range(1900):
+                    member.write(bytes(2**20))
+
+
+def _no_array(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("vectors.npy", b"text")
+        archive.writestr("bias.npy", b"text")
+
+
+KEPT = (
+    trial_of("text in place of numbers", _of(bias=np.array(["a", "b", "c"]))),
+    trial_of("dates in place of numbers", _of(bias=np.zeros(3, "M8[s]"))),
+    trial_of("complex numbers", _of(bias=np.ones(3, complex))),
+    trial_of("numbers that are not finite", _of(bias=np.array([1, np.nan, 2], np.float32))),
+    trial_of("members that are no arrays", _no_array),
+    trial_of("an archive that unpacks to 3.7 GiB", _inflating),
+    trial_of("a folder in place of the file", lambda path: path.mkdir()),
+    trial_of("one array alone, without an archive", lambda path: np.save(path.open("wb"), np.ones(3))),
+    trial_of("a pickle", lambda path: path.write_bytes(b"\x80\x04K\x01.")),
+)

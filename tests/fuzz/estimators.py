@@ -1,0 +1,223 @@
+"""The classifier from Python: any method, any parameters, tables, labels and graphs of every kind."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars
+import scipy.sparse as sp
+import torch
+
+from fuzz import nasty
+from fuzz.sound import require_sound_probabilities
+from fuzz.trial import Trial, require
+from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn.errors import InputError
+from mtgcn.methods import METHODS
+
+# Short fits of every method: what is attacked is what comes in, not how long it is learned from.
+SHORT = {
+    **dict.fromkeys(("epochs", "warmup_epochs", "teaching_epochs", "infomax_epochs", "iterations"), 3),
+    **dict.fromkeys(("label_batches", "walks_per_node", "rounds", "embeddings", "stages"), 2),
+    "walk_length": 5,
+    "dimensions": 8,
+    "hidden_channels": 4,
+    "clusters": 5,
+    "others": 10,
+}
+PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "neighbors": (0, -1, 1, 3, 1.5, "3", None, 10**9, True, np.int64(2)),
+    "metric": ("cosine", "manhattan", "correlation", "chebyshev", None, 5, "no such", "precomputed", ""),
+    "mutual_neighbors": (True, None, "yes"),
+    "scale": (False, None, 0),
+    "settings": (None, {}, "a", 5, {"no such": 1}, {5: 1}, [("epochs", 3)]),
+    "device": ("cpu", "auto", torch.device("cpu"), None, 5, "cuda:0", "no such", torch.device("meta")),
+    "random_state": (None, 0, -1, 1.5, "a", 2**70, np.random.RandomState(0), np.random.default_rng(0)),
+    "backbone": (None, "no such", "gat", "appnp", 5, torch.nn.Linear(3, 2)),
+    "method": (None, "no such", "", 5, METHODS["gcn"], METHODS["lp"]()),
+}
+
+
+def short_settings(method: str) -> dict[str, Any]:
+    return {field.name: SHORT[field.name] for field in fields(METHODS[method]) if field.name in SHORT}
+
+
+def drawn(random: Random) -> Trial:
+    method = random.choice(list(METHODS))
+    nodes = random.choice((3, 6, 6, 12, 12, 20))
+    # Where everything is odd, the first check ends it; so most cases have one part or two that are.
+    odd = random.sample(("features", "labels", "graph", "parameters"), random.choice((1, 1, 1, 2, 2, 4)))
+    features = _features(random, nodes) if "features" in odd else _plain_features(random, nodes)
+    labels = _labels(random, nodes) if "labels" in odd else _plain_labels(random, nodes)
+    graph = _graph(random, nodes) if "graph" in odd else _ring(nodes)
+    parameters: dict[str, Any] = {"settings": short_settings(method), "random_state": 0}
+    if "parameters" in odd:
+        name = random.choice(list(PARAMETERS))
+        parameters[name] = random.choice(PARAMETERS[name])
+    later = random.random() < 0.4
+    told = f"{method} {parameters} X={_told(features)} y={_told(labels)} graph={_told(graph)}"
+    return trial_of(told, method, features, labels, graph, parameters, later=later)
+
+
+def _told(what: Any) -> str:
+    if hasattr(what, "dtype") and hasattr(what, "shape"):
+        return f"{type(what).__name__} of {what.dtype}{tuple(what.shape)}"
+    return f"{type(what).__name__} {str(what)[:40]!r}"
+
+
+def trial_of(
+    told: str, method: Any, features: Any, labels: Any, graph: Any, parameters: dict[str, Any], *, later: bool = False
+) -> Trial:
+    def attempt(folder: Path) -> None:
+        model = MutualTeachingClassifier(**{"method": method} | parameters)
+        try:
+            model.fit(features, labels, graph=graph)
+        except (ValueError, TypeError) as refusal:
+            _require_meant(refusal)
+            raise InputError("refused, as scikit-learn does") from None
+        nodes = model.graph_.num_nodes
+        require_sound_probabilities(model.predict_proba(), nodes, len(model.classes_))
+        require(np.isin(model.transduction_, model.classes_).all(), "classes that are none")
+        require(all(not np.isinf(values).any() for values in model.history_.values()), "an infinite history")
+        if later:
+            _used_later(model, features, folder)
+
+    return Trial(told, attempt)
+
+
+def _used_later(model: MutualTeachingClassifier, features: Any, folder: Path) -> None:
+    """A model that is saved, loaded and asked again says the same."""
+    model.suggest(1)
+    model.save(folder / "model")
+    loaded = MutualTeachingClassifier.load(folder / "model")
+    require(np.array_equal(loaded.predict_proba(), model.predict_proba()), "another answer after loading")
+    if features is not None:
+        require_sound_probabilities(model.predict_proba(features), model.graph_.num_nodes, len(model.classes_))
+
+
+def _require_meant(refusal: Exception) -> None:
+    """Of errors that are not ours, those of scikit-learn's own checks of X and y are as clear."""
+    if isinstance(refusal, InputError):
+        raise refusal
+    last = traceback.extract_tb(refusal.__traceback__)[-1]
+    checks = ("sklearn/utils/validation.py", "sklearn/utils/multiclass.py", "sklearn/utils/_array_api.py")
+    if not last.filename.endswith(checks):
+        raise refusal
+
+
+def _plain_features(random: Random, nodes: int) -> np.ndarray:
+    return np.array([[random.gauss(0, 1) for _ in range(4)] for _ in range(nodes)])
+
+
+def _plain_labels(random: Random, nodes: int) -> np.ndarray:
+    classes = random.choice((2, 2, 3, 4))
+    return np.array([place % classes if place < max(2 * classes, nodes // 2) else -1 for place in range(nodes)])
+
+
+def _ring(nodes: int) -> np.ndarray:
+    return np.eye(nodes, k=1) + np.eye(nodes, k=-1)
+
+
+def _features(random: Random, nodes: int) -> Any:
+    plain = _plain_features(random, nodes)
+    kinds: tuple[Callable[[], Any], ...] = (
+        lambda: plain,
+        lambda: plain,
+        lambda: plain * random.choice((1e-45, 1e-40, 1e-30, 1e14, 1e30, 0)),
+        lambda: plain * 10.0 ** np.array([random.randint(-40, 15) for _ in range(4)]),
+        lambda: sp.csr_array(plain * (plain > 0)),
+        lambda: sp.csr_array(plain * 1e14),
+        lambda: sp.csr_array(np.zeros_like(plain)),
+        lambda: sp.coo_matrix(plain),
+        lambda: nasty.array(random, plain),
+        lambda: nasty.array(random, plain),
+        lambda: plain.tolist(),
+        lambda: [[nasty.text(random)[:50] for _ in range(2)] for _ in range(nodes)],
+        lambda: pd.DataFrame({"a": plain[:, 0], "b": [nasty.text(random)[:50] for _ in range(nodes)]}),
+        lambda: pd.DataFrame({"a": pd.Categorical(list("ab" * nodes)[:nodes]), "b": pd.Timestamp("2020-01-01")}),
+        lambda: polars.DataFrame({"a": plain[:, 0], "b": [nasty.text(random)[:50] for _ in range(nodes)]}),
+        lambda: torch.from_numpy(plain),
+        lambda: np.ones((nodes, 1)),
+        lambda: np.zeros((nodes, 0)),
+        lambda: None,
+        lambda: nasty.json_value(random),
+    )
+    return random.choice(kinds)()
+
+
+def _labels(random: Random, nodes: int) -> Any:
+    plain = _plain_labels(random, nodes)
+    named = [None if label < 0 else "abcd"[label] for label in plain]
+    kinds: tuple[Callable[[], Any], ...] = (
+        *(lambda: plain, lambda: plain, lambda: plain, lambda: plain.tolist(), lambda: named, lambda: plain * 10**9),
+        *(lambda: np.array(named, dtype=object), lambda: plain.astype(float), lambda: nasty.array(random, plain)),
+        *(lambda: [nasty.text(random) for _ in range(nodes)], lambda: [nasty.number(random) for _ in range(nodes)]),
+        *(lambda: np.full(nodes, -1), lambda: np.zeros(nodes), lambda: plain[:, None], lambda: pd.Series(named)),
+        *(lambda: [label and label.encode() for label in named], lambda: nasty.json_value(random), lambda: None),
+        lambda: np.arange(nodes),
+    )
+    return random.choice(kinds)()
+
+
+def _graph(random: Random, nodes: int) -> Any:
+    ring = _ring(nodes)
+    edges = np.array([[random.randrange(nodes) for _ in range(2 * nodes)] for _ in range(2)])
+    spread = np.triu(10.0 ** np.array([[random.randint(-40, 15) for _ in range(nodes)] for _ in range(nodes)]))
+    kinds: tuple[Callable[[], Any], ...] = (
+        *(lambda: None, lambda: None, lambda: ring, lambda: sp.csr_array(ring), lambda: edges),
+        *(lambda: np.eye(nodes), lambda: sp.eye_array(nodes), lambda: np.ones((nodes, nodes))),
+        *(lambda: ring * random.choice((1e-45, 1e-44, 1e-30, 1e10, 1e15, 1e30)), lambda: spread + spread.T),
+        *(lambda: (spread + spread.T) * (ring > 0), lambda: torch.from_numpy(edges), lambda: edges.tolist()),
+        *(lambda: nx.path_graph(nodes), lambda: nx.star_graph(nodes - 1), lambda: nx.Graph()),
+        *(lambda: Graph.from_scipy(ring), lambda: torch.from_numpy(ring).to_sparse()),
+        *(lambda: nasty.array(random, ring), lambda: nasty.array(random, edges), lambda: nasty.json_value(random)),
+        *(lambda: nasty.array(random, ring), lambda: nasty.array(random, edges), lambda: np.ones((nodes,) * 3)),
+    )
+    return random.choice(kinds)()
+
+
+# --------------------------------------------------------------------------------------------------- what broke before
+
+RANDOM = np.random.default_rng(0)
+TABLE = RANDOM.normal(size=(20, 6)).astype(np.float32)
+GIVEN = np.array([0, 1, 2, 0, 1, 2] + [-1] * 14)
+EDGES = np.triu(RANDOM.random((20, 20)) < 0.2, 1).astype(float)
+EDGES += EDGES.T
+
+
+def _kept(
+    told: str, method: Any, features: Any = TABLE, labels: Any = GIVEN, graph: Any = EDGES, **parameters: Any
+) -> Trial:
+    settings = short_settings(method) if method in METHODS else None
+    return trial_of(told, method, features, labels, graph, {"settings": settings, "random_state": 0} | parameters)
+
+
+KEPT = (
+    _kept("ica, features of 1e15", "ica", np.where(np.arange(6) == 2, 1e15, TABLE), scale=False),
+    _kept("chebyshev on self-loops alone", "chebyshev", graph=np.eye(20)),
+    trial_of(
+        "chebyshev on many self-loops alone",
+        "chebyshev",
+        np.ones((150, 2)),
+        np.array([0, 1] * 5 + [-1] * 140),
+        sp.eye_array(150),
+        {"settings": {"epochs": 2}},
+    ),
+    _kept("semi-emb with weights of 1e-44", "semi-emb", graph=EDGES * np.float32(1e-44)),
+    _kept("no metric", "gcn", graph=None, metric=None),
+    _kept("a metric that is a number", "gcn", graph=None, metric=5),
+    *(_kept(f"device {device!r}", "gcn", device=device) for device in PARAMETERS["device"]),
+    *(_kept(f"settings {settings!r}", "gcn", settings=settings) for settings in ("a", 5, {5: 1})),
+    *(_kept(f"random_state {state!r}", "gcn", random_state=state) for state in (-1, 1.5, "a")),
+    _kept("bytes as labels", "gcn", labels=[b"a", b"b", *[None] * 18]),
+    _kept("an adjacency of three axes", "gcn", graph=np.ones((20, 20, 20))),
+    _kept("a node numbered 10^12", "gcn", graph=np.array([[0, 10**12], [1, 2]])),
+)

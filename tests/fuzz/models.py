@@ -1,0 +1,224 @@
+"""Model folders whose sums fit and whose content does not: somebody who can write one can write its sums as well."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from fuzz import nasty
+from fuzz.commands import run_command
+from fuzz.sound import require_sound_graph, require_sound_probabilities
+from fuzz.trial import Trial, require
+from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.model_folder.card import checksum
+from mtgcn.estimator.model_folder.files import ANSWERS, CARD, GRAPH, WEIGHTS, entry_of
+
+NODES = 24
+METHODS = {
+    "gcn": ["epochs=3"],
+    "lp": [],
+    "mt-gcn": ["warmup_epochs=3", "teaching_epochs=3"],
+    "mt-plus": ["infomax_epochs=2", "rounds=1", "embeddings=1", "dimensions=8"],
+}
+Damage = Callable[[Path], None]
+
+
+def drawn(random: Random) -> Trial:
+    method = random.choice(list(METHODS))
+    what = random.choice((_card_change, _card_change, _array_change, _array_change, _array_change, _byte_change))
+    told, damage = what(random)
+    return trial_of(f"{method}: {told}", method, damage, use=random.choice(list(USES)))
+
+
+@cache
+def model_of(method: str) -> Path:
+    """A model that mtgcn itself wrote, with numbers, a category and a gap among its features."""
+    home = Path(mkdtemp(prefix="mtgcn-fuzz-model-"))
+    edges = "".join(f"n{i},n{(i * 5 + 1) % NODES}\nn{i},n{(i + 1) % NODES}\n" for i in range(NODES))
+    nodes = "".join(f"n{i},{i * 1.5},{'abc'[i % 3]},{'' if i % 7 == 0 else i % 5}\n" for i in range(NODES))
+    (home / "edges.csv").write_text("source,target\n" + edges, encoding="utf-8")
+    (home / "nodes.csv").write_text("id,size,kind,level\n" + nodes, encoding="utf-8")
+    labels = "".join(f"n{i},{'red' if i % 2 else 'blue'}\n" for i in range(8))
+    (home / "labels.csv").write_text("id,label\n" + labels, encoding="utf-8")
+    files = [part for name in ("edges", "nodes", "labels") for part in (f"--{name}", str(home / f"{name}.csv"))]
+    settings = [part for setting in METHODS[method] for part in ("--set", setting)]
+    run_command(["fit", *files, "--method", method, *settings, "--folds", "0", "--out", str(home / "model")])
+    return home
+
+
+def trial_of(told: str, method: str, damage: Damage, use: str = "all") -> Trial:
+    def attempt(folder: Path) -> None:
+        shutil.copytree(model_of(method) / "model", folder / "model")
+        damage(folder / "model")
+        for name in USES if use == "all" else [use]:
+            USES[name](folder, model_of(method))
+
+    return Trial(f"{told}, {use}", attempt)
+
+
+# ------------------------------------------------------------------------------------------------------------- damages
+
+
+def with_sums(folder: Path) -> None:
+    """Write the sums that fit what lies there now."""
+    path = folder / CARD
+    card = json.loads(path.read_bytes())
+    if isinstance(card, dict):
+        entries = card.get("files")
+        if isinstance(entries, dict):
+            known = [name for name in entries if (folder / name[:100]).is_file()]
+            card["files"] = {**entries, **{name: entry_of(folder / name) for name in known}}
+        card["sha256"] = checksum(card)
+    path.write_text(json.dumps(card), encoding="utf-8")
+
+
+def changed_card(change: Callable[[dict[str, Any]], Any]) -> Damage:
+    def damage(folder: Path) -> None:
+        card = json.loads((folder / CARD).read_bytes())
+        (folder / CARD).write_text(json.dumps(change(card) or card), encoding="utf-8")
+        with_sums(folder)
+
+    return damage
+
+
+def changed_arrays(file: str, change: Callable[[dict[str, np.ndarray]], None]) -> Damage:
+    def damage(folder: Path) -> None:
+        if not (folder / file).is_file():
+            return
+        arrays = dict(load_file(folder / file))
+        change(arrays)
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        (folder / file).unlink()
+        save_file(arrays, folder / file)
+        with_sums(folder)
+
+    return damage
+
+
+def _card_change(random: Random) -> tuple[str, Damage]:
+    seed = random.getrandbits(32)
+    return f"card changed by {seed}", changed_card(lambda card: nasty.changed_json(Random(seed), card))
+
+
+def _array_change(random: Random) -> tuple[str, Damage]:
+    file, seed = random.choice((ANSWERS, GRAPH, WEIGHTS)), random.getrandbits(32)
+
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        own = Random(seed)
+        name = own.choice(sorted(arrays))
+        if own.random() < 0.1:
+            del arrays[name]
+            return
+        changed = nasty.array(own, arrays[name])
+        arrays[name] = changed if changed.dtype.kind in "biuf" else np.zeros(changed.shape, np.float64)
+
+    return f"{file} changed by {seed}", changed_arrays(file, change)
+
+
+def _byte_change(random: Random) -> tuple[str, Damage]:
+    file, seed = random.choice((ANSWERS, GRAPH, WEIGHTS, CARD)), random.getrandbits(32)
+    sums = random.random() < 0.7
+
+    def damage(folder: Path) -> None:
+        if not (folder / file).is_file():
+            return
+        (folder / file).write_bytes(nasty.changed_bytes(Random(seed), (folder / file).read_bytes()))
+        if sums and file != CARD:
+            with_sums(folder)
+
+    return f"bytes of {file} changed by {seed}", damage
+
+
+# ---------------------------------------------------------------------------------------------------------------- uses
+
+
+def _answers(folder: Path, _: Path) -> None:
+    model = load_model(folder / "model")
+    require_sound_graph(model.graph_)
+    require_sound_probabilities(model.predict_proba(), model.graph_.num_nodes, len(model.classes_))
+    require(np.isin(model.predict(), model.classes_).all(), "classes that are none")
+
+
+def _new_nodes(folder: Path, _: Path) -> None:
+    (folder / "new.csv").write_text("id,size,kind,level\nz1,3,a,\nz2,1e9,q,4\n", encoding="utf-8")
+    out = folder / "predictions.csv"
+    run_command(["predict", str(folder / "model"), "--nodes", str(folder / "new.csv"), "--out", str(out)])
+    require("nan" not in out.read_text(encoding="utf-8"), "nan among the predictions")
+
+
+def _fit_again(folder: Path, _: Path) -> None:
+    (folder / "more.csv").write_text("id,label\nn9,red\nn10,blue\n", encoding="utf-8")
+    run_command(["label", str(folder / "model"), str(folder / "more.csv"), "--folds", "0"])
+    _answers(folder, folder)
+
+
+USES: dict[str, Callable[[Path, Path], None]] = {
+    "answers": _answers,
+    "all nodes": lambda folder, _: _printed(["predict", str(folder / "model"), "--out", str(folder / "out.csv")]),
+    "suggestions": lambda folder, _: _printed(["suggest", str(folder / "model"), "--count", "3", "--json"]),
+    "new nodes": _new_nodes,
+    "page": lambda folder, _: _printed(["report", str(folder / "model")]),
+    "label": _fit_again,
+}
+
+
+def _printed(arguments: list[str]) -> None:
+    run_command(arguments)
+
+
+# ----------------------------------------------------------------------------------------------------- what broke before
+
+
+def _card_with(**parts: Any) -> Damage:
+    def change(card: dict[str, Any]) -> None:
+        for path, value in parts.items():
+            *outer, last = path.split("__")
+            inner = card
+            for key in outer:
+                inner = inner[key]
+            inner[last] = value
+
+    return changed_card(change)
+
+
+def _arrays_with(file: str, name: str, value: Callable[[np.ndarray], np.ndarray]) -> Damage:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        for key in sorted(arrays):
+            if key == name or name == "*":
+                arrays[key] = value(arrays[key])
+
+    return changed_arrays(file, change)
+
+
+KEPT = (
+    trial_of("weights that are no numbers", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array * np.nan)),
+    trial_of("weights of another shape", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array[..., :1])),
+    trial_of(
+        "answers that are no numbers", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * np.nan)
+    ),
+    trial_of(
+        "answers that do not sum to one", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * 7)
+    ),
+    trial_of("a type of 10^8 characters", "lp", _card_with(classes_type="<U100000000")),
+    trial_of("a type whose name is 10^8 characters", "lp", _card_with(classes_type="U" + "1" * 10**8)),
+    trial_of(
+        "starts of rows before an end of 0",
+        "lp",
+        _arrays_with(
+            GRAPH,
+            "adjacency.indptr",
+            _runaway := lambda array: np.where(np.arange(len(array)) == 3, 10**9, 0).astype(array.dtype),
+        ),
+    ),
+    trial_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),
+    trial_of("half a surrogate pair in a class", "lp", _card_with(class_names=["a\ud800", "b"])),
+)

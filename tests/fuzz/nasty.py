@@ -1,0 +1,173 @@
+"""What people, programs and enemies put where something else is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+
+TEXTS = (
+    *("", " ", "\t", "0", "-0", "1", "-1", "1.5", "1,5", "1.234,5", "007", "1_000", "0x10", "1e3", "1e-44", "1e400"),
+    *("nan", "NaN", "inf", "-inf", "None", "NA", "?", "true", "False", "ja", "2020-01-31", "31.12.1999", "12:30"),
+    *("9" * 19, "9" * 400, "-" + "9" * 30, "1" + "0" * 5000, "a" * 1001, "b" * 200_000, "é", "日本", "🙂", "\u202e"),
+    *('"', "'", ",", ";", "|", "a,b", 'a"b', "#", "# x", "\\", "%s", "{}", "=1+1", "<b>", "&amp;", "&#55296;", "null"),
+    *("id", "label", "source", "target", "weight", "class", "\x00", "\x1a", "\ufeff", "\ufffe", "a\u0301", "\x7f"),
+)
+NUMBERS = (
+    *(0, 1, -1, 2, 0.5, -0.0, 1e-45, 1e-44, 1e-30, 1e15, 1.0001e15, 1e20, 3.4e38, 1e39, 1e300, 2**31, 2**53 + 1),
+    *(2**63, -(2**63), 2**64, 10**12, 10**400, float("nan"), float("inf"), -float("inf"), True, False),
+)
+# Counts on a command line: too few, a few, and far more than any limit; what lies between takes long, and rightly so.
+COUNTS = (
+    "-1",
+    "0",
+    "1",
+    "2",
+    "3",
+    "5",
+    "1.5",
+    "1e3",
+    "10000000",
+    "1000000000000",
+    "9" * 30,
+    "9" * 5000,
+    "x",
+    "",
+    "nan",
+)
+DTYPES = ("f2", "f4", "f8", "i1", "i4", "i8", "u1", "u8", "?", "c8", "M8[s]", "m8[D]", "U3", "S3", "V4")
+
+
+def text(random: Random) -> str:
+    return random.choice(TEXTS)
+
+
+def number(random: Random) -> Any:
+    return random.choice(NUMBERS)
+
+
+def array(random: Random, like: np.ndarray) -> np.ndarray:
+    """An array that has something wrong with it, or nothing."""
+    return random.choice(ARRAY_FAULTS)(random, np.asarray(like))
+
+
+def _shape(random: Random, like: np.ndarray) -> np.ndarray:
+    shapes = [
+        (),
+        (0,),
+        (1,),
+        (3,),
+        (2, 0),
+        (0, 2),
+        (2, 3),
+        (4, 4),
+        (3, 3, 3),
+        (1, 1, 1, 1),
+        like.shape[::-1],
+        like.shape * 2,
+    ]
+    return np.zeros(random.choice(shapes), like.dtype)
+
+
+def _type(random: Random, like: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        try:
+            return like.astype(random.choice(DTYPES))
+        except (TypeError, ValueError):
+            return np.zeros(like.shape, random.choice(DTYPES))
+
+
+def _value(random: Random, like: np.ndarray) -> np.ndarray:
+    changed = like.copy()
+    if not changed.size:
+        return changed
+    for _ in range(random.choice((1, 1, 2, changed.size))):
+        place = random.randrange(changed.size)
+        try:
+            with np.errstate(all="ignore"):
+                changed.flat[place] = number(random) if changed.dtype.kind in "biufc" else text(random)[:1000]
+        except (OverflowError, ValueError, TypeError):
+            changed.flat[place] = np.zeros((), changed.dtype)[()]
+    return changed
+
+
+def _constant(random: Random, like: np.ndarray) -> np.ndarray:
+    try:
+        with np.errstate(all="ignore"):
+            return np.full(like.shape, number(random)).astype(like.dtype)
+    except (OverflowError, ValueError, TypeError):
+        return np.zeros_like(like)
+
+
+def _cut(random: Random, like: np.ndarray) -> np.ndarray:
+    return like[..., : random.randrange(like.shape[-1] + 1)] if like.ndim else like
+
+
+def _longer(random: Random, like: np.ndarray) -> np.ndarray:
+    return np.concatenate([like, like], axis=random.randrange(like.ndim)) if like.ndim else like
+
+
+def _as_it_is(random: Random, like: np.ndarray) -> np.ndarray:
+    return like
+
+
+ARRAY_FAULTS: tuple[Callable[[Random, np.ndarray], np.ndarray], ...] = (
+    *(_shape, _type, _value, _value, _value, _constant, _cut, _longer, _as_it_is),
+)
+
+
+def json_value(random: Random) -> Any:
+    """Anything that JSON can say."""
+    kinds: tuple[Callable[[], Any], ...] = (
+        lambda: None,
+        lambda: random.choice((True, False)),
+        lambda: text(random),
+        lambda: random.choice((0, -1, 1, 3, 10**12, 10**30, 0.5, 1e300)),
+        list,
+        dict,
+        lambda: [text(random), 1, None],
+        lambda: {text(random)[:20]: 1},
+        lambda: [[[]]],
+        lambda: "x" * random.choice((10, 10_000, 1_000_000)),
+        lambda: list(range(random.choice((1, 100, 10_000)))),
+    )
+    return random.choice(kinds)()
+
+
+def changed_json(random: Random, content: Any) -> Any:
+    """JSON content with one of its parts, however deep, gone, doubled or something else."""
+    if isinstance(content, dict) and content and random.random() < 0.85:
+        key = random.choice(list(content))
+        if random.random() < 0.1:
+            return {name: value for name, value in content.items() if name != key}
+        return {**content, key: changed_json(random, content[key])}
+    if isinstance(content, list) and content and random.random() < 0.85:
+        place = random.randrange(len(content))
+        if random.random() < 0.1:
+            return content[:place] + content[place + 1 :]
+        return [*content[:place], changed_json(random, content[place]), *content[place + 1 :]]
+    return json_value(random)
+
+
+def changed_bytes(random: Random, content: bytes) -> bytes:
+    """The same bytes with a few mistakes: flipped, cut, doubled, moved, or with something put in."""
+    for _ in range(random.choice((1, 1, 1, 2, 4))):
+        place = random.randrange(len(content) + 1)
+        end = min(len(content), place + random.choice((1, 1, 4, 16, 200)))
+        kind = random.randrange(6)
+        if kind == 0:
+            content = content[:place]
+        elif kind == 1:
+            content = content[:place] + content[end:]
+        elif kind == 2:
+            content = content[:end] + content[place:]
+        elif kind == 3:
+            put_in = text(random).encode("utf-8", "surrogatepass")[:3000]
+            content = content[:place] + put_in + content[place:]
+        elif kind == 4:
+            content = content[:place] + bytes(random.randrange(256) for _ in range(end - place)) + content[end:]
+        else:
+            content = content[:place] + bytes([random.choice((0, 10, 13, 34, 44, 127, 255))]) + content[place + 1 :]
+    return content

@@ -1,0 +1,410 @@
+"""Files: tables in CSV and Parquet, GraphML, GML, `.npz` and `.pt`, each with something wrong, or nothing."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from pyarrow import parquet
+
+from fuzz import nasty
+from fuzz.sound import require_sound_graph
+from fuzz.trial import Trial
+from mtgcn import Graph
+
+NODES = 8
+EDGE_INDEX = np.array([[0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]])
+FEATURES = np.arange(NODES * 3, dtype=np.float32).reshape(NODES, 3)
+LABELS = np.array([0, 1, -1, -1, 0, 1, -1, -1])
+
+
+def drawn(random: Random) -> Trial:
+    return random.choice((_csv, _csv, _csv, _parquet, _graphml, _gml, _npz, _npz, _pt))(random)
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+
+
+def _tables(random: Random) -> dict[str, list[list[str]]]:
+    """Three tables as people have them, a header on top or not."""
+    tables = {
+        "edges": [
+            ["source", "target", "weight"],
+            *[[str(i), str((i * 3 + 1) % NODES), str(i / 2 + 1)] for i in range(9)],
+        ],
+        "nodes": [
+            ["id", "size", "kind"],
+            *[[str(i), str(i * 1.5), random.choice(("a", "b", ""))] for i in range(NODES)],
+        ],
+        "labels": [["id", "label"], *[[str(i), random.choice(("red", "blue"))] for i in range(0, NODES, 2)]],
+    }
+    if random.random() < 0.3:
+        tables = {name: rows[1:] for name, rows in tables.items()}
+    return tables
+
+
+def _csv(random: Random) -> Trial:
+    tables = _tables(random)
+    for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
+        rows = random.choice(list(tables.values()))
+        row = random.randrange(len(rows))
+        if random.random() < 0.85 and rows[row]:
+            rows[row][random.randrange(len(rows[row]))] = nasty.text(random)
+        elif random.random() < 0.5:
+            rows[row].append(nasty.text(random))
+        else:
+            rows.insert(row, [nasty.text(random)])
+    delimiter = random.choice((",", ",", ";", "\t", " ", "|"))
+    newline = random.choice(("\n", "\n", "\r\n", "\r"))
+    files = {
+        name: newline.join(delimiter.join(row) for row in rows).encode(
+            random.choice(("utf-8", "utf-8", "utf-8", "cp1252", "utf-16")), "replace"
+        )
+        for name, rows in tables.items()
+    }
+    if random.random() < 0.3:
+        name = random.choice(list(files))
+        files[name] = nasty.changed_bytes(random, files[name])
+    return _read_tables(random, files, ".csv", f"csv with {delimiter!r}")
+
+
+def _parquet(random: Random) -> Trial:
+    files = {}
+    for name, (head, *rows) in _tables(Random(1)).items():
+        columns: dict[str, Any] = {
+            column: pa.array([row[place] if place < len(row) else None for row in rows])
+            for place, column in enumerate(head)
+        }
+        if random.random() < 0.6:
+            columns[random.choice(list(columns))] = _arrow_column(random, len(rows))
+        table = pa.table(columns)
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink)
+        files[name] = sink.getvalue().to_pybytes()
+    if random.random() < 0.5:
+        name = random.choice(list(files))
+        files[name] = nasty.changed_bytes(random, files[name])
+    return _read_tables(random, files, ".parquet", "parquet")
+
+
+def _arrow_column(random: Random, rows: int) -> pa.Array:
+    kinds: tuple[Callable[[], pa.Array], ...] = (
+        lambda: pa.array([nasty.text(random).replace("\x00", "")[:2000] for _ in range(rows)]),
+        lambda: pa.array([nasty.text(random).encode("utf-8", "surrogatepass") for _ in range(rows)], pa.binary()),
+        lambda: pa.array([random.choice((0.0, 1e300, float("nan"), float("inf"), 1e-300)) for _ in range(rows)]),
+        lambda: pa.array([random.choice((0, 2**63, 2**64 - 1)) for _ in range(rows)], pa.uint64()),
+        lambda: pa.array([[1, 2]] * rows),
+        lambda: pa.array([{"a": 1}] * rows),
+        lambda: pa.nulls(rows),
+        lambda: pa.array([True, None] * rows)[:rows],
+        lambda: pa.array([-(2**40)] * rows, pa.timestamp("s")),
+        lambda: pa.array([10**18] * rows, pa.timestamp("ns", tz="Europe/Berlin")),
+        lambda: pa.array(range(rows), pa.date32()),
+        lambda: pa.array(["a", "b"] * rows).dictionary_encode()[:rows],
+        lambda: pa.array(range(rows), pa.duration("us")),
+        lambda: pa.array(range(rows), pa.time32("s")),
+        lambda: pa.array(range(rows), pa.decimal128(30, 4)),
+        lambda: pa.array(["x"] * rows, pa.large_string()),
+        lambda: pa.array(np.arange(rows, dtype=np.float16)),
+    )
+    return random.choice(kinds)()
+
+
+def _read_tables(random: Random, files: dict[str, bytes], suffix: str, told: str) -> Trial:
+    given = {"edges", *random.choice((("nodes", "labels"), ("labels",), ("nodes",), ("nodes", "labels")))}
+    options: dict[str, Any] = {}
+    if random.random() < 0.3:
+        options["unknown_nodes"] = random.choice(("error", "drop", "add"))
+    if random.random() < 0.1:
+        options["header"] = random.choice((True, False))
+    if random.random() < 0.1:
+        options["column_kinds"] = {
+            random.choice(("kind", "size", 1)): random.choice(("number", "category", "date", "text"))
+        }
+
+    def attempt(folder: Path) -> None:
+        paths = {}
+        for name in given:
+            paths[name] = folder / f"{name}{suffix}"
+            paths[name].write_bytes(files[name])
+        require_sound_graph(Graph.from_csv(paths["edges"], paths.get("nodes"), paths.get("labels"), **options))
+
+    return Trial(f"{told} {sorted(given)} {options}", attempt)
+
+
+# ------------------------------------------------------------------------------------------------------- graphs in XML
+
+GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="w" for="edge" attr.name="weight" attr.type="{kind}"/><key id="x" for="node" attr.name="x" attr.type="{kind}"/>
+<key id="c" for="node" attr.name="class" attr.type="string"/>
+<graph edgedefault="{directed}">{nodes}{edges}</graph></graphml>"""
+
+
+def _graphml(random: Random) -> Trial:
+    def value() -> str:
+        return random.choice(("1", "2", "0.5")) if random.random() < 0.9 else _escaped(nasty.text(random))
+
+    nodes = [
+        f'<node id="{i if random.random() < 0.97 else _escaped(nasty.text(random))}"><data key="x">{value()}</data>'
+        f'<data key="c">{random.choice("ab")}</data></node>'
+        for i in range(NODES)
+    ]
+    edges = [
+        f'<edge source="{i}" target="{(i + 1) % NODES}"><data key="w">{value()}</data></edge>' for i in range(NODES)
+    ]
+    text = GRAPHML.format(
+        kind=random.choice(("int", "long", "float", "double", "string", "boolean", "weird")),
+        directed=random.choice(("undirected", "directed", "")),
+        nodes="\n".join(nodes),
+        edges="\n".join(edges),
+    )
+    return _one_file(random, text.encode("utf-8", "surrogatepass"), "a.graphml")
+
+
+def _gml(random: Random) -> Trial:
+    def value() -> str:
+        if random.random() < 0.9:
+            return random.choice(("1", "2", "0.5", '"a"'))
+        return random.choice((nasty.text(random), f'"{nasty.text(random)}"', "[ a 1 ]", "9" * 400, '"&#55296;"'))
+
+    nodes = [
+        f"node [ id {i} x {random.choice('123')} class {random.choice('12')} {random.choice(('', f'label {value()}', f'x {value()}', f'class {value()}'))} ]"
+        for i in range(NODES)
+    ]
+    edges = [f"edge [ source {i} target {(i + 1) % NODES} weight {value()} ]" for i in range(NODES)]
+    extra = random.choice(("", "directed 1", "multigraph 1", "directed 0 directed 1", 'comment "x"'))
+    text = f"graph [ {extra}\n" + "\n".join(nodes + edges) + "\n]"
+    return _one_file(random, text.encode("utf-8", "surrogatepass"), "a.gml")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+def _one_file(random: Random, content: bytes, name: str) -> Trial:
+    if random.random() < 0.4:
+        content = nasty.changed_bytes(random, content)
+
+    def attempt(folder: Path) -> None:
+        (folder / name).write_bytes(content)
+        require_sound_graph(Graph.from_file(folder / name))
+
+    return Trial(name, attempt)
+
+
+# ------------------------------------------------------------------------------------------------------------- arrays
+
+
+def _arrays(random: Random) -> dict[str, np.ndarray]:
+    """A graph in one of the forms that `.npz` files have."""
+    arrays: dict[str, np.ndarray] = {}
+    matrix = np.eye(NODES, k=1, dtype=np.float32) + np.eye(NODES, k=-1, dtype=np.float32)
+    form = random.randrange(4)
+    if form == 0:
+        arrays |= {"edge_index": EDGE_INDEX, "edge_weight": np.ones(7)}
+    elif form == 1:
+        arrays["adjacency"] = matrix
+    else:
+        prefix = "adj_" if form == 2 else ""
+        places = np.nonzero(matrix)
+        starts = np.searchsorted(places[0], np.arange(NODES + 1))
+        arrays |= {f"{prefix}data": matrix[places], f"{prefix}indices": places[1], f"{prefix}indptr": starts}
+        arrays[f"{prefix}shape"] = np.array(matrix.shape)
+        if form == 3:
+            arrays["format"] = np.array(random.choice((b"csr", b"csr", b"csc", b"coo", b"\xff")))
+    if random.random() < 0.7:
+        arrays["features"] = FEATURES
+    if random.random() < 0.7:
+        arrays["labels"] = random.choice((LABELS, np.array(list("abababab")), np.array([b"x", b"y"] * 4)))
+    if random.random() < 0.3:
+        arrays["node_ids"] = np.array([f"n{i}" for i in range(NODES)])
+    if random.random() < 0.2:
+        arrays["class_names"] = np.array(["red", "blue"])
+    for _ in range(random.choice((0, 1, 1, 2))):
+        name = random.choice(list(arrays))
+        arrays[name] = nasty.array(random, arrays[name])
+    return arrays
+
+
+def _npz(random: Random) -> Trial:
+    arrays = _arrays(random)
+    byte_faults = random.getrandbits(32) if random.random() < 0.25 else None
+    packed = random.random() < 0.5
+
+    def attempt(folder: Path) -> None:
+        path = folder / "a.npz"
+        (np.savez_compressed if packed else np.savez)(path, allow_pickle=False, **arrays)
+        if byte_faults is not None:
+            path.write_bytes(nasty.changed_bytes(Random(byte_faults), path.read_bytes()))
+        require_sound_graph(Graph.from_file(path))
+
+    described = {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
+    return Trial(f"npz {described} {'bytes changed' if byte_faults is not None else ''}", attempt)
+
+
+def _pt(random: Random) -> Trial:
+    parts: dict[str, Any] = {"edge_index": EDGE_INDEX, "x": FEATURES, "y": LABELS, "edge_weight": np.ones(7)}
+    name = random.choice(list(parts))
+    if random.random() < 0.6:
+        changed = nasty.array(random, parts[name])
+        parts[name] = changed if changed.dtype.kind in "bifc" or changed.dtype == np.uint8 else changed.tolist()
+    elif random.random() < 0.5:
+        parts[name] = nasty.json_value(random)
+    if random.random() < 0.2:
+        parts["num_nodes"] = nasty.number(random)
+    if random.random() < 0.1:
+        del parts[name]
+    tensors = {
+        key: torch.from_numpy(np.array(part)) if isinstance(part, np.ndarray) else part for key, part in parts.items()
+    }
+    content = random.choice(
+        (tensors, tensors, (tensors, {"x": [0, 8]}), [tensors], (tensors, nasty.json_value(random)))
+    )
+    byte_faults = random.getrandbits(32) if random.random() < 0.25 else None
+
+    def attempt(folder: Path) -> None:
+        path = folder / "a.pt"
+        torch.save(content, path)
+        if byte_faults is not None:
+            path.write_bytes(nasty.changed_bytes(Random(byte_faults), path.read_bytes()))
+        require_sound_graph(Graph.from_file(path))
+
+    return Trial(f"pt, {name} is {str(parts.get(name))[:60]!r}", attempt)
+
+
+# --------------------------------------------------------------------------------------------------- what broke before
+
+
+def kept_file(told: str, name: str, content: str | bytes) -> Trial:
+    def attempt(folder: Path) -> None:
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+        require_sound_graph(Graph.from_file(folder / name))
+
+    return Trial(told, attempt)
+
+
+def kept_arrays(told: str, **arrays: np.ndarray) -> Trial:
+    def attempt(folder: Path) -> None:
+        np.savez(folder / "a.npz", allow_pickle=False, **{"edge_index": EDGE_INDEX} | arrays)
+        require_sound_graph(Graph.from_file(folder / "a.npz"))
+
+    return Trial(told, attempt)
+
+
+def kept_tensors(told: str, content: Any) -> Trial:
+    def attempt(folder: Path) -> None:
+        torch.save(content, folder / "a.pt")
+        require_sound_graph(Graph.from_file(folder / "a.pt"))
+
+    return Trial(told, attempt)
+
+
+def kept_tables(told: str, **tables: str) -> Trial:
+    def attempt(folder: Path) -> None:
+        paths = {name: folder / f"{name}.csv" for name in tables}
+        for name, path in paths.items():
+            path.write_text(tables[name], encoding="utf-8")
+        require_sound_graph(Graph.from_csv(paths["edges"], paths.get("nodes"), paths.get("labels")))
+
+    return Trial(told, attempt)
+
+
+def _gml_of(node: str = "", edge: str = "", more: str = "") -> str:
+    return f"graph [ node [ id 0 {node} ] node [ id 1 x 2 class 2 ] {more} edge [ source 0 target 1 {edge} ] ]"
+
+
+def _many_nodes(first: str) -> str:
+    return _gml_of(first, more="".join(f'node [ id {i} label "n{i}" ] ' for i in range(2, 1500)))
+
+
+def _inflating(folder: Path) -> None:
+    """3 MB that are 3.4 GiB when they are unpacked."""
+    path = folder / "a.npz"
+    np.savez(path, edge_index=EDGE_INDEX)
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("features.npy", "w", force_zip64=True) as member,
+    ):
+        np.lib.format.write_array_header_1_0(
+            member, {"descr": "<f4", "fortran_order": False, "shape": (8, 3_400 * 2**15)}
+        )
+        for _ in range(3400):
+            member.write(bytes(2**20))
+    require_sound_graph(Graph.from_file(path))
+
+
+def _twice_in_an_archive(folder: Path) -> None:
+    path = folder / "a.npz"
+    np.savez(path, edge_index=EDGE_INDEX)
+    content = zipfile.ZipFile(path).read("edge_index.npy")
+    with zipfile.ZipFile(path, "a") as archive, __import__("warnings").catch_warnings(action="ignore"):
+        archive.writestr("edge_index.npy", content)
+    require_sound_graph(Graph.from_file(path))
+
+
+def _no_array_in_an_archive(folder: Path) -> None:
+    path = folder / "a.npz"
+    np.savez(path, edge_index=EDGE_INDEX)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("features.npy", b"no array")
+    require_sound_graph(Graph.from_file(path))
+
+
+EDGES = "source,target\n1,2\n2,3\n"
+TENSORS = {"edge_index": torch.from_numpy(EDGE_INDEX)}
+KEPT = (
+    kept_file("an attribute of 400 digits", "a.gml", _gml_of("x " + "9" * 400)),
+    kept_file("an edge weight of 400 digits", "a.gml", _gml_of(edge="weight " + "9" * 400)),
+    kept_file("half a surrogate pair in a name", "a.gml", _gml_of('label "a&#55296;"').replace("x 2", 'label "b"')),
+    kept_file("half a surrogate pair in a class", "a.gml", _gml_of('class "a&#55296;"')),
+    kept_file("a class given twice", "a.gml", _gml_of("class 1 class 2")),
+    kept_file("a name given twice", "a.gml", _gml_of('label "a" label "b"').replace("x 2", 'label "c"')),
+    kept_file("an id of 2 MB among many", "a.gml", _many_nodes(f'label "{"x" * 2_000_000}"')),
+    kept_file("a class of 2 MB among many", "a.gml", _many_nodes(f'label "n0" class "{"x" * 2_000_000}"')),
+    kept_file(
+        "a key given twice",
+        "a.graphml",
+        GRAPHML.format(
+            kind="int",
+            directed="undirected",
+            nodes='<node id="a"><data key="x">1</data><data key="x">5</data></node><node id="b"/>',
+            edges='<edge source="a" target="b"/>',
+        ),
+    ),
+    kept_tables("a class of 2 MB", edges=EDGES, labels=f"id,label\n1,{'x' * 2_000_000}\n2,b\n"),
+    kept_tables("a column called by 2 MB", edges=EDGES, nodes=f"id,{'x' * 2_000_000}\n1,1\n2,3\n3,4\n"),
+    kept_tables("eight million columns", edges=EDGES, nodes="id" + ",a" * 8_000_000 + "\n1\n"),
+    kept_tables("a hundred thousand columns of one name", edges=EDGES, nodes="id" + ",a" * 99_990 + "\n1\n"),
+    kept_arrays("a node numbered 10^12", edge_index=EDGE_INDEX + 10**12),
+    kept_arrays("a node numbered beyond 2^63", edge_index=EDGE_INDEX.astype(np.uint64) + 2**63),
+    kept_arrays("bytes that are no text as labels", labels=np.array([b"a", b"\xff"] * 4)),
+    kept_arrays("half a surrogate pair in an id", node_ids=np.array(["a\ud800", *"bcdefgh"])),
+    kept_arrays("half a surrogate pair in a class", labels=np.array(["a\ud800", *"bcdefgh"])),
+    kept_arrays("features without a column", features=np.zeros((8, 0)), labels=LABELS),
+    kept_arrays("labels of structured type", labels=np.zeros(8, [("a", int)])),
+    Trial("an adjacency of three axes", lambda folder: _three_axes(folder)),
+    Trial("an archive of 3 MB that unpacks to 3.4 GiB", _inflating),
+    Trial("an array twice in an archive", _twice_in_an_archive),
+    Trial("what is no array in an archive", _no_array_in_an_archive),
+    kept_tensors("a node numbered 10^12 in a tensor", {"edge_index": torch.from_numpy(EDGE_INDEX + 10**12)}),
+    kept_tensors("10^12 nodes", TENSORS | {"num_nodes": 10**12}),
+    kept_tensors("fewer than no nodes", TENSORS | {"num_nodes": -1}),
+    kept_tensors("slices that are numbers", (TENSORS, {"x": 5})),
+    *(
+        kept_tensors(f"{part} that is {type(what).__name__}", TENSORS | {part: what})
+        for part in ("edge_index", "x", "y", "edge_weight")
+        for what in ({"a": 1}, "text", 5, [1, [2]], set(), torch.zeros(8, 0), torch.zeros(8, dtype=torch.bfloat16))
+    ),
+)
+
+
+def _three_axes(folder: Path) -> None:
+    np.savez(folder / "a.npz", adjacency=np.ones((4, 4, 4)))
+    require_sound_graph(Graph.from_file(folder / "a.npz"))

@@ -1,0 +1,150 @@
+"""What the program itself wrote and reads again, after somebody else was at it: splits, rows and curves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from copy import deepcopy
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fuzz import nasty
+from fuzz.commands import run_command
+from fuzz.trial import Trial, require
+from mtgcn import Graph
+from mtgcn.benchmark.rows import ComparedRow, StoredRow
+from mtgcn.splits import read_splits
+
+GRAPH = Graph.from_scipy(np.ones((8, 8)), y=[0, 1, 0, 1, 0, 1, -1, -1])
+SPLIT = {"train": [0, 1], "validation": [2], "test": [3, 4]}
+VERSIONS = {"mtgcn": "0.5.0", "python": "3.12", "torch": "2.6", "numpy": "2.1", "scipy": "1.14"}
+BAND = {"mean": [0.5, 0.6], "low": [0.4, 0.5], "high": [0.6, 0.7]}
+CURVES = [
+    {
+        "made": {
+            "dataset": "cora",
+            "labels_per_class": 2,
+            "settings": {"warmup_epochs": 10, "teaching_epochs": 10},
+            "runs": 2,
+            "seed": 0,
+            "device": "cpu",
+            "threads": 1,
+            "every": 10,
+            "versions": VERSIONS,
+        },
+        "epochs": [10, 20],
+        "accuracy": BAND,
+        "losses": {"supervised": BAND, "pseudo-label": BAND, "consistency": BAND},
+        "class_names": ["a", "b"],
+        "precision": [BAND, BAND],
+        "format": 2,
+    }
+]
+
+
+def drawn(random: Random) -> Trial:
+    return random.choice((_split, _rows, _rows, _curves))(random)
+
+
+def _text(random: Random, content: Any) -> bytes:
+    for _ in range(random.choice((0, 1, 1, 2))):
+        content = nasty.changed_json(random, deepcopy(content))
+    text = json.dumps(content).encode()
+    return nasty.changed_bytes(random, text) if random.random() < 0.3 else text
+
+
+def _split(random: Random) -> Trial:
+    return split_of(_text(random, random.choice((SPLIT, [SPLIT, SPLIT]))))
+
+
+def split_of(text: bytes) -> Trial:
+    def attempt(folder: Path) -> None:
+        (folder / "split.json").write_bytes(text)
+        for split in read_splits(folder / "split.json", GRAPH):
+            require(len(split.train), "nothing to learn from")
+
+    return Trial(f"split {text[:100]!r}", attempt)
+
+
+def stored_rows(runs: int = 2) -> list[dict[str, Any]]:
+    """Rows of a sweep and of a comparison."""
+    shared: dict[str, Any] = {
+        "labels_per_class": 2,
+        "split": "random",
+        "seed": 0,
+        "accuracy": 0.8,
+        "macro_f1": 0.7,
+        "calibration_error": 0.1,
+        "seconds": 1.0,
+        "device": "cpu",
+        "threads": 1,
+        "versions": VERSIONS,
+        "runs": runs,
+        "averages": 1,
+        "protocol": "ours",
+    }
+    compared = {"comparison": "c", "scored_nodes": 40, "graph": {"nodes": 50, "edges": 90, "features": 3, "classes": 2}}
+    rows = []
+    for method in ("gcn", "mt-gcn"):
+        for run in range(runs):
+            named = shared | {"method": method, "settings": {}, "run": run}
+            rows.append(asdict(StoredRow(**named, dataset="cora", unit=f"{method}1", validation=500)))
+            rows.append(asdict(ComparedRow(**named, dataset="mine", unit=f"{method}2", validation=0, **compared)))
+    return sorted(rows, key=lambda row: (row["unit"], row["run"]))
+
+
+def _rows(random: Random) -> Trial:
+    rows: list[Any] = stored_rows()
+    for _ in range(random.choice((0, 1, 1, 2))):
+        place = random.randrange(len(rows))
+        rows[place] = nasty.changed_json(random, rows[place])
+    text = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    if random.random() < 0.3:
+        text = nasty.changed_bytes(random, text)
+    return report_of({"rows.jsonl": text}, packed=random.random() < 0.3)
+
+
+def _curves(random: Random) -> Trial:
+    rows = b"".join(json.dumps(row).encode() + b"\n" for row in stored_rows() if row["dataset"] == "cora")
+    return report_of({"rows.jsonl": rows, "curves.json": _text(random, CURVES)})
+
+
+def report_of(files: dict[str, bytes], *, packed: bool = False, command: str = "report") -> Trial:
+    """The page about a folder with these files."""
+
+    def attempt(folder: Path) -> None:
+        home = folder / "rows"
+        home.mkdir()
+        for name, content in files.items():
+            path = home / (f"{name}.gz" if packed and name == "rows.jsonl" else name)
+            path.write_bytes(gzip.compress(content, 1) if path.suffix == ".gz" else content)
+        run_command([command, str(home)])
+
+    return Trial(f"{command} of {sorted(files)}{' packed' if packed else ''}", attempt)
+
+
+def _row_with(**changed: Any) -> bytes:
+    rows = [row | changed for row in stored_rows() if row["unit"] == "gcn2"]
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+KEPT = (
+    split_of(DEEP),
+    split_of(b'{"train": [' + b"[" * 900 + b"]" * 900 + b"]}"),
+    split_of(b'{"train": [0], "train": [1]}'),
+    split_of(b'{"train": [' + b"9" * 5000 + b"]}"),
+    split_of(b'{"train": ["\\ud800"]}'),
+    report_of({"rows.jsonl": DEEP + b"\n"}),
+    report_of({"rows.jsonl": DEEP + b"\n"}, command="convert"),
+    report_of({"rows.jsonl": _row_with(accuracy="good")}),
+    report_of({"rows.jsonl": _row_with(settings=5)}),
+    report_of({"rows.jsonl": bytes(3 << 30)[: 2 << 20] * 10}, packed=True),
+    report_of({"rows.jsonl": b"", "curves.json": DEEP}),
+    report_of({"rows.jsonl": b"", "curves.json": b"[[]]"}),
+    report_of({"rows.jsonl": b"", "curves.json": b'[{"losses": []}]'}),
+)
