@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-fast test-long lint bench clean
+.PHONY: setup demo test test-fast test-long lint bench fuzz clean
 
 setup: $(READY)
 
@@ -45,6 +45,12 @@ bench: setup
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/label_propagation.py
 	$(BIN)/python benchmarks/page.py
+
+# Cases that nobody thought of, as long as one likes: docs/reliability.md. One that broke can be tried again alone.
+SECONDS ?= 600
+SEED ?= 0
+fuzz: setup
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -36,6 +36,7 @@ WIDER_TESTS = {
     "commands/test_reproduce.py",
     "estimator/test_properties.py",
     "files/test_properties.py",
+    "fuzz/test_fuzz.py",
     "preparation/test_properties.py",
     "methods/test_awkward_graphs.py",
     "methods/test_contract.py",

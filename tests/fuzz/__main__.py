@@ -22,7 +22,7 @@ def main() -> int:
     outcomes = []
     for surface in surfaces:
         task = Task(surface, given.seed, seconds=given.seconds / len(surfaces), only=given.case)
-        outcomes.append(attacked(task))
+        outcomes += attacked([task])
         _tell_breaks(outcomes[-1])
         print(f"{surface}: {outcomes[-1].tried} cases, {len(outcomes[-1].breaks)} breaks", file=sys.stderr, flush=True)
     print(table(outcomes))

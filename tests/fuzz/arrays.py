@@ -103,11 +103,11 @@ def _networkx(random: Random) -> Trial:
     for node in graph:
         graph.nodes[node]["label"] = _odd(random, random.choice("ab"), 0.05)
         graph.nodes[node]["x"] = _odd(random, 1.5, 0.05)
-    for *ends, attributes in graph.edges(data=True):
+    for *_, attributes in graph.edges(data=True):
         attributes["weight"] = _odd(random, 1.0, 0.05)
     if random.random() < 0.2:
-        named = dict(enumerate([nasty.text(random), nasty.number(random), (1, 2), None and 0, "b", 3.5, "c"]))
-        graph = nx.relabel_nodes(graph, {node: name for node, name in named.items() if name is not None})
+        named = dict(enumerate([nasty.text(random), nasty.number(random), (1, 2), "b", 3.5, "c"]))
+        graph = nx.relabel_nodes(graph, named)
     options = random.choice(
         ({}, {}, {"weight": False}, {"label": "no such"}, {"features": ["x", "no such"]}, {"label": "x"})
     )

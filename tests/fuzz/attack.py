@@ -10,14 +10,13 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,8 +25,19 @@ from fuzz.trial import ANSWERED, REFUSED, Trial, outcome_of
 
 SURFACES = ("readers", "arrays", "stored", "options", "models", "caches", "estimators")
 MEMORY = 3 << 30  # bytes that a case may take beyond what the process has
-CPU_SECONDS = 60  # of a case, on however busy a machine; the slowest that are meant to end take a few
 SILENCE = 600.0  # seconds without a word after which a process hangs in what no timer reaches
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which cases of a surface to try: those that are kept, then `cases` drawn ones or as many as `seconds` allow."""
+
+    surface: str
+    seed: int
+    cases: int | None = None
+    seconds: float | None = None
+    only: int | None = None  # this one alone; below 0 one of those that are kept
+    cpu_seconds: float = 60  # of a case, on however busy a machine; the slowest that are meant to end take a few
 
 
 @dataclass
@@ -42,92 +52,88 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Task:
-    """Which cases to try: those that are kept and then `cases` drawn ones, or as many as `seconds` are enough for."""
+class _Place:
+    """Where to begin: at a case of one of the tasks; None: at its first."""
 
-    surface: str
-    seed: int
-    cases: int | None = None
-    seconds: float | None = None
-    only: int | None = None  # this one alone; below 0 one of those that are kept
+    task: int = 0
+    case: int | None = None
 
 
-def attacked(task: Task) -> Outcome:
+def attacked(tasks: Sequence[Task]) -> list[Outcome]:
     """Try the cases. A process that dies is followed by another, which goes on behind the case that was fatal."""
-    outcome = Outcome(task.surface)
-    began = time.monotonic()
+    outcomes = [Outcome(task.surface) for task in tasks]
     context = multiprocessing.get_context("spawn")
-    first: int | None = None
-    ended = False
-    while not ended:
-        left = None if task.seconds is None else task.seconds - (time.monotonic() - began)
+    place: _Place | None = _Place()
+    while place is not None:
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(task, first, left, theirs))
+        process = context.Process(target=_work, args=(tasks, place, theirs))
         process.start()
         theirs.close()
-        first, ended = _followed(process, ours, outcome)
-    return outcome
+        place = _followed(process, ours, outcomes)
+    return outcomes
 
 
-def _followed(process: Any, connection: Connection, outcome: Outcome) -> tuple[int, bool]:
-    """Listen to a process until it ends; where to go on, and whether all is done."""
-    number, title = 0, f"{outcome.surface}, before the first case"
+def _followed(process: Any, connection: Connection, outcomes: list[Outcome]) -> _Place | None:
+    """Listen to a process until it ends; where to go on if it was not done."""
+    task, number, title = 0, None, "before the first case"
     try:
         while True:
             if not connection.poll(SILENCE):
                 process.kill()
-                outcome.breaks.append((title, f"no end after {SILENCE:.0f} s"))
-                return number + 1, False
+                outcomes[task].breaks.append((title, f"no end after {SILENCE:.0f} s"))
+                break
             kind, *content = connection.recv()
             if kind == "begins":
-                number, title = content
-                outcome.tried += 1
-                outcome.kept += number < 0
+                task, number, title = content
+                outcomes[task].tried += 1
+                outcomes[task].kept += number < 0
             elif kind == "broken":
-                outcome.breaks.append((title, content[0]))
+                outcomes[task].breaks.append((title, content[0]))
             elif kind == "held":
-                outcome.answered += content[0]
+                outcomes[task].answered += content[0]
             else:
-                return number, True
+                return None
     except EOFError:
         process.join()
-        outcome.breaks.append((title, f"the process ended with {process.exitcode}"))
-        return number + 1, "before the first case" in title
+        outcomes[task].breaks.append((title, f"the process ended with {process.exitcode}"))
     finally:
         process.join()
+    return None if number is None else _Place(task, number + 1)
 
 
-def _module(surface: str) -> ModuleType:
-    return import_module(f"fuzz.{surface}")
-
-
-def _work(task: Task, first: int | None, seconds: float | None, connection: Connection) -> None:
+def _work(tasks: Sequence[Task], place: _Place, connection: Connection) -> None:
     """What the process does: the kept cases have the numbers below 0, the drawn ones follow."""
     torch.set_num_threads(1)
     home = Path(tempfile.mkdtemp(prefix="mtgcn-fuzz-"))
     tempfile.tempdir = str(home)  # so that whatever a surface needs for all its cases goes with it
     os.environ["MTGCN_CACHE"] = str(home / "cache")
+    signal.signal(signal.SIGPROF, _too_long)
     _quiet()
     try:
-        module = _module(task.surface)
-        kept = list(module.KEPT)
-        _limit_memory()
-        signal.signal(signal.SIGPROF, _too_long)
-        began = time.monotonic()
-        for number in _numbers(task, -len(kept) if first is None else first):
-            if number >= 0 and seconds is not None and time.monotonic() - began > seconds:
-                break
-            again = f"--surface {task.surface} --seed {task.seed} --case {number}"
-            trial = kept[number] if number < 0 else module.drawn(Random(again))
-            connection.send(("begins", number, f"{again}: {trial.told[:300]}"))
-            found = _tried(trial, home / "case")
-            connection.send(("held", found == ANSWERED) if found in (ANSWERED, REFUSED) else ("broken", found))
+        for number, task in enumerate(tasks[place.task :], place.task):
+            first = place.case if number == place.task else None
+            for case, title, trial in _cases(task, first):
+                connection.send(("begins", number, case, title))
+                found = _tried(trial, home / "case", task.cpu_seconds)
+                connection.send(("held", found == ANSWERED) if found in (ANSWERED, REFUSED) else ("broken", found))
         connection.send(("ends",))
     except BaseException:
         connection.send(("broken", f"outside of any case: {traceback.format_exc()}"))
         raise
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _cases(task: Task, first: int | None) -> Iterator[tuple[int, str, Trial]]:
+    module = import_module(f"fuzz.{task.surface}")
+    kept = list(module.KEPT)
+    began = time.monotonic()
+    for case in _numbers(task, -len(kept) if first is None else first):
+        if task.seconds is not None and case >= 0 and time.monotonic() - began > task.seconds:
+            return
+        again = f"--surface {task.surface} --seed {task.seed} --case {case}"
+        trial = kept[case] if case < 0 else module.drawn(Random(again))
+        yield case, f"{again}: {trial.told[:300]}", trial
 
 
 def _numbers(task: Task, first: int) -> Iterator[int]:
@@ -139,15 +145,17 @@ def _numbers(task: Task, first: int) -> Iterator[int]:
         yield from count(first)
 
 
-def _tried(trial: Trial, folder: Path) -> str:
+def _tried(trial: Trial, folder: Path, cpu_seconds: float) -> str:
     folder.mkdir()
     before = os.getcwd()
     os.chdir(folder)
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    _limit_memory(MEMORY)
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
     try:
         return outcome_of(trial, folder)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        _limit_memory(None)
         os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -157,13 +165,14 @@ class TooLong(BaseException):
 
 
 def _too_long(*_: object) -> None:
-    raise TooLong(f"more than {CPU_SECONDS} s of one core")
+    raise TooLong
 
 
-def _limit_memory() -> None:
+def _limit_memory(more: int | None) -> None:
+    """So much beyond what the process has now; None: no limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_AS, (hard if more is None else pages * resource.getpagesize() + more, hard))
 
 
 def _quiet() -> None:

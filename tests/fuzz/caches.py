@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -38,7 +39,7 @@ def drawn(random: Random) -> Trial:
     return trial_of(f"{ {key: f'{one.dtype}{one.shape}' for key, one in arrays.items()} } {byte_faults}", damage)
 
 
-def trial_of(told: str, damage) -> Trial:
+def trial_of(told: str, damage: Callable[[Path], object]) -> Trial:
     def attempt(folder: Path) -> None:
         os.environ["MTGCN_CACHE"] = str(folder)
         path = kept_arrays._path("kind", NAME)
@@ -58,18 +59,12 @@ def trial_of(told: str, damage) -> Trial:
     return Trial(told, attempt)
 
 
-def _of(**arrays: np.ndarray):
+def _of(**arrays: np.ndarray) -> Callable[[Path], object]:
     return lambda path: np.savez(path, allow_pickle=False, **MADE | arrays)
 
 
 def _inflating(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in ("vectors.npy", "bias.npy"):
-            with archive.open(name, "w", force_zip64=True) as member:
-                head = {"descr": "<f4", "fortran_order": False, "shape": (1_900 * 2**18,)}
-                np.lib.format.write_array_header_1_0(member, head)
-                for _ in range(1900):
-                    member.write(bytes(2**20))
+    path.write_bytes(nasty.archive_of_zeros({"vectors.npy": 1900, "bias.npy": 1900}))
 
 
 def _no_array(path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
+import zlib
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -116,6 +120,27 @@ def _as_it_is(random: Random, like: np.ndarray) -> np.ndarray:
 ARRAY_FAULTS: tuple[Callable[[Random, np.ndarray], np.ndarray], ...] = (
     *(_shape, _type, _value, _value, _value, _constant, _cut, _longer, _as_it_is),
 )
+
+
+def archive_of_zeros(members: dict[str, int]) -> bytes:
+    """A zip archive of `.npy` files with so many MiB of zeros each, packed a thousandfold."""
+    content, directory = b"", b""
+    for name, mebibytes in members.items():
+        head = io.BytesIO()
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (8, mebibytes << 15)}
+        np.lib.format.write_array_header_1_0(head, shape)
+        pack = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = pack.compress(head.getvalue()) + pack.flush(zlib.Z_FULL_FLUSH)
+        mebibyte = pack.compress(bytes(1 << 20)) + pack.flush(zlib.Z_FULL_FLUSH)
+        packed += mebibyte * mebibytes + pack.flush()
+        # The sum is not worth its time: it is looked at when everything is unpacked already.
+        sizes = struct.pack("<IIIHH", 0, len(packed), len(head.getvalue()) + (mebibytes << 20), len(name), 0)
+        common = struct.pack("<HHHHH", 20, 0, zipfile.ZIP_DEFLATED, 0, 33)
+        directory += b"PK\x01\x02\x14\x00" + common + sizes + struct.pack("<HHHII", 0, 0, 0, 0, len(content))
+        directory += name.encode()
+        content += b"PK\x03\x04" + common + sizes + name.encode() + packed
+    counts = (0, 0, len(members), len(members), len(directory), len(content), 0)
+    return content + directory + b"PK\x05\x06" + struct.pack("<HHHHIIH", *counts)
 
 
 def json_value(random: Random) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +52,7 @@ def _tables(random: Random) -> dict[str, list[list[str]]]:
 
 def _csv(random: Random) -> Trial:
     tables = _tables(random)
-    for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
+    for _ in range(random.choice((0, 0, 1, 1, 1, 2, 3, 8))):
         rows = random.choice(list(tables.values()))
         row = random.randrange(len(rows))
         if random.random() < 0.85 and rows[row]:
@@ -174,10 +175,10 @@ def _gml(random: Random) -> Trial:
             return random.choice(("1", "2", "0.5", '"a"'))
         return random.choice((nasty.text(random), f'"{nasty.text(random)}"', "[ a 1 ]", "9" * 400, '"&#55296;"'))
 
-    nodes = [
-        f"node [ id {i} x {random.choice('123')} class {random.choice('12')} {random.choice(('', f'label {value()}', f'x {value()}', f'class {value()}'))} ]"
-        for i in range(NODES)
-    ]
+    def more() -> str:
+        return random.choice(("", "", "", f"label {value()}", f"x {value()}", f"class {value()}"))
+
+    nodes = [f"node [ id {i} x {random.choice('123')} class {random.choice('12')} {more()} ]" for i in range(NODES)]
     edges = [f"edge [ source {i} target {(i + 1) % NODES} weight {value()} ]" for i in range(NODES)]
     extra = random.choice(("", "directed 1", "multigraph 1", "directed 0 directed 1", 'comment "x"'))
     text = f"graph [ {extra}\n" + "\n".join(nodes + edges) + "\n]"
@@ -327,16 +328,9 @@ def _many_nodes(first: str) -> str:
 def _inflating(folder: Path) -> None:
     """3 MB that are 3.4 GiB when they are unpacked."""
     path = folder / "a.npz"
-    np.savez(path, edge_index=EDGE_INDEX)
-    with (
-        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        archive.open("features.npy", "w", force_zip64=True) as member,
-    ):
-        np.lib.format.write_array_header_1_0(
-            member, {"descr": "<f4", "fortran_order": False, "shape": (8, 3_400 * 2**15)}
-        )
-        for _ in range(3400):
-            member.write(bytes(2**20))
+    path.write_bytes(nasty.archive_of_zeros({"features.npy": 3480}))
+    with zipfile.ZipFile(path, "a") as archive, archive.open("edge_index.npy", "w") as member:
+        np.save(member, EDGE_INDEX)
     require_sound_graph(Graph.from_file(path))
 
 
@@ -344,7 +338,7 @@ def _twice_in_an_archive(folder: Path) -> None:
     path = folder / "a.npz"
     np.savez(path, edge_index=EDGE_INDEX)
     content = zipfile.ZipFile(path).read("edge_index.npy")
-    with zipfile.ZipFile(path, "a") as archive, __import__("warnings").catch_warnings(action="ignore"):
+    with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings(action="ignore"):
         archive.writestr("edge_index.npy", content)
     require_sound_graph(Graph.from_file(path))
 

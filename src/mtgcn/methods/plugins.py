@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.methods.base import Method
 
 ENTRY_POINTS = "mtgcn.methods"  # the group under which an installed package offers methods to the command line
@@ -36,6 +36,8 @@ def _adopted(own: type) -> type[Method]:
 
 def as_method(own: Any) -> Method:
     """The same settings as a `Method`."""
+    if isinstance(own, type) or not is_dataclass(own):
+        raise InputError(f"method is {shown(own)}; give a name, or an object of a dataclass with a fit")
     return own if isinstance(own, Method) else _rebuild(type(own), _settings(own))
 
 

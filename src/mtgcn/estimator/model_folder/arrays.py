@@ -98,7 +98,7 @@ def _shares(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def _history(array: np.ndarray) -> np.ndarray:
     """What was written down in every epoch: NaN where there was nothing."""
-    if array.ndim != 2 or array.dtype.kind != "f" or (np.abs(array) > LARGEST_NUMBER).any():
+    if array.ndim != 2 or array.dtype.kind != "f" or (np.abs(array.astype(np.float64)) > LARGEST_NUMBER).any():
         raise ValueError(f"a history of type {array.dtype} and shape {array.shape}, or too large")
     return array
 
