@@ -12,7 +12,7 @@ from mtgcn.errors import InputError
 from mtgcn.files.arrays import as_array
 from mtgcn.files.labels import UNKNOWN, check_classes, encoded_labels
 from mtgcn.files.paths import reason, shown
-from mtgcn.files.texts import check_names
+from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT, check_names
 from mtgcn.shapes import Float, Int
 
 MOST_CLASSES = 100_000  # a stray number among labels would make as many classes, each with a probability at every node
@@ -68,7 +68,7 @@ def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
     if not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNKNOWN} where unknown")
     if labels.dtype.kind == "u":  # which knows no -1; numbers beyond what others hold are refused below
-        labels = np.minimum(labels, MOST_CLASSES).astype(np.int64)
+        labels = np.minimum(labels.astype(np.uint64), np.uint64(MOST_CLASSES)).astype(np.int64)
     if labels.min(initial=UNKNOWN) < UNKNOWN:
         raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNKNOWN} where unknown")
     if labels.max(initial=UNKNOWN) >= MOST_CLASSES:
@@ -105,7 +105,7 @@ def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) 
 
 
 def checked_feature_names(given: Sequence[str], features: int) -> tuple[str, ...]:
-    feature_names = _names("feature", given)
+    feature_names = _names("feature", given, LONGEST_TEXT)
     if feature_names and len(feature_names) != features:
         raise InputError(f"{len(feature_names)} feature names for {features} features; name each, or none")
     return feature_names
@@ -168,11 +168,11 @@ def _matrix(given: object, *, copy: bool = False) -> sp.csr_array:
         raise InputError(f"an adjacency that is no matrix of numbers ({reason(problem)}); give a square one") from None
 
 
-def _names(what: str, given: Any) -> tuple[str, ...]:
+def _names(what: str, given: Any, longest: int = LONGEST_NAME) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError(f"{what} names are {shown(given)}; give a list of them")
     names = tuple(map(str, given))
-    check_names(names, what)
+    check_names(names, what, longest=longest)
     return names
 
 

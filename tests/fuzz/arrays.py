@@ -131,6 +131,13 @@ def _as_graph(random: Random) -> Trial:
     return _trial(f"as_graph {given!r} {nodes}", lambda: as_graph(given, nodes))
 
 
+def _attributed(feature: Any, weight: Any) -> Any:
+    graph = nx.path_graph(NODES)
+    nx.set_node_attributes(graph, feature, "x")
+    nx.set_edge_attributes(graph, weight, "weight")
+    return graph
+
+
 KEPT = (
     _trial("an adjacency of three axes", lambda: Graph.from_scipy(np.ones((4, 4, 4)))),
     _trial("a graph of three axes", lambda: Graph(np.ones((4, 4, 4)))),
@@ -139,5 +146,14 @@ KEPT = (
     _trial("a node numbered beyond 2^63", lambda: Graph.from_edge_index(EDGE_INDEX.astype(np.uint64) + 2**63)),
     _trial("no columns", lambda: Graph.from_scipy(RING, np.zeros((NODES, 0)), LABELS)),
     _trial("a label of 10^12", lambda: Graph(RING, labels=[10**12, 0, 0, 0, 0, 0])),
+    _trial("labels of one byte", lambda: Graph(RING, labels=LABELS.clip(0).astype(np.uint8))),
+    _trial("class names that are a number", lambda: Graph(RING, labels=LABELS, class_names=5)),
+    _trial("half a surrogate pair in a class", lambda: Graph(RING, labels=LABELS, class_names=("\ud800", "b"))),
+    _trial("node ids that are a number", lambda: Graph.from_edge_index(EDGE_INDEX, node_ids=np.array(5))),
+    _trial("a number of nodes that is text", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes="6")),
+    _trial("complex weights", lambda: Graph((RING * 1j).tolist())),
+    _trial("complex features", lambda: Graph(RING, FEATURES * 1j)),
+    _trial("an attribute without axes", lambda: Graph.from_networkx(_attributed(np.array(1.5), 1))),
+    _trial("a weight of 1e300", lambda: Graph.from_networkx(_attributed(1.5, 1e300))),
     _trial("bytes as labels", lambda: Graph.from_scipy(RING, y=[b"a", b"\xff", b"a", b"b", b"a", b"b"])),
 )

@@ -196,7 +196,7 @@ EDGES += EDGES.T
 def _kept(
     told: str, method: Any, features: Any = TABLE, labels: Any = GIVEN, graph: Any = EDGES, **parameters: Any
 ) -> Trial:
-    settings = short_settings(method) if method in METHODS else None
+    settings = short_settings(method) if isinstance(method, str) else None
     return trial_of(told, method, features, labels, graph, {"settings": settings, "random_state": 0} | parameters)
 
 
@@ -217,6 +217,17 @@ KEPT = (
     *(_kept(f"device {device!r}", "gcn", device=device) for device in PARAMETERS["device"]),
     *(_kept(f"settings {settings!r}", "gcn", settings=settings) for settings in ("a", 5, {5: 1})),
     *(_kept(f"random_state {state!r}", "gcn", random_state=state) for state in (-1, 1.5, "a")),
+    _kept("a method that is a number", 5),
+    _kept("a method that is a class", METHODS["gcn"]),
+    trial_of(
+        "suggestions where weights are 1e-44",
+        "ppr",
+        TABLE,
+        GIVEN,
+        EDGES * np.float32(1e-44),
+        {"settings": {}, "random_state": 0},
+        later=True,
+    ),
     _kept("bytes as labels", "gcn", labels=[b"a", b"b", *[None] * 18]),
     _kept("an adjacency of three axes", "gcn", graph=np.ones((20, 20, 20))),
     _kept("a node numbered 10^12", "gcn", graph=np.array([[0, 10**12], [1, 2]])),

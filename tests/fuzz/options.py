@@ -247,6 +247,8 @@ _GIVEN = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--labels", "labels.cs
 KEPT = (
     trial_of(["run", *_GIVEN, "--method", "lp", "--labels-per-class", "1", "--runs", "1000000000"]),
     trial_of(["run", *_GIVEN, "--method", "lp", "--labels-per-class", "9" * 5000]),
+    trial_of(["fit", *_GIVEN, "--method", "ica", "--set", "feature_scaling=" + "9" * 5000, "--out", "model"]),
+    trial_of(["predict", "gcn-model", "--out", "-"]),
     trial_of(["reproduce", "--threads", "1000000"]),
     trial_of(["reproduce", "--workers", "1000000"]),
     trial_of(["reproduce", "--runs", "1000000000"]),

@@ -132,6 +132,30 @@ def _row_with(**changed: Any) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
+def _curves_with(path: tuple[str | int, ...], value: Any) -> Trial:
+    curves = deepcopy(CURVES)
+    inner: Any = curves
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    rows = b"".join(json.dumps(row).encode() + b"\n" for row in stored_rows() if row["dataset"] == "cora")
+    return report_of({"rows.jsonl": rows, "curves.json": json.dumps(curves).encode()})
+
+
+CURVE_FAULTS: tuple[tuple[tuple[str | int, ...], Any], ...] = (
+    ((0, "epochs"), [10]),
+    ((0, "epochs"), [[10], 20]),
+    ((0, "epochs"), [0, 0]),
+    ((0, "class_names"), ["a"]),
+    ((0, "class_names"), [1, True]),
+    ((0, "accuracy", "mean"), [[], "x"]),
+    ((0, "accuracy", "low"), [0.1]),
+    ((0, "losses", "supervised"), BAND | {"high": ["x", None]}),
+    ((0, "made", "seed"), None),
+    ((0, "made"), {}),
+    ((0, "made", "settings"), {"warmup_epochs": []}),
+    ((0, "format"), "x" * 10_000),
+)
 DEEP = b"[" * 100_000 + b"]" * 100_000
 KEPT = (
     split_of(DEEP),
@@ -147,4 +171,11 @@ KEPT = (
     report_of({"rows.jsonl": b"", "curves.json": DEEP}),
     report_of({"rows.jsonl": b"", "curves.json": b"[[]]"}),
     report_of({"rows.jsonl": b"", "curves.json": b'[{"losses": []}]'}),
+    report_of({"rows.jsonl": _row_with(accuracy=1e300)}),
+    report_of({"rows.jsonl": _row_with(device=["cpu"])}),
+    report_of({"rows.jsonl": _row_with(labels_per_class=[])}),
+    report_of({"rows.jsonl": _row_with(versions={"mtgcn": "0.5.0"})}),
+    report_of({"rows.jsonl": _row_with(graph={"nodes": 5})}),
+    report_of({"rows.jsonl": _row_with(format="x" * 10_000)}),
+    *(_curves_with(path, value) for path, value in CURVE_FAULTS),
 )

@@ -70,6 +70,8 @@ class StoredRow(ResultRow):
         """What `dataclasses.asdict` made, after a way through JSON."""
         check_form(content, ROW_FORM)
         counts = content["labels_per_class"]
+        if counts == []:
+            raise ValueError("labels_per_class is empty")
         kind = ComparedRow if "comparison" in content else StoredRow
         if kind is ComparedRow:
             check_form(content, COMPARED_FORM)

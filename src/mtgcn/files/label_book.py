@@ -106,7 +106,7 @@ class LabelBook:
         faults.add(
             FaultKind("labels contradict another of the same node", "keep one label for each node"),
             f"two labels for node {shown(ids[node[first]])}: {says(first)}, {says(first + 1)}; keep one",
-            [f"node {shown(ids[node[row]])}: {label[row]!r} and {label[row + 1]!r}" for row in clashes[:3]],
+            [f"node {shown(ids[node[row]])}: {shown(label[row])} and {shown(label[row + 1])}" for row in clashes[:3]],
             len(clashes),
         )
         faults.raise_first_kind()

@@ -8,16 +8,15 @@ from mtgcn.errors import InputError
 from mtgcn.files.paths import shown
 
 LONGEST_NAME = 1000  # characters; an array of names is as wide as the longest of them
+LONGEST_TEXT = 1_000_000  # of a value of a category, which is part of the name of a feature
 
 
-def check_names(names: Iterable[str], what: str, where: str = "") -> None:
+def check_names(names: Iterable[str], what: str, where: str = "", longest: int = LONGEST_NAME) -> None:
     """Refuse names that are too long to keep, or that could not be written to a file again; `what` they name."""
     place = f"{where}: " if where else ""
     for name in names:
-        if len(name) > LONGEST_NAME:
-            raise InputError(
-                f"{place}{what} {shown(name)} has {len(name)} characters; give names of at most {LONGEST_NAME}"
-            )
+        if len(name) > longest:
+            raise InputError(f"{place}{what} {shown(name)} has {len(name)} characters; give names of at most {longest}")
         if not is_writable(name):
             raise InputError(f"{place}{what} {shown(name)} holds half of a surrogate pair, which is no text; rename it")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtgcn.files.json_form import Number, Text, Truth, Whole, check_form
+from mtgcn.files.texts import LONGEST_TEXT
 from mtgcn.preparation import written
 from mtgcn.shapes import Float
 
@@ -133,7 +134,7 @@ _FORMS: dict[str, Any] = {
     },
     "category": {
         "name": Text(),
-        "values": [Text()],
+        "values": [Text(LONGEST_TEXT)],
         **dict.fromkeys(("pools_others", "marks_missing"), Truth()),
         "different": Whole(),
     },

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.preparation import written
 from mtgcn.preparation.table import NOTHING, ColumnTable, Texts
 
@@ -72,7 +72,7 @@ def find_kinds(table: ColumnTable, told: Mapping[str, str] | None = None, *, nam
         elif column in table.texts:
             found.append(_of_texts(table, column, kind, styles.get(column, []), decimal_comma))
         elif kind == "date" and column not in table.days:
-            raise InputError(f"{table.title}, column {name!r} is told to be a date and holds numbers; tell number")
+            raise InputError(f"{table.title}, column {shown(name)} is told to be a date and holds numbers; tell number")
         else:
             found.append(_of_numbers(table, column, kind, named))
     return found
@@ -108,8 +108,8 @@ def _of_texts(table: ColumnTable, column: int, kind: str | None, styles: list[st
         reading = written.date_reading(texts.values, least_share=0.01)
         if reading is None:
             raise InputError(
-                f"{table.title}, column {name!r} is told to be a date and {texts.values[0]!r} is none that is known; "
-                "write dates as 2024-12-31"
+                f"{table.title}, column {shown(name)} is told to be a date and {shown(texts.values[0])} is none that is "
+                "known; write dates as 2024-12-31"
             )
     elif column not in table.categories:
         reading = _reading(texts, styles, decimal_comma)
@@ -162,7 +162,7 @@ def not_readable(table: ColumnTable, column: int, texts: Texts, bad: np.ndarray,
     if reading == written.TRUTH:
         noun = "yes or no"
     return InputError(
-        f"{table.title}, column {name!r}: {np.count_nonzero(rows)} of {table.rows} values are not {noun} "
+        f"{table.title}, column {shown(name)}: {np.count_nonzero(rows)} of {table.rows} values are not {noun} "
         f"({table.places(rows, values)}); mend them, or {how} --column {kind}={name} to count them as missing, "
         f"or --column category={name}"
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from mtgcn.errors import shown
 from mtgcn.preparation import written
 from mtgcn.preparation.amounts import Size, are_amounts
 from mtgcn.preparation.columns import CategoryColumn, Column, LeftOut, NumberColumn, tamed
@@ -113,7 +114,7 @@ def _category(table: ColumnTable, one: Found) -> Column:
     if not texts.values:
         return LeftOut(one.name, "empty")
     if len(texts.values) == 1 and not marks_missing:
-        return LeftOut(one.name, f"always {texts.values[0]!r}")
+        return LeftOut(one.name, f"always {shown(texts.values[0])}")
     order = np.argsort(-counts, kind="stable")[:MOST_VALUES]
     frequent = order[counts[order] >= least_frequent(table.rows)]
     if not len(frequent):  # told to be a category, though no value repeats often

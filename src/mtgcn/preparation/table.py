@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mtgcn.errors import shown
 from mtgcn.preparation.missing import is_missing
 from mtgcn.shapes import Bool, Float, Int
 
@@ -93,7 +94,7 @@ class ColumnTable:
     def places(self, rows: Bool[np.ndarray, "rows"], values: Sequence[str]) -> str:
         """The first of some rows, each with what stands there, for a message."""
         some = np.flatnonzero(rows)[:PLACES_NAMED]
-        named = ", ".join(f"{self.place(int(row))} {value!r}" for row, value in zip(some, values, strict=False))
+        named = ", ".join(f"{self.place(int(row))} {shown(value)}" for row, value in zip(some, values, strict=False))
         return named + (", …" if np.count_nonzero(rows) > PLACES_NAMED else "")
 
 

@@ -17,7 +17,7 @@ from mtgcn.estimator.model_folder.files import CARD, damaged
 from mtgcn.files.json_form import Anything, Number, Text, Truth, Whole, check_form
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.paths import shown
-from mtgcn.files.texts import LONGEST_NAME
+from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -48,7 +48,7 @@ CARD_FORM = {
         "nodes": Whole(1),
         "features": Whole(),
         "has_node_ids": Truth(),
-        "feature_names": [NAME],
+        "feature_names": [Text(LONGEST_TEXT)],
     },
     "preparation": (Anything(), None),
     "training": {"epochs": Whole(), "labels_given": Anything(of=Whole())},
@@ -94,7 +94,7 @@ def _check_content(card: dict[str, Any], folder: Path) -> None:
         told = {key: form for key, form in TRAINING_FORM.items() if key in card["training"]}
         check_form(card["training"], told, "training")
         if "feature_names" in card:
-            check_form(card["feature_names"], [NAME], "feature_names")
+            check_form(card["feature_names"], [Text(LONGEST_TEXT)], "feature_names")
         if "peer_names" in card:
             check_form(card["peer_names"], [NAME], "peer_names")
         if len((card["training"].get("expected_accuracy") or {"ci95": (0, 0)})["ci95"]) != 2:
