@@ -142,6 +142,7 @@ def test_labels_that_cannot_be_drawn_are_refused(graph, labels_per_class, messag
     [
         ({"runs": 0}, "runs is 0; give at least 1"),
         ({"runs": -1}, "runs is -1"),
+        ({"runs": 10_001}, "runs is 10001; give at most 10000"),
         ({"seed": -1}, "seed is -1"),
         ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9"),
         ({"validation": -1}, "validation"),
@@ -197,6 +198,8 @@ def test_a_split_file_may_hold_one_split_and_ids_that_are_numbers(tmp_path):
         ('[{"train": ["a"]}, {"train": ["b"], "name": 3}]', "unknown part of split file .* 'name'; choose from train"),
         ('{"train": ["a"', "is not JSON"),
         ('{"train": []}', "without a training node"),
+        ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
+        ("[" * 100_000, "nested deeper than 100 levels"),
         ('{"train": ["a"], "test": ["a"]}', "stands twice"),
     ],
 )

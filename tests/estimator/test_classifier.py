@@ -261,13 +261,26 @@ def test_a_method_that_needs_validation_labels_gets_some_of_the_given(blobs):
         ({"metric": "no such metric"}, "no such metric"),
         ({"device": "abacus"}, "unknown device 'abacus'"),
         ({"random_state": "dice"}, "dice"),
+        ({"random_state": -1}, "random_state is '-1'; give a whole number >= 0"),
+        ({"metric": None}, "unknown metric None of type NoneType; choose from euclidean"),
+        ({"device": None}, "unknown device None of type NoneType"),
+        ({"settings": "per_class"}, "settings are 'per_class'; give a dictionary"),
+        ({"method": 5, "settings": None}, "method is '5'; give a name"),
     ],
 )
 def test_bad_parameters_are_found_in_fit(blobs, parameters, complaint):
     rows, y, _ = blobs
     model = quick(**parameters)
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(InputError, match=complaint):
         model.fit(rows, y)
+
+
+def test_a_device_of_torch_is_a_device(blobs, tmp_path):
+    rows, y, _ = blobs
+    model = quick(device=torch.device("cpu")).fit(rows, y)
+    np.testing.assert_array_equal(model.predict_proba(), quick(device="cpu").fit(rows, y).predict_proba())
+    model.save(tmp_path / "model")
+    assert MutualTeachingClassifier.load(tmp_path / "model").device == "cpu"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

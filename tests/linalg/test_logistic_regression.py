@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -100,3 +101,19 @@ def test_scores_of_each_run():
     classifiers = LinearClassifiers(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]), np.array([[0.0, 1.0], [2.0, 3.0]]))
     expected = [[[5.0, 11.0], [0.0, 1.0]], [[17.0, 23.0], [2.0, 3.0]]]
     assert np.array_equal(classifiers.scores(np.array([[5.0], [0.0]])), expected)
+
+
+@pytest.mark.parametrize("width", [2, 6])  # fewer features than examples, and more
+def test_features_of_any_size_have_a_solution(width):
+    rows = np.random.default_rng(0).normal(size=(1, 4, width))
+    rows[..., 1] *= 1e15
+    labelled = Nodes(torch.tensor([[0, 1, 2, 3]]), torch.tensor([[0, 1, 0, 1]]))
+    found = one_against_the_rest(rows, labelled, 2, strength=1.0)
+    scores = found.scores(rows[0])
+    assert np.isfinite(scores).all()
+    assert (scores[0].argmax(axis=1) == [0, 1, 0, 1]).mean() >= 0.5
+
+
+def test_where_rounding_makes_a_system_singular_the_shortest_solution_is_taken():
+    singular = np.array([[[1.0, 1.0], [1.0, 1.0]]])
+    np.testing.assert_allclose(logistic_regression._solution(singular, np.array([[2.0, 2.0]])), [[1.0, 1.0]])

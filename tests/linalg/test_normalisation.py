@@ -4,7 +4,8 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
+from mtgcn.linalg import normalisation
+from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features, scaled_laplacian
 
 
 def test_normalized_adjacency_of_four_nodes_by_hand():
@@ -52,3 +53,19 @@ def test_feature_scaling_by_hand(sparse, scaling, expected):
 def test_a_graph_without_features_has_none_to_scale():
     with pytest.raises(InputError, match="needs node features"):
         scaled_features(Graph([[0, 1], [1, 0]]), "sum")
+
+
+@pytest.mark.parametrize("nodes", [3, 150])  # all eigenvalues at once, and the largest by Lanczos
+def test_the_laplacian_of_self_loops_alone_is_scaled_as_well(nodes):
+    loops = Graph(sp.eye_array(nodes, format="csr"))
+    np.testing.assert_array_equal(scaled_laplacian(loops).toarray(), -np.eye(nodes))  # 2 · 0 / λ - I
+
+
+def test_where_the_largest_eigenvalue_is_not_found_its_bound_scales(monkeypatch):
+    def never(*_, **__):
+        raise normalisation.ArpackError(-1)
+
+    monkeypatch.setattr(normalisation, "eigsh", never)
+    ring = Graph(sp.csr_array(np.eye(150, k=1) + np.eye(150, k=-1)))
+    expected = normalisation.normalized_laplacian(ring).toarray() - np.eye(150)  # 2 L / 2 - I
+    np.testing.assert_allclose(scaled_laplacian(ring).toarray(), expected, atol=1e-6)

@@ -72,6 +72,26 @@ def test_damage_is_told_once_and_made_good(folder):
     assert make.calls == 2
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"a": np.array([0.0, np.nan, 2.0])},
+        {"a": np.arange(3)},  # whole numbers, where fractions are due
+        {"a": np.array(["0", "1", "2"])},
+        {"a": np.zeros(3, complex)},
+        {"a": np.arange(4.0)},
+        {"b": np.arange(3.0)},
+        {"a": np.arange(3.0), "b": np.zeros(10**6)},  # more than is due
+    ],
+)
+def test_what_is_whole_and_yet_not_what_is_due_is_made_anew(folder, kept):
+    folder.mkdir()
+    np.savez(folder / "x.npz", **kept)
+    with pytest.warns(RuntimeWarning, match="are made anew"):
+        assert kept_or_made("numbers", "x", SHAPES, make := Maker())["a"].tolist() == [0, 1, 2]
+    assert make.calls == 1
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a file stands where the folder should be")
 def test_a_folder_that_cannot_be_written_costs_the_keeping_alone(folder):
     folder.write_text("")

@@ -108,8 +108,8 @@ def _of_texts(table: ColumnTable, column: int, kind: str | None, styles: list[st
         reading = written.date_reading(texts.values, least_share=0.01)
         if reading is None:
             raise InputError(
-                f"{table.title}, column {shown(name)} is told to be a date and {shown(texts.values[0])} is none that is "
-                "known; write dates as 2024-12-31"
+                f"{table.title}, column {shown(name)} is told to be a date and {shown(texts.values[0])} is none that "
+                "is known; write dates as 2024-12-31"
             )
     elif column not in table.categories:
         reading = _reading(texts, styles, decimal_comma)

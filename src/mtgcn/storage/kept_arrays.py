@@ -17,7 +17,7 @@ from mtgcn.storage.atomic import write_atomically
 from mtgcn.storage.cache import cache_folder
 from mtgcn.storage.locks import one_at_a_time
 
-KEPT_TYPE = np.dtype(np.float32)  # of all that is kept
+LARGEST_NUMBER = np.float64().nbytes
 LONGEST_HEADER = 4096  # bytes before the numbers of an array, generously
 
 
@@ -57,14 +57,14 @@ def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         packed = path.read_bytes()  # a zip file, which carries a sum of its content
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-        due = sum(math.prod(shape) * KEPT_TYPE.itemsize + LONGEST_HEADER for shape in shapes.values())
+        due = sum(math.prod(shape) * LARGEST_NUMBER + LONGEST_HEADER for shape in shapes.values())
         if unpacked > due:  # a few bytes can grow without end
             raise ValueError(f"{unpacked} bytes where {due} are the most")
         with np.load(io.BytesIO(packed), allow_pickle=False) as content:
             arrays = {key: content[key] for key in shapes}
         for key, shape in shapes.items():
-            if arrays[key].shape != shape or arrays[key].dtype != KEPT_TYPE or not np.isfinite(arrays[key]).all():
-                raise ValueError(f"{key} is not {shape} of finite numbers in {KEPT_TYPE}")
+            if arrays[key].shape != shape or arrays[key].dtype.kind != "f" or not np.isfinite(arrays[key]).all():
+                raise ValueError(f"{key} is not of shape {shape} and finite numbers")
     except FileNotFoundError:
         return None
     except Exception as error:  # whatever zipfile and numpy stumbled over, the numbers can be made again
