@@ -118,6 +118,7 @@ HEAVY = (
         ),
     ],
 )
+@pytest.mark.slow
 def test_an_import_brings_no_more_than_it_needs(statement, unwanted):
     report = f"import sys; {statement}; print(*[name for name in {list(unwanted)} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)

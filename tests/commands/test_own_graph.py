@@ -406,6 +406,7 @@ def test_predictions_on_standard_output(mtgcn_command, fitted, tmp_path):
     assert not (tmp_path / "-").exists()
 
 
+@pytest.mark.slow
 def test_whoever_has_read_enough_of_standard_output_is_not_bothered(fitted):
     program = f"{sys.executable} -m mtgcn predict {fitted.out} --out - | head -n 1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {program}"], capture_output=True, text=True, check=False)
@@ -734,6 +735,7 @@ PIECES = st.sampled_from(
     size=st.integers(0, 40),
     piece=PIECES,
 )
+@pytest.mark.slow
 def test_whatever_is_in_the_files_it_is_an_answer_or_one_line(mtgcn_command, own, name, place, size, piece):
     own.write()
     path = own.folder / name

@@ -64,6 +64,7 @@ def test_the_setting_that_was_measured_is_the_default():
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_every_choice_of_the_ablation_changes_something(make_graph, setting):
     graph = make_graph(nodes=60)
     plain = fit(graph, 6).probabilities
@@ -152,6 +153,7 @@ def test_where_nothing_is_taught_the_answer_is_that_of_untaught_peers(make_graph
     np.testing.assert_allclose(fit(graph).probabilities, fit(graph, rounds=0).probabilities, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_every_peer_teaches_not_the_first_alone(make_graph, monkeypatch):
     graph = make_graph(nodes=60)
     plain = fit(graph, 6)
@@ -173,6 +175,7 @@ def test_every_peer_teaches_not_the_first_alone(make_graph, monkeypatch):
 # ---- what is random
 
 
+@pytest.mark.slow
 def test_runs_choose_among_a_few_pairs_of_encoders_by_their_seed(make_graph, tmp_path):
     prediction = fit(make_graph(), runs=12, embeddings=2)
     assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2  # pairs of two
@@ -186,6 +189,7 @@ def test_experiments_with_other_seeds_share_no_encoder(make_graph, tmp_path):
     assert len(list((tmp_path / "infomax").iterdir())) == 2 * 2
 
 
+@pytest.mark.slow
 def test_runs_are_in_the_order_of_the_task_whatever_encoders_they_have(make_graph):
     graph = make_graph()
     task = observe(graph, draw_splits(graph, 2, 6, 0), 0)
@@ -199,6 +203,7 @@ def test_runs_are_in_the_order_of_the_task_whatever_encoders_they_have(make_grap
         assert together.groups[run] == alone.groups[0]
 
 
+@pytest.mark.slow
 def test_nodes_in_another_order_get_the_same_answers_with_the_default_encoders(make_graph):
     graph = make_graph(nodes=60)
     order = np.random.default_rng(1).permutation(60)

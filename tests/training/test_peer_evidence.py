@@ -199,6 +199,7 @@ def test_a_peer_takes_the_penalty_that_suits_its_rows(graph, misled, monkeypatch
     assert strong.max() <= PENALTIES[-1] * 1.0001
 
 
+@pytest.mark.slow
 def test_peers_listen_to_what_others_found(graph, misled, monkeypatch):
     small, many = small_differences(graph), many_coincidences(graph)
 
