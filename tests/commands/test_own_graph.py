@@ -891,7 +891,7 @@ def test_a_full_disk(mtgcn_command, own, fitted, monkeypatch):
     arguments = ["fit", *own.options, "--out", own.out, *QUICK, "--folds", 0]
     assert_refused(mtgcn_command, own, arguments, "cannot write model folder")
     arguments = ["predict", fitted.out, "--out", own.folder / "predictions.csv"]
-    assert_refused(mtgcn_command, own, arguments, "No space left on device; make room or give another file")
+    assert_refused(mtgcn_command, own, arguments, "No space left on device; make room there, or give another place")
 
 
 # ---- bad models

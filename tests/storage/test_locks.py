@@ -70,7 +70,7 @@ def test_those_who_wait_come_one_after_the_other_and_know_that_they_waited(tmp_p
 
     def work():
         nonlocal most
-        with one_at_a_time(tmp_path / "below" / "y.lock") as had_to_wait:
+        with one_at_a_time(tmp_path / "below" / "y.lock", "working") as had_to_wait:
             inside.append(1)
             most = max(most, len(inside))
             waited.append(had_to_wait)
@@ -89,5 +89,5 @@ def test_those_who_wait_come_one_after_the_other_and_know_that_they_waited(tmp_p
 
 def test_where_no_lock_can_be_written_nobody_waits(tmp_path):
     (tmp_path / "file").write_text("")
-    with one_at_a_time(tmp_path / "file" / "y.lock") as waited:
+    with one_at_a_time(tmp_path / "file" / "y.lock", "working") as waited:
         assert waited is False
