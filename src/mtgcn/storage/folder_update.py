@@ -27,7 +27,7 @@ PATIENCE = 60.0  # seconds for another process that writes into the same folder,
 def place_of(folder: Path, name: str) -> Path:
     """Where the file of that name is to be read."""
     ready = folder / READY / name
-    return ready if ready.exists() else folder / name
+    return ready if os.path.exists(ready) else folder / name
 
 
 def holds_others(folder: Path) -> bool:

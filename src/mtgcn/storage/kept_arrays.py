@@ -50,7 +50,8 @@ def kept_or_made(
             arrays = _read(kind, name, shapes) if waited else None
             if arrays is None:
                 arrays = make()
-                _write(kind, name, arrays)
+                if all(np.isfinite(array).all() for array in arrays.values()):  # else nobody could use them
+                    _write(kind, name, arrays)
     return arrays
 
 
