@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import warnings
@@ -79,6 +80,8 @@ def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise OSError(errno.EEXIST, f"{path.name} is not a plain file")
         write_atomically(path, content.getvalue())
     except OSError as error:
         warnings.warn(

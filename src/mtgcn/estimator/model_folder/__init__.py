@@ -42,6 +42,8 @@ from mtgcn.storage.folder_update import holds_others
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
 
+TRIES = 3  # of files that do not fit a card which stays the same
+
 __all__ = ["check_destination", "is_model", "load_model", "read_card", "save_model"]
 
 
@@ -95,14 +97,15 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Arrays]]:
-    """The card and the arrays that go with it; they are read again where another process has just replaced them."""
-    card = read_card(folder)
+    """The card and the arrays that go with it; where they do not fit, another process may just be replacing them."""
+    card, tries = read_card(folder), 0
     while True:
         try:
             return card, {name: read_arrays(folder, name, entry) for name, entry in card["files"].items()}
         except InputError:
             card_before, card = card, read_card(folder)
-            if card == card_before:
+            tries = tries + 1 if card == card_before else 0
+            if tries == TRIES:
                 raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unfit(folder, error) from error
