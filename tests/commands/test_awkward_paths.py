@@ -9,7 +9,7 @@ import pytest
 from mtgcn import cli
 from mtgcn.estimator.model_folder import read_card
 
-NULL = (1, 3)  # the numbers of that device on Linux
+NULL, ZERO = (1, 3), (1, 5)  # the numbers of these devices on Linux
 QUICK = ["--method", "gcn", "--set", "epochs=3", "--folds", "0", "--device", "cpu"]
 TOO_LONG = "x" * 300
 NOT_UNICODE = os.fsdecode(b"\xff")
@@ -59,20 +59,26 @@ def own(tmp_path, mtgcn_command):
 
 
 @pytest.fixture
-def null(tmp_path):
-    """A device of our own: the machine's must not be at risk."""
-    try:
-        os.mknod(tmp_path / "null", 0o666 | stat.S_IFCHR, os.makedev(*NULL))
-        (tmp_path / "null").write_bytes(b"")
-    except (PermissionError, AttributeError):
-        pytest.skip("devices can be made and opened by root on Linux alone")
-    return tmp_path / "null"
+def device(tmp_path):
+    """Makes devices of our own: the machine's must not be at risk."""
+
+    def made(name, number):
+        path = tmp_path / name
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
+            os.close(os.open(path, os.O_RDWR))
+        except (PermissionError, AttributeError):
+            pytest.skip("devices can be made and opened by root on Linux alone")
+        return path
+
+    return made
 
 
 # ---- what is no plain file
 
 
-def test_a_device_stays_one(mtgcn_command, own, null):
+def test_a_device_stays_one(mtgcn_command, own, device):
+    null = device("null", NULL)
     for arguments in (["predict", own.model], ["suggest", own.model, "--count", 2], ["report", own.model]):
         status, _, err = mtgcn_command(*arguments, "--out", null)
         assert (status, err) == (0, "")
@@ -83,7 +89,9 @@ def test_a_device_stays_one(mtgcn_command, own, null):
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
 def test_standard_output_by_its_path_holds_the_table_alone(mtgcn_command, own):
-    status, out, err = mtgcn_command("predict", own.model, "--out", "/dev/stdout")
+    link = own.folder / "stdout"  # as /dev/stdout is one, which must not be at risk
+    link.symlink_to("/dev/fd/1")
+    status, out, err = mtgcn_command("predict", own.model, "--out", link)
     assert (status, out, err) == mtgcn_command("predict", own.model, "--out", "-")
     assert out.startswith("id,predicted,")
     assert out.count("\n") == 14
@@ -118,10 +126,9 @@ def test_pipes_where_files_are_read(refused, own):
     assert own.names() == ["edges.csv", "labels.csv", "model", "pipe", "rows"]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no file without end")
-def test_a_card_that_never_ends(refused, own):
+def test_a_card_that_never_ends(refused, own, device):
     (own.model / "card.json").unlink()
-    (own.model / "card.json").symlink_to("/dev/zero")
+    (own.model / "card.json").symlink_to(device("zero", ZERO))
     refused("cannot read card.json of model folder", "predict", own.model, "--out", own.folder / "p.csv")
     refused("holds files and is no model folder", *own.fit, own.model)
 

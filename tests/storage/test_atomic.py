@@ -137,15 +137,17 @@ WRITE_AND_PRINT = (
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
-@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1"])
 @pytest.mark.parametrize("mode", ["wb", "ab"], ids=["> file", ">> file"])
-def test_standard_output_by_its_path_is_where_it_was_sent(tmp_path, path, mode):
-    target = tmp_path / "file"
+def test_standard_output_by_its_path_is_where_it_was_sent(tmp_path, mode):
+    """By a link of our own, as /dev/stdout is one: where this fails, the machine's is not what it costs."""
+    target, path = tmp_path / "file", tmp_path / "stdout"
+    path.symlink_to("/dev/fd/1")
     target.write_bytes(b"long ago\n")
     with target.open(mode) as output:
         subprocess.run([sys.executable, "-c", WRITE_AND_PRINT.format(path)], stdout=output, check=True)
     kept = b"long ago\n" if mode == "ab" else b""
     assert target.read_bytes() == kept + b"before\ncontent\nafter\n"
+    assert path.is_symlink()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
