@@ -13,6 +13,7 @@ import numpy as np
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Int
+from mtgcn.storage.reading import read_plain
 
 SPLIT_PARTS = ("train", "validation", "test")
 
@@ -136,9 +137,9 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     `"val"` would put the nodes under it into the test.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_plain(path))
     except OSError as error:
-        raise InputError(f"cannot read split file {path}: {error.strerror}") from error
+        raise InputError(f"cannot read split file {path}: {error.strerror}; check path and permissions") from error
     except ValueError as error:
         raise InputError(f"split file {path} is not JSON ({error}); write an object with a list 'train'") from error
     entries = content if isinstance(content, list) else [content]

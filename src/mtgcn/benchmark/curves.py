@@ -22,7 +22,7 @@ from mtgcn.benchmark.rows import FORMAT, check_format, format_of
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.benchmark.statistics import summarise
-from mtgcn.benchmark.store import write_text
+from mtgcn.benchmark.store import content_of, write_text
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
@@ -111,7 +111,9 @@ def read_curves(folder: Path) -> list[Curves]:
     if not path.exists():
         return []
     try:
-        found = [_from_json(content) for content in json.loads(path.read_text(encoding="utf-8"))]
+        found = [_from_json(content) for content in json.loads(content_of(path))]
+    except InputError:
+        raise
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is no file of curves ({error}); take it away and draw them anew") from error
     for curves in found:

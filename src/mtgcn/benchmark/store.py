@@ -19,8 +19,9 @@ from pathlib import Path
 
 from mtgcn.benchmark.rows import StoredRow, check_format
 from mtgcn.errors import InputError
-from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.atomic import write_file
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
+from mtgcn.storage.reading import read_plain
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read
@@ -35,15 +36,23 @@ def read_units(folder: Path) -> dict[str, Rows]:
     if not path.exists() and not packed.exists():
         raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
     units = _scan(packed, unpacked(packed)).units if packed.exists() else {}
-    return units | (_scan(path, path.read_bytes()).units if path.exists() else {})
+    return units | (_scan(path, content_of(path)).units if path.exists() else {})
 
 
 def unpacked(path: Path) -> bytes:
     """What a packed file holds."""
     try:
-        return gzip.decompress(path.read_bytes())
+        return gzip.decompress(read_plain(path))
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be unpacked: {error}; restore the file from a copy") from error
+
+
+def content_of(path: Path) -> bytes:
+    """What a file holds."""
+    try:
+        return read_plain(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
 
 
 class Store:
@@ -66,12 +75,18 @@ class Store:
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._file = self._open()
             self._units = self._read_and_repair()
         except BaseException:
             self._lock.release()
             raise
         return self
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
@@ -99,7 +114,7 @@ class Store:
         self._units[rows[0].unit] = tuple(rows)
 
     def _read_and_repair(self) -> dict[str, Rows]:
-        found = _scan(self.path, self.path.read_bytes())
+        found = _scan(self.path, content_of(self.path))
         damaged = found.bytes - found.complete_bytes
         if damaged:
             self._warn(
@@ -113,17 +128,7 @@ class Store:
 
 def write_text(folder: Path, name: str, text: str) -> Path:
     """A file in a folder: after a crash there is the old one or the new one, never half of it."""
-    path = folder / name
-    write_bytes(path, text.encode())
-    return path
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """A file, whole or not at all."""
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; make room there, or choose another --out") from error
+    return write_file(folder / name, text)
 
 
 def _write_all(file: int, content: bytes) -> None:

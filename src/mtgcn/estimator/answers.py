@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
+from mtgcn.errors import InputError
 from mtgcn.estimator.attaching import extended, with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
 from mtgcn.estimator.preparing import graph_for
@@ -129,7 +130,13 @@ def _applied(model: MutualTeachingClassifier, graph: Graph) -> Float[np.ndarray,
     check_width(graph.num_features, model.graph_)
     check_magnitudes(graph)
     graph = replace(graph.without_labels, class_names=model.graph_.class_names)
-    return model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
+    peers = model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
+    if not np.isfinite(peers).all():
+        raise InputError(
+            "what the model says of these nodes is not finite (NaN); look for huge numbers among their features and "
+            "edge weights, or fit the model again"
+        )
+    return peers
 
 
 def _combined(

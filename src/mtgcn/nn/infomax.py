@@ -21,7 +21,7 @@ from mtgcn.linalg.operators import DenseOperator, Operator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
-from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
+from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class InfomaxSettings(Settings):
     dimensions: PositiveInt = 256
     repeats: PositiveInt = 1  # encoders that differ in their random numbers only, their embeddings side by side
     epochs: NonNegativeInt = 200
-    learning_rate: NonNegativeFloat = 0.002
+    learning_rate: LearningRate = 0.002
     weight_decay: NonNegativeFloat = 0.0
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:

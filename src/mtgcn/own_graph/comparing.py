@@ -12,7 +12,7 @@ from mtgcn import datasets
 from mtgcn.benchmark.compare import compare_methods
 from mtgcn.benchmark.comparisons import Comparison, stored_comparisons
 from mtgcn.benchmark.split_choice import PUBLIC
-from mtgcn.benchmark.store import Store, write_bytes
+from mtgcn.benchmark.store import Store
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
@@ -24,7 +24,8 @@ from mtgcn.report.files import write_comparisons
 from mtgcn.report.latex import comparison_tables
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import described_settings
-from mtgcn.storage.destinations import check_file, check_folder
+from mtgcn.storage.atomic import write_file
+from mtgcn.storage.destinations import check_files, check_folder
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,7 @@ def compare_graph(
     device = chosen_device(experiment.device)
     if out is not None:
         check_folder(out, "rows")
-    for file in (latex, report):
-        if file is not None:
-            check_file(file)
+    check_files((latex, report))
     graph, reading_notes = _read(experiment)
     notes = [*reading_notes, *notes]
     files: list[Path] = []
@@ -100,10 +99,10 @@ def compare_graph(
             held = stored_comparisons(store.units.values(), experiment.reference)
             files += [store.path, *write_comparisons(store.folder, held)]
     if latex is not None:
-        write_bytes(latex, comparison_tables([comparison]).encode())
+        write_file(latex, comparison_tables([comparison]))
         files.append(latex)
     if report is not None:
-        write_bytes(report, comparison_page([comparison], command=command, notes=notes).encode())
+        write_file(report, comparison_page([comparison], command=command, notes=notes))
         files.append(report)
     return Outcome(comparison, notes, files)
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder.files import CARD, damaged
+from mtgcn.storage.folder_update import place_of
+from mtgcn.storage.reading import read_plain
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -142,15 +144,14 @@ def _as_tuple(value: Any) -> Any:
 
 def _unchecked_card(folder: Path) -> dict[str, Any] | None:
     """What the card of a model folder says; None where there is none."""
-    path = folder / CARD
     try:
-        if path.stat().st_size > LARGEST_CARD:
-            return None
-        card = json.loads(path.read_bytes())
+        card = json.loads(read_plain(place_of(folder, CARD), LARGEST_CARD))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InputError(f"cannot read model folder {folder}: {error.strerror}; check path and permissions") from error
+        raise InputError(
+            f"cannot read {CARD} of model folder {folder}: {error.strerror}; check path and permissions"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise damaged(folder, f"card.json is not JSON, {error}") from error
     return card if isinstance(card, dict) and card.get("kind") == KIND else None
