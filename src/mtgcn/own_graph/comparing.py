@@ -98,12 +98,17 @@ def compare_graph(
         if store is not None:
             held = stored_comparisons(store.units.values(), experiment.reference)
             files += [store.path, *write_comparisons(store.folder, held)]
+    texts: list[tuple[Path, str]] = []  # all of them made before the first is written
     if latex is not None:
-        write_file(latex, comparison_tables([comparison]))
-        files.append(latex)
+        texts.append((latex, comparison_tables([comparison])))
     if report is not None:
-        write_file(report, comparison_page([comparison], command=command, notes=notes))
-        files.append(report)
+        texts.append((report, comparison_page([comparison], command=command, notes=notes)))
+    for path, text in texts:
+        try:
+            files.append(write_file(path, text))
+        except InputError as error:
+            written = f". Written before that: {', '.join(map(str, files))}" if files else ""
+            raise InputError(f"{error}{written}") from error
     return Outcome(comparison, notes, files)
 
 
