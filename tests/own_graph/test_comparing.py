@@ -147,3 +147,11 @@ def test_a_setting_is_for_all_that_have_it_or_for_the_one_that_is_named():
 def test_a_setting_that_is_given_twice_is_refused():
     with pytest.raises(InputError, match="'alpha' is given twice"):
         configured_methods(["lp"], ["alpha=1", "lp.alpha=2"])
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_final_seeds_are_refused_before_anything_is_read(command, mtgcn_command, tmp_path):
+    missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
+    status, out, error = mtgcn_command(command, *missing, "--seed", 1_000_000)
+    assert (status, out) == (2, "")
+    assert "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes" in error
