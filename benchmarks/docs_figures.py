@@ -179,13 +179,14 @@ def comparison_table(source: str) -> Rows:
     return rows
 
 
-def _checked_cells(source: str, network: str) -> list[dict[str, Any]]:
+def checked_cells(source: str, network: str) -> list[dict[str, Any]]:
+    """What `m3s_check.py` found with one network and start, as "network,start"."""
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))
     return [one for one in found if f"{one['network']},{one['start']}" == network]
 
 
 def rejected_table(source: str, network: str) -> Rows:
-    cells = _checked_cells(source, network)
+    cells = checked_cells(source, network)
     most = max(len(cell["stages"]) for cell in cells)
     stages = [f"stage {number}" for number in range(1, most + 1)]
     rows = [["", "splits", *stages, "candidates right", "rejected right", "of all unlabelled"]]
@@ -211,7 +212,7 @@ RERUN = {  # of M3S, as github.com/Junseok0207/M3S_Pytorch prints it
 
 def rerun_table(source: str) -> Rows:
     ours, theirs = (
-        {(one["dataset"], one["labels_per_class"]): one for one in _checked_cells(source, network)}
+        {(one["dataset"], one["labels_per_class"]): one for one in checked_cells(source, network)}
         for network in ("one-layer,farthest", "two-layers,farthest")
     )
     headings = ["", "their rerun", "`m3s`", "their network, epoch by validation", "last epoch", "splits"]
@@ -224,6 +225,13 @@ def rerun_table(source: str) -> Rows:
         count = str(rebuilt["runs"]) if rebuilt else ""
         rows.append([f"{TITLES[dataset]} {labels}", number(value), mine, *read, count])
     return rows
+
+
+def order_table(source: str) -> Rows:
+    found = json.loads((DOCS / source).read_text(encoding="utf-8"))["methods"]
+    shares = [(one["method"], one["changed by order, %"], one["by another seed, %"]) for one in found]
+    rows = [[f"`{method}`", number(order), number(seed)] for method, order, seed in shares]
+    return [["", "another order", "another seed"], *rows]
 
 
 def _share(part: int, whole: int) -> str:
@@ -240,6 +248,7 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "comparison": comparison_table,
     "m3s-rejected": rejected_table,
     "m3s-rerun": rerun_table,
+    "row-order": order_table,
 }
 
 
