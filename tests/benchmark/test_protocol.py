@@ -10,10 +10,14 @@ from mtgcn.benchmark.protocol import (
     PRINTED_NAMES,
     TABLE_1,
     TABLES,
+    check_not_final,
     checked_seed,
 )
 from mtgcn.errors import InputError
 from mtgcn.methods import create
+from mtgcn.task import run_seed
+
+SEEDS = (DEVELOPMENT_SEEDS, FINAL_SEEDS)
 
 
 def cell(table, dataset, labels_per_class, split="random"):
@@ -95,6 +99,24 @@ def test_development_and_final_seeds_are_disjoint():
     assert checked_seed(None, final=False) == checked_seed(0, final=False) == 0
     assert checked_seed(None, final=True) == FINAL_SEEDS[0]
     assert checked_seed(FINAL_SEEDS[5], final=True) == FINAL_SEEDS[5]
+
+
+def test_development_and_final_experiments_share_no_random_number():
+    # What runs of an experiment share, and what is theirs alone, is drawn from these.
+    development, final = ({run_seed(seed, number) for seed in seeds[:2000] for number in range(10)} for seeds in SEEDS)
+    assert len(development) == len(final) == 20_000
+    assert not development & final
+
+
+@pytest.mark.parametrize("seed", [FINAL_SEEDS[0], FINAL_SEEDS[-1]])
+def test_what_is_no_final_figure_takes_no_final_seed(seed):
+    with pytest.raises(InputError, match=f"seed {seed} is kept for final figures, which mtgcn reproduce --final makes"):
+        check_not_final(seed)
+
+
+@pytest.mark.parametrize("seed", [0, DEVELOPMENT_SEEDS[-1], FINAL_SEEDS[-1] + 1])
+def test_other_seeds_are_anybodys(seed):
+    check_not_final(seed)
 
 
 @pytest.mark.parametrize(

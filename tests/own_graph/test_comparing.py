@@ -163,3 +163,11 @@ def test_what_was_written_before_something_could_not_be_is_said(mtgcn_command, o
     said = f"cannot write {report}: No space left on device; make room there, or give another place"
     assert (status, err) == (2, f"mtgcn: error: {said}. Written before that: {latex}\n")
     assert latex.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_final_seeds_are_refused_before_anything_is_read(command, mtgcn_command, tmp_path):
+    missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
+    status, out, error = mtgcn_command(command, *missing, "--seed", 1_000_000)
+    assert (status, out) == (2, "")
+    assert "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes" in error

@@ -6,7 +6,7 @@ They are of the lowest and the highest label rate of each dataset and lie beside
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
 from mtgcn.benchmark.rows import FORMAT, check_format, format_of
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
-from mtgcn.benchmark.statistics import summarise
+from mtgcn.benchmark.statistics import SampleSummary, summarise, summarise_share
 from mtgcn.benchmark.store import content_of, write_text
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
@@ -148,21 +148,21 @@ def _trained(cell: Cell, selection: Selection, made: dict[str, Any]) -> Curves:
     return Curves(
         made=made,
         epochs=record.epochs,
-        accuracy=_band(accuracy_over_epochs(record.predicted, graph, splits).T),
-        losses={name: _band(prediction.history[name][moments].mean(axis=2)) for name in LOSSES},
+        accuracy=_band(accuracy_over_epochs(record.predicted, graph, splits).T, summarise_share),
+        losses={name: _band(prediction.history[name][moments].mean(axis=2), summarise) for name in LOSSES},
         class_names=graph.class_names,
-        precision=tuple(_band(one) for one in precision.transpose(2, 1, 0)),
+        precision=tuple(_band(one, summarise_share) for one in precision.transpose(2, 1, 0)),
     )
 
 
-def _band(values: Sequence[Sequence[float]] | np.ndarray) -> Band:
+def _band(values: Sequence[Sequence[float]] | np.ndarray, summary: Callable[[Sequence[float]], SampleSummary]) -> Band:
     """Of values by moment and run. A run in which there is none at a moment is left out of its mean."""
 
     def summaries() -> Iterator[tuple[float | None, float | None, float | None]]:
         for of_runs in np.asarray(values):
             there = of_runs[np.isfinite(of_runs)]
             if len(there):
-                found = summarise([float(value) for value in there])
+                found = summary([float(value) for value in there])
                 mean, low, high = (round(value, DIGITS) for value in (found.mean, *found.ci95))
                 yield mean, low, high
             else:

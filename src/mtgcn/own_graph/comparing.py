@@ -11,6 +11,7 @@ from pathlib import Path
 from mtgcn import datasets
 from mtgcn.benchmark.compare import compare_methods
 from mtgcn.benchmark.comparisons import Comparison, stored_comparisons
+from mtgcn.benchmark.protocol import check_not_final
 from mtgcn.benchmark.split_choice import PUBLIC
 from mtgcn.benchmark.store import Store
 from mtgcn.environment import chosen_device
@@ -48,6 +49,7 @@ class Experiment:
             raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
         if self.files.given and self.split == PUBLIC:
             raise InputError("own files have no public split; use --split random, or a split file")
+        check_not_final(self.seed)  # here too, where no graph has been read yet
 
 
 @dataclass(frozen=True)
