@@ -117,20 +117,23 @@ def test_a_mutant_is_shown_to_tests_that_run_its_lines_those_of_its_module_first
         "tests/a/test_c.py::of another file": {"src/mtgcn/task.py": [5]},
     }
     seconds = dict(zip(lines, (2.0, 1.0, 50.0, 0.1, 0.1), strict=True))
-    expected = ["tests/trust/test_calibration.py::its own", "tests/a/test_c.py::quick", "tests/a/test_b.py::slow"]
-    assert Reach(seconds, lines).tests_for(a_mutant(), ROOT) == expected
-    seconds["tests/a/test_b.py::slow"] = 60.0  # more than others may take in all
-    assert Reach(seconds, lines).tests_for(a_mutant(), ROOT) == expected[:2]
+    own, others = Reach(seconds, lines).tests_for(a_mutant(), ROOT)
+    assert own == ["tests/trust/test_calibration.py::its own"]
+    assert others == ["tests/a/test_c.py::quick", "tests/a/test_b.py::slow"]
+    seconds["tests/a/test_b.py::slow"] = 10.0  # more than others may take in all
+    assert Reach(seconds, lines).tests_for(a_mutant(), ROOT) == (own, others[:1])
 
 
 def test_what_runs_at_import_is_shown_to_tests_of_the_module_and_of_those_that_import_it():
     lines = {
         "tests/a/test_b.py::of the module": {"src/mtgcn/benchmark/scoring.py": [1]},
         "tests/a/test_b.py::of an importer": {"src/mtgcn/benchmark/run.py": [1]},
+        "tests/benchmark/test_scoring.py::of a constant": {},
         "tests/a/test_b.py::of neither": {"src/mtgcn/trust/calibration.py": [1]},
     }
+    expected = ["tests/benchmark/test_scoring.py::of a constant"], list(lines)[:2]
     mutant = a_mutant("src/mtgcn/benchmark/scoring.py", at_import=True)
-    assert Reach(dict.fromkeys(lines, 1.0), lines).tests_for(mutant, ROOT) == list(lines)[:2]
+    assert Reach(dict.fromkeys(lines, 1.0), lines).tests_for(mutant, ROOT) == expected
 
 
 def test_the_tests_of_a_module_are_those_that_mirror_it_and_its_doctests():

@@ -11,15 +11,15 @@ import random
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mutants.named import NAMED, named_mutants
 from mutants.operators import Mutant, mutants_of
-from mutants.reach import Reach, digest, measured_reach
-from mutants.trials import Job, copy_project, first_failure, in_slots, load_libraries
+from mutants.reach import Reach, digest, file_of, measured_reach
+from mutants.trials import Ended, Job, copy_project, first_failure, in_slots, load_libraries
 
 ROOT = Path(__file__).parents[3]
 PLACES = ("linalg/*.py", "training/*.py", "benchmark/*.py", "trust/*.py", "methods/mt_*.py")
@@ -77,50 +77,53 @@ def _tried(mutants: list[Mutant], reach: Reach, slots: list[Path], kept: Path) -
     lines = kept.read_text().splitlines() if kept.exists() else []
     results = {one["id"]: one for one in map(json.loads, lines)}
     tests_of = {one.id: reach.tests_for(one, ROOT) for one in mutants}
-    shown = {
-        name: digest([ROOT / file for file in dict.fromkeys(test.partition("::")[0] for test in tests)])
-        for name, tests in tests_of.items()
-    }
+    shown = {name: _digest_of_files([*own, *others]) for name, (own, others) in tests_of.items()}
 
     def is_known(mutant: Mutant) -> bool:
         before = results.get(mutant.id)
         return before is not None and (before["verdict"] == "killed" or before["shown"] == shown[mutant.id])
 
+    def job(name: str, tests: list[str]) -> Job:
+        mutant = to_try[name]
+        changed = {mutant.path: mutant.applied((ROOT / mutant.path).read_bytes())}
+        limit = GRACE + SLOWEST * sum(reach.seconds[test] for test in tests)
+        return Job(name, lambda: first_failure(tests, set(reach.lines)), limit, changed)
+
     to_try = {one.id: one for one in mutants if not is_known(one)}
-
-    def jobs() -> Iterator[Job]:
-        for name, mutant in to_try.items():
-            tests = tests_of[name]
-            changed = {mutant.path: mutant.applied((ROOT / mutant.path).read_bytes())}
-            limit = GRACE + SLOWEST * sum(reach.seconds[test] for test in tests)
-            yield Job(name, lambda tests=tests: first_failure(tests, set(reach.lines)), limit, changed)
-
+    # First the tests of its own module, which most mutants do not outlive; reading in others takes a while.
+    jobs = deque(job(name, tests_of[name][0]) for name in to_try)
+    begun: dict[str, Ended] = {}
     with kept.open("a") as file:
-        for number, ended in enumerate(in_slots(jobs(), slots), start=1):
-            mutant = to_try[ended.name]
-            result = _verdict(ended.how, ended.answer) | {
-                "id": mutant.id,
-                "mutant": str(mutant),
-                "shown": shown[mutant.id],
-                "tests": len(tests_of[mutant.id]),
-                "seconds": round(ended.seconds, 1),
-            }
+        for ended in in_slots(jobs, slots):
+            mutant, (_, others) = to_try[ended.name], tests_of[ended.name]
+            result = _verdict(ended, begun.get(ended.name))
+            if result["verdict"] == "survived" and others and ended.name not in begun:
+                begun[ended.name] = ended
+                jobs.appendleft(job(ended.name, others))
+                continue
+            result |= {"id": mutant.id, "mutant": str(mutant), "shown": shown[mutant.id]}
             results[mutant.id] = result
             file.write(json.dumps(result) + "\n")
             file.flush()
-            print(
-                f"{number}/{len(to_try)} {result['verdict']} {mutant} ({result['by']}, {result['seconds']} s)",
-                flush=True,
-            )
+            seen = f"{result['by']}, {result['seconds']} s"
+            print(f"{result['verdict']}: {mutant} ({seen})", flush=True)
     return results
 
 
-def _verdict(how: str, answer: dict[str, Any] | None) -> dict[str, Any]:
-    if answer is None:
-        return {"verdict": "killed", "by": how}
-    if answer["failed"] or answer["code"]:
-        return {"verdict": "killed", "by": answer["failed"] or f"pytest's exit code {answer['code']}"}
-    return {"verdict": "survived", "by": f"{answer['ran']} tests run it" if answer["ran"] else "no test runs it"}
+def _digest_of_files(tests: list[str]) -> str:
+    return digest([ROOT / file for file in sorted(set(map(file_of, tests)))])
+
+
+def _verdict(ended: Ended, before: Ended | None) -> dict[str, Any]:
+    """What came of tests, the first of which may have been run before."""
+    seconds = round(ended.seconds + (before.seconds if before else 0), 1)
+    if ended.answer is None:
+        return {"verdict": "killed", "by": ended.how, "seconds": seconds}
+    if ended.answer["failed"] or ended.answer["code"]:
+        by = ended.answer["failed"] or f"pytest's exit code {ended.answer['code']}"
+        return {"verdict": "killed", "by": by, "seconds": seconds}
+    ran = ended.answer["ran"] + (before.answer["ran"] if before else 0)
+    return {"verdict": "survived", "by": f"{ran} tests run it", "seconds": seconds}
 
 
 def _entry(mutant: Mutant, result: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +133,7 @@ def _entry(mutant: Mutant, result: dict[str, Any]) -> dict[str, Any]:
         "operator": mutant.operator,
         "before": mutant.before,
         "after": mutant.after,
-        **{name: result[name] for name in ("verdict", "by", "tests", "seconds")},
+        **{name: result[name] for name in ("verdict", "by", "seconds")},
     }
 
 

@@ -6,9 +6,10 @@ import json
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mutants.operators import Mutant
 from mutants.trials import OF_MUTANTS, Job, in_slots, run_tests
 
 FILES_AT_ONCE = 8
-OTHERS_SECONDS = 60.0  # of tests that do not mirror the module but run the line, the quickest first
+OTHER_FILES, OTHERS_SECONDS = 5, 10.0  # of tests that do not mirror the module but run the line
 
 
 @dataclass
@@ -28,31 +29,33 @@ class Reach:
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # by test and file
 
-    def tests_for(self, mutant: Mutant, root: Path) -> list[str]:
-        """Those that run its statement, those of its own module first; of what runs at import, those that run anything
-        of the module or of one that imports it."""
+    def tests_for(self, mutant: Mutant, root: Path) -> tuple[list[str], list[str]]:
+        """Those of its own module and others that run its statement, the quickest first. Of what runs at import, all of
+        its own, and others that run anything of the module or of one that imports it."""
+        mine = own_tests(mutant.path)
         if mutant.at_import:
             files = {mutant.path, *_importers(mutant.path, root)}
-            found = [test for test, lines in self.lines.items() if files & lines.keys()]
+            found = [test for test, run in self.lines.items() if files & run.keys() or file_of(test) in mine]
         else:
             wanted = range(mutant.lines[0], mutant.lines[1] + 1)
-            found = [test for test, lines in self.lines.items() if any(n in wanted for n in lines.get(mutant.path, []))]
-        own = [test for test in found if test.partition("::")[0] in own_tests(mutant.path)]
-        others = [test for test in found if test not in set(own)]
-        return self._quickest_first(own, float("inf")) + self._quickest_first(others, OTHERS_SECONDS)
+            found = [test for test, run in self.lines.items() if any(n in wanted for n in run.get(mutant.path, []))]
+        found.sort(key=self.seconds.__getitem__)
+        return [test for test in found if file_of(test) in mine], self._few_of(
+            [test for test in found if file_of(test) not in mine]
+        )
 
-    def _quickest_first(self, tests: list[str], seconds: float) -> list[str]:
-        """Whole files together, since tests of a file share what takes long to make."""
-        chosen, spent = [], 0.0
-        for test in sorted(tests, key=self.seconds.__getitem__):
-            spent += self.seconds[test]
-            if spent > seconds:
-                break
-            chosen.append(test)
-        by_file: dict[str, float] = defaultdict(float)
-        for test in chosen:
-            by_file[test.partition("::")[0]] += self.seconds[test]
-        return sorted(chosen, key=lambda test: (by_file[test.partition("::")[0]], test.partition("::")[0]))
+    def _few_of(self, tests: list[str]) -> list[str]:
+        """Of the files that have most of them, as many as time allows; file by file, since their tests share what takes
+        long to make."""
+        files = [file for file, _ in Counter(map(file_of, tests)).most_common(OTHER_FILES)]
+        tests = [test for test in tests if file_of(test) in files]
+        spent = accumulate(map(self.seconds.__getitem__, tests))
+        chosen = [test for test, now in zip(tests, spent, strict=True) if now <= OTHERS_SECONDS]
+        return sorted(chosen, key=lambda test: files.index(file_of(test)))
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def own_tests(path: str) -> tuple[str, str]:
@@ -89,7 +92,7 @@ class Watcher:
         good = [test for test, passed in self.passed.items() if passed]
         lines = {}
         for test in good:
-            shared = self.fixtures[test.partition("::")[0]]
+            shared = self.fixtures[file_of(test)]
             mine = {path: self.found[test].get(path, set()) | shared.get(path, set()) for path in self.inside}
             lines[test] = {path: sorted(some & self.inside[path]) for path, some in mine.items()}
             lines[test] = {path: some for path, some in lines[test].items() if some}
@@ -101,7 +104,7 @@ class Watcher:
             yield
         # What a fixture of a module or a session did serves tests after this one, too.
         for path, lines in self._now.items():
-            self.fixtures[item.nodeid.partition("::")[0]][path] |= lines
+            self.fixtures[file_of(item.nodeid)][path] |= lines
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item):
@@ -164,16 +167,16 @@ def measured_reach(root: Path, slots: list[Path], watched_files: list[str], kept
     known = {name: one for name, one in known.items() if one["digest"] == digests.get(name)}
     missing = [name for name in digests if name not in known]
     groups = {str(start): missing[start : start + FILES_AT_ONCE] for start in range(0, len(missing), FILES_AT_ONCE)}
-    jobs = (
+    jobs = deque(
         Job(number, lambda files=files: _watched(watched_files, files), limit=1800) for number, files in groups.items()
     )
     for done, ended in enumerate(in_slots(jobs, slots), start=1):
         if ended.answer is None:
             raise RuntimeError(f"tests cannot be watched ({ended.how}):\n{ended.output}")
         if ended.answer["failing"]:
-            print("these fail without any mutant and are left out:", *ended.answer["failing"])
+            print("these do not pass without any mutant and are left out:", *ended.answer["failing"])
         for name in groups[ended.name]:
-            mine = [test for test in ended.answer["seconds"] if test.partition("::")[0] == name]
+            mine = [test for test in ended.answer["seconds"] if file_of(test) == name]
             known[name] = {part: {test: ended.answer[part][test] for test in mine} for part in ("seconds", "lines")}
             known[name]["digest"] = digests[name]
         kept.write_text(json.dumps(known))

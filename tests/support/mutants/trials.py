@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -68,13 +69,14 @@ class Ended:
     seconds: float
 
 
-def in_slots(jobs: Iterator[Job], slots: list[Path]) -> Iterator[Ended]:
-    """Do all jobs, one at a time in each copy of the project, in the order in which they end."""
+def in_slots(jobs: deque[Job], slots: list[Path]) -> Iterator[Ended]:
+    """Do all jobs, one at a time in each copy of the project, in the order in which they end; whoever is told of that
+    may add others."""
     running: dict[Path, _Trial] = {}
     while True:
         for slot in slots:
-            if slot not in running and (job := next(jobs, None)):
-                running[slot] = _Trial(job, slot)
+            if slot not in running and jobs:
+                running[slot] = _Trial(jobs.popleft(), slot)
         if not running:
             return
         for slot, trial in list(running.items()):
