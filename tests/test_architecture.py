@@ -32,6 +32,7 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__
 TESTS = Path(__file__).parent
 # Tests of a whole room, of a step that several of its modules take, or of a command as a person meets it.
 WIDER_TESTS = {
+    "commands/test_awkward_paths.py",
     "commands/test_journey.py",
     "commands/test_reproduce.py",
     "estimator/test_properties.py",
@@ -119,6 +120,7 @@ HEAVY = (
         ),
     ],
 )
+@pytest.mark.slow
 def test_an_import_brings_no_more_than_it_needs(statement, unwanted):
     report = f"import sys; {statement}; print(*[name for name in {list(unwanted)} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)

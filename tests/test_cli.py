@@ -44,7 +44,7 @@ def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
         sample = result[measure]
         assert set(sample) == {"mean", "std", "ci95", "per_run"}
         assert len(sample["per_run"]) == 3
-        assert min(sample["per_run"]) - 1e-9 <= sample["ci95"][0] <= sample["mean"] <= sample["ci95"][1] <= 1
+        assert 0 <= sample["ci95"][0] <= sample["mean"] <= sample["ci95"][1] <= 1
 
 
 def test_the_same_command_twice_gives_the_same_numbers(mtgcn_command):
@@ -116,6 +116,7 @@ def few_epochs(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_epochs")
+@pytest.mark.slow
 def test_compare_pairs_every_method_with_mt_plus(mtgcn_command):
     arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3"]
     status, out, err = mtgcn_command(*arguments, "--json")
@@ -250,6 +251,7 @@ def test_datasets_prints_the_papers_table_1(mtgcn_command):
 
 @pytest.mark.usefixtures("few_epochs")
 @pytest.mark.parametrize(("reachable", "dataset"), [(True, "cora"), (False, "digits")])
+@pytest.mark.slow
 def test_demo_falls_back_to_digits(mtgcn_command, monkeypatch, reachable, dataset):
     if reachable:
         digits = datasets.load("digits")
@@ -273,6 +275,7 @@ def test_version_and_help(mtgcn_command):
     assert all(command in out for command in ("datasets", "run", "compare", "demo"))
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "mtgcn", "run", "--dataset", "nothing-like-it", "--labels-per-class", "2"],

@@ -126,3 +126,8 @@ def _recording(shown):
         yield
 
     return reporting
+
+
+def test_final_seeds_are_refused_from_python_too(make_graph):
+    with pytest.raises(InputError, match="seed 1000002 is kept for final figures"):
+        mtgcn.compare(make_graph(), methods=["lp"], labels_per_class=2, runs=2, seed=1_000_002)

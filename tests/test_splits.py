@@ -53,6 +53,14 @@ def test_splits_differ_between_runs_and_seeds_and_repeat_for_the_same_seed(graph
     assert trained(0) != trained(1)
 
 
+@pytest.mark.parametrize("draw", [draw_splits, draw_over_all])
+def test_experiments_with_neighbouring_seeds_share_no_run(draw):
+    """Else final runs under one seed would repeat development runs under another."""
+    graph = Graph(np.zeros((300, 300)), labels=np.arange(300) % 3)
+    drawn = [tuple(split.train) for seed in range(5) for split in draw(graph, 4, runs=5, seed=seed)]
+    assert len(set(drawn)) == len(drawn)
+
+
 class TestOverAll:
     def test_so_many_labels_in_all_and_one_of_every_class_at_least(self, graph):
         for split in draw_over_all(graph, 2, runs=50, seed=0):

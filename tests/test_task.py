@@ -138,6 +138,12 @@ def test_observe_gives_each_run_its_labels_and_a_seed_of_its_own(graph, splits):
     assert observe(graph, splits, seed=4).validation is None
 
 
+def test_experiments_with_neighbouring_seeds_share_no_run():
+    seeds = [run_seed(seed, run) for seed in range(10) for run in range(10)]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
 def test_a_method_that_needs_validation_is_not_given_splits_without(graph):
     with pytest.raises(InputError, match="validation nodes and a split has none"):
         observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0, with_validation=True)

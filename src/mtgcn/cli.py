@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import shlex
 import sys
@@ -13,11 +14,14 @@ import typer
 import mtgcn
 from mtgcn.commands import data, experiments, own_graph, reproduction
 from mtgcn.commands.examples import epilogue
+from mtgcn.commands.streams import discard_output, flushed_output, show_any_letter
 from mtgcn.errors import InputError
 from mtgcn.training.freed_blocks import keep_freed_blocks
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 INTERRUPTED = 130  # as shells count it
+# What a system answers to writing into an open file; files of ours are told of where they are written.
+UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 app = typer.Typer(
     name="mtgcn",
@@ -31,6 +35,7 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
     keep_freed_blocks()
+    show_any_letter()
     typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
         # What was typed is the context's object, for pages that say how they were made.
@@ -39,9 +44,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error.format_message())
     except InputError as error:
         return _complain(str(error))
+    except OSError as error:
+        return _complain(_system_complaint(error))
+    if (refused := flushed_output()) is not None:
+        return _complain(_system_complaint(refused))
     if status == INTERRUPTED:
         print("mtgcn: interrupted", file=sys.stderr)
     return status or 0
+
+
+def _system_complaint(error: OSError) -> str:
+    """What the system says against a path or, where there is none, against what was printed; all else is a fault."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}; check path and permissions"
+    if error.errno not in UNWRITABLE:
+        raise error
+    discard_output()
+    return f"cannot write to standard output: {error.strerror}; make room there, or send it elsewhere"
 
 
 def _complain(message: str) -> int:

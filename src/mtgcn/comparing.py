@@ -21,6 +21,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, create, typed_method_class
 from mtgcn.methods.plugins import as_method
+from mtgcn.storage.atomic import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +115,7 @@ class ComparisonResults:
 
         text = comparison_tables([self.comparison])
         if path is not None:
-            _write(path, text)
+            write_file(path, text)
         return text
 
     def plot(self) -> Figure:
@@ -127,7 +128,7 @@ class ComparisonResults:
         """Everything on one HTML page; gives back where it was written."""
         from mtgcn.report.comparison_page import comparison_page
 
-        return _write(path, comparison_page([self.comparison]))
+        return write_file(path, comparison_page([self.comparison]))
 
     def to_dict(self) -> dict[str, Any]:
         """What `mtgcn compare --json` prints."""
@@ -146,14 +147,6 @@ class ComparisonResults:
         )
         title = escape(f"Accuracy % on {cell_title(self.comparison.cells[0])}")
         return f"<table><caption>{title}</caption><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _write(path: str | Path, text: str) -> Path:
-    from mtgcn.benchmark.store import write_bytes
-
-    path = Path(path)
-    write_bytes(path, text.encode())
-    return path
 
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:

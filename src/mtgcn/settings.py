@@ -84,11 +84,13 @@ class Lt(Bound):
 RATE = "a rate from 0 to below 1"
 
 MOST = 1_000_000  # of anything that is counted; what takes more time or memory has a limit of its own
-
 PositiveInt = Annotated[int, Ge(1), Le(MOST)]
 NonNegativeInt = Annotated[int, Ge(0), Le(MOST)]
-PositiveFloat = Annotated[float, Gt(0)]
-NonNegativeFloat = Annotated[float, Ge(0)]
+# No method gains anything beyond these, and 32 bits hold their squares and sums.
+LARGEST = 1_000_000_000
+PositiveFloat = Annotated[float, Gt(0), Le(LARGEST)]
+NonNegativeFloat = Annotated[float, Ge(0), Le(LARGEST)]
+LearningRate = Annotated[float, Ge(0), Le(100)]  # steps longer than that leave every optimum behind
 Rate = Annotated[float, Ge(0, RATE), Lt(1, RATE)]
 
 

@@ -15,6 +15,7 @@ from mtgcn.files.paths import shown
 from mtgcn.free_memory import check_fits
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Int
+from mtgcn.storage.reading import read_plain
 
 SPLIT_PARTS = ("train", "validation", "test")
 
@@ -139,9 +140,9 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     `"val"` would put the nodes under it into the test.
     """
     try:
-        content = parsed_json(path.read_bytes())
+        content = parsed_json(read_plain(path))
     except OSError as error:
-        raise InputError(f"cannot read split file {path}: {error.strerror}") from error
+        raise InputError(f"cannot read split file {path}: {error.strerror}; check path and permissions") from error
     except ValueError as error:
         raise InputError(f"split file {path} is not JSON ({error}); write an object with a list 'train'") from error
     entries = content if isinstance(content, list) else [content]

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.stats import t
 
 from mtgcn.benchmark.comparisons import comparison_of, scoring_warnings, stored_comparisons
 from mtgcn.benchmark.rows import ComparedRow
@@ -60,6 +62,22 @@ def unit(
 )
 def test_the_reference_is_the_best_known_that_takes_part(methods, reference):
     assert comparison_of({name: unit(name, [0.5]) for name in methods}).reference == reference
+
+
+def test_intervals_account_for_what_runs_of_either_method_share():
+    accuracy = [0.5, 0.52, 0.6, 0.62, 0.7, 0.72]
+    base = unit("mt-plus", [0.5, 0.51, 0.49, 0.5, 0.52, 0.5])
+    other = unit("gcn", accuracy)
+    sharing = tuple(replace(row, group=row.run // 2) for row in other)  # two runs of a group err alike
+    apart, shared = (comparison_of({"mt-plus": base, "gcn": rows}) for rows in (other, sharing))
+    means = [0.51, 0.61, 0.71]
+    low, high = t.interval(0.95, df=2, loc=np.mean(means), scale=np.std(means, ddof=1) / np.sqrt(3))
+    assert shared.cells[1].accuracy.ci95 == pytest.approx((low, high))
+    wide, narrow = (np.diff(one.differences["gcn"].ci95)[0] for one in (shared, apart))
+    assert wide > 1.2 * narrow
+    turned = comparison_of({"mt-plus": base, "gcn": sharing}, reference="gcn")
+    # Whichever of the two it is that shares.
+    assert np.diff(turned.differences["mt-plus"].ci95)[0] == pytest.approx(wide)
 
 
 def test_differences_and_p_values_are_of_the_same_splits():

@@ -30,7 +30,15 @@ SETTINGS = {  # by method, in format 1 and in format 2
 }
 BAND = {"mean": [0.1, None], "low": [0.05, None], "high": [1 / 3, None]}
 CURVES = {
-    "made": {"dataset": "cora", "settings": SETTINGS["mt-gcn"][0], "versions": {"mtgcn": "0.2.0"}},
+    "made": {
+        "dataset": "cora",
+        "labels_per_class": 2,
+        "runs": 10,
+        "seed": 0,
+        "device": "cpu",
+        "settings": {"warmup_epochs": 200, **SETTINGS["mt-gcn"][0]},
+        "versions": {"mtgcn": "0.2.0"},
+    },
     "epochs": [10, 20],
     "accuracy": BAND,
     "losses": {"supervised": BAND},
@@ -92,7 +100,11 @@ def test_settings_are_renamed_and_all_else_stays(folder):
     assert gzip.decompress((folder / "earlier.jsonl.gz").read_bytes()) == (folder / "rows.jsonl").read_bytes()
     assert list(read_units(folder)) == [f"unit of {method}" for method in SETTINGS]
     [curves] = json.loads((folder / CURVES_FILE).read_text())
-    assert curves == {**CURVES, "made": {**CURVES["made"], "settings": SETTINGS["mt-gcn"][1]}, "format": 2}
+    assert curves == {
+        **CURVES,
+        "made": {**CURVES["made"], "settings": {"warmup_epochs": 200, **SETTINGS["mt-gcn"][1]}},
+        "format": 2,
+    }
     assert read_curves(folder)[0].accuracy.high == (1 / 3, None)
 
 

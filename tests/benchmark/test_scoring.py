@@ -19,6 +19,17 @@ def test_calibration_error_by_hand():
     assert calibration_error(probabilities, truth) == pytest.approx(expected)
 
 
+def test_there_are_fifteen_bins():
+    # 0.62 and 0.68 lie on either side of 10/15: their errors do not cancel, as they would in tenths.
+    confidence = np.array([0.62, 0.68])
+    probabilities = np.stack([confidence, 1 - confidence], axis=1)
+    assert calibration_error(probabilities, np.array([0, 1])) == pytest.approx((0.38 + 0.68) / 2)
+    # 14.5/15 is in the last of them together with 1.
+    confidence = np.array([14.1 / 15, 1.0])
+    probabilities = np.stack([confidence, 1 - confidence], axis=1)
+    assert calibration_error(probabilities, np.array([0, 1])) == pytest.approx((14.1 / 15 + 1 - 1) / 2)
+
+
 def test_errors_of_a_bin_cancel_but_not_those_of_two_bins():
     truth = np.array([0, 1])
     same_bin = np.array([[0.51, 0.49], [0.52, 0.48]])

@@ -1,9 +1,13 @@
+from collections import defaultdict
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare, t, wilcoxon
 
 from mtgcn.benchmark import statistics
 from mtgcn.benchmark.statistics import (
+    bootstrap_t_interval,
     compare_ranks,
     critical_difference,
     grouped_interval,
@@ -11,9 +15,14 @@ from mtgcn.benchmark.statistics import (
     paired_difference,
     paired_tests,
     signed_rank_p_value,
+    student_interval,
     summarise,
+    summarise_share,
 )
+from mtgcn.benchmark.store import read_units
 from mtgcn.errors import InputError
+
+STORED = Path(__file__).parents[2] / "docs" / "reproduction"
 
 
 def test_mean_and_spread_of_a_known_sample():
@@ -28,50 +37,106 @@ def test_a_single_run_has_no_spread():
     assert (summary.mean, summary.std, summary.ci95) == (0.7, 0.0, (0.7, 0.7))
 
 
-def test_interval_of_two_runs_is_their_range():
-    # Of the four equally likely resamples one is (0, 0) and one is (1, 1): each tail holds 25 % > 2.5 %.
-    assert summarise([0.0, 1.0]).ci95 == (0.0, 1.0)
+def test_interval_of_two_runs_is_students():
+    # Half their distance is their standard error, and t of one degree of freedom at 97.5 % is 12.7.
+    assert summarise([0.0, 1.0]).ci95 == pytest.approx((0.5 - 12.706 / 2, 0.5 + 12.706 / 2), abs=1e-3)
+
+
+def test_equal_runs_have_a_mean_without_doubt():
+    assert summarise([0.1] * 7).ci95 == pytest.approx((0.1, 0.1), abs=1e-12)
 
 
 def test_interval_approaches_the_normal_one():
     sample = np.random.default_rng(1).normal(0.6, 0.1, size=400)
     low, high = summarise(sample).ci95
     standard_error = sample.std(ddof=1) / 20
-    assert low == pytest.approx(sample.mean() - 1.96 * standard_error, abs=0.1 * standard_error)
-    assert high == pytest.approx(sample.mean() + 1.96 * standard_error, abs=0.1 * standard_error)
+    assert low == pytest.approx(sample.mean() - 1.96 * standard_error, abs=0.15 * standard_error)
+    assert high == pytest.approx(sample.mean() + 1.96 * standard_error, abs=0.15 * standard_error)
 
 
-@pytest.mark.slow
-def test_interval_covers_the_truth_about_as_often_as_it_says():
-    random = np.random.default_rng(2)
-    intervals = [summarise(random.uniform(size=30)).ci95 for _ in range(200)]
-    covered = np.mean([low <= 0.5 <= high for low, high in intervals])
-    assert 0.88 <= covered <= 0.99
+def test_the_bootstrap_t_leans_to_the_long_tail():
+    skewed = np.array([0.7, 0.71, 0.72, 0.7, 0.71, 0.4])  # one split far worse than the others
+    low, high = bootstrap_t_interval(skewed)
+    assert skewed.mean() - low > 2 * (high - skewed.mean())
+    turned = bootstrap_t_interval(-skewed)
+    assert turned == pytest.approx((-high, -low))
+
+
+def test_the_interval_of_a_share_is_within_0_and_1():
+    assert summarise_share([0.0, 1.0]).ci95 == (0.0, 1.0)
+    assert summarise_share([0.5, 0.6, 0.7]) == summarise([0.5, 0.6, 0.7])
+
+
+def test_what_cannot_be_resampled_has_no_bootstrap_interval():
+    assert bootstrap_t_interval(np.array([0.2, 0.4, 0.6])) == pytest.approx((0.4, 0.4))
+    assert bootstrap_t_interval(np.full(9, 0.3)) == pytest.approx((0.3, 0.3))
+
+
+def covered(samples, truth, interval):
+    """How often an interval holds the true mean."""
+    found = [interval(sample) for sample in samples]
+    return np.mean([low <= truth <= high for low, high in found])
+
+
+def promised(experiments):
+    """The least share that is within three standard errors of 94 %. (Of 20 000 samples of 5 and of 10 stored runs the
+    interval covers 94.5 and 94.1 %, of 6000 of 30 runs 94.9.)"""
+    return 0.94 - 3 * np.sqrt(0.94 * 0.06 / experiments)
+
+
+def percentile_bootstrap(sample):
+    drawn = np.random.default_rng(0).integers(len(sample), size=(500, len(sample)))
+    return np.percentile(sample[drawn].mean(axis=1), [2.5, 97.5])
+
+
+@pytest.fixture(scope="module")
+def stored_accuracies():
+    """Of mt-gcn and mt-plus on 100 splits of every cell, skewed as accuracies are: taken for whole populations."""
+    found = defaultdict(list)
+    for rows in read_units(STORED / "final").values():
+        found[rows[0].unit] += [row.accuracy for row in rows]
+    assert len(found) == 28
+    assert {len(one) for one in found.values()} == {100}
+    return np.array(list(found.values()))
+
+
+@pytest.mark.parametrize(("runs", "experiments"), [(5, 3000), (10, 3000), (30, 1500), (100, 1000)])
+def test_an_interval_covers_the_truth_as_often_as_it_says(runs, experiments, stored_accuracies, monkeypatch):
+    monkeypatch.setattr(statistics, "RESAMPLES", 1000)
+    random = np.random.default_rng(runs)
+    populations = stored_accuracies - stored_accuracies.mean(axis=1, keepdims=True)
+    of_cells = random.integers(len(populations), size=experiments)
+    samples = populations[of_cells[:, None], random.integers(100, size=(experiments, runs))]
+    assert covered(samples, 0, lambda sample: summarise(sample).ci95) >= promised(experiments)
+    if runs <= 10:  # where those that are usual for such tables promise too much
+        assert covered(samples[:1000], 0, percentile_bootstrap) <= 0.9
+        assert covered(samples, 0, student_interval) <= 0.935
+    bell = random.normal(size=(1000, runs))
+    assert promised(1000) <= covered(bell, 0, lambda sample: summarise(sample).ci95) <= 0.98  # nor is it merely wide
 
 
 def experiments_with_groups(count, groups, runs, between, random):
-    """Runs about a true mean of 0, in groups that differ by `between` and within which runs differ by 1."""
+    """Runs about a true mean of 0, in groups that differ by `between` and within which runs differ by 1; as evenly
+    large groups as there can be."""
+    of_runs = np.arange(runs) % groups
     for _ in range(count):
-        shared = random.normal(0, between, size=(groups, 1))
-        yield (shared + random.normal(size=(groups, runs))).ravel(), np.repeat(np.arange(groups), runs)
+        yield random.normal(0, between, size=groups)[of_runs] + random.normal(size=runs), of_runs
 
 
 @pytest.mark.parametrize("between", [0.0, 0.5, 2.0])
-def test_an_interval_keeps_its_promise_where_runs_share_what_is_random(between, monkeypatch):
+@pytest.mark.parametrize(("runs", "groups"), [(5, 3), (10, 5), (30, 5), (100, 5)])
+def test_an_interval_keeps_its_promise_where_runs_share_what_is_random(runs, groups, between, monkeypatch):
     monkeypatch.setattr(statistics, "RESAMPLES", 500)
-
-    def covered(intervals):
-        return np.mean([low <= 0 <= high for low, high in intervals])
-
-    made = list(experiments_with_groups(300, groups=5, runs=10, between=between, random=np.random.default_rng(4)))
-    assert covered(summarise(sample, groups).ci95 for sample, groups in made) >= 0.92
-    if between:  # where taking all 50 runs for independent promises too much
-        assert covered(summarise(sample).ci95 for sample, _ in made) <= 0.8
+    made = list(experiments_with_groups(500, groups, runs, between, np.random.default_rng(4)))
+    held = [summarise(sample, of_runs).ci95 for sample, of_runs in made]
+    assert np.mean([low <= 0 <= high for low, high in held]) >= promised(len(made))
+    if between == 2 and runs >= 30:  # where taking all runs for independent promises too much
+        assert covered([sample for sample, _ in made], 0, lambda sample: summarise(sample).ci95) <= 0.8
 
 
 def test_the_interval_of_equally_large_groups_is_students_of_their_means():
-    sample, groups = next(experiments_with_groups(1, groups=4, runs=6, between=1, random=np.random.default_rng(5)))
-    means = sample.reshape(4, 6).mean(axis=1)
+    sample, groups = next(experiments_with_groups(1, groups=4, runs=24, between=1, random=np.random.default_rng(5)))
+    means = sample.reshape(6, 4).mean(axis=0)
     expected = t.interval(0.95, df=3, loc=means.mean(), scale=means.std(ddof=1) / 2)
     assert grouped_interval(sample, groups) == pytest.approx(expected)
     shuffled = np.random.default_rng(6).permutation(24)

@@ -117,6 +117,16 @@ def test_damage_further_up_is_not_ours_to_repair(two_units):
         read_units(two_units)
 
 
+@pytest.mark.parametrize(("order", "line"), [([1, 0, 2], 1), ([0, 2, 1], 2), ([0, 0, 1, 2], 2), ([2, 1, 0], 1)])
+def test_rows_of_a_unit_that_are_not_in_order_are_refused(two_units, order, line):
+    # Who pairs runs of two methods takes the n-th row for the n-th run.
+    path = two_units / "rows.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[place] for place in order] + lines[3:]) + "\n")
+    with pytest.raises(InputError, match=f"line {line} of .* is damaged or not in its place"):
+        read_units(two_units)
+
+
 def test_one_store_at_a_time(tmp_path):
     refusal = rf"another sweep \(process {os.getpid()}\) is writing into .*; wait for it"
     with Store(tmp_path), pytest.raises(InputError, match=refusal):

@@ -406,6 +406,7 @@ def test_predictions_on_standard_output(mtgcn_command, fitted, tmp_path):
     assert not (tmp_path / "-").exists()
 
 
+@pytest.mark.slow
 def test_whoever_has_read_enough_of_standard_output_is_not_bothered(fitted):
     program = f"{sys.executable} -m mtgcn predict {fitted.out} --out - | head -n 1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {program}"], capture_output=True, text=True, check=False)
@@ -734,6 +735,7 @@ PIECES = st.sampled_from(
     size=st.integers(0, 40),
     piece=PIECES,
 )
+@pytest.mark.slow
 def test_whatever_is_in_the_files_it_is_an_answer_or_one_line(mtgcn_command, own, name, place, size, piece):
     own.write()
     path = own.folder / name
@@ -891,7 +893,7 @@ def test_a_full_disk(mtgcn_command, own, fitted, monkeypatch):
     arguments = ["fit", *own.options, "--out", own.out, *QUICK, "--folds", 0]
     assert_refused(mtgcn_command, own, arguments, "cannot write model folder")
     arguments = ["predict", fitted.out, "--out", own.folder / "predictions.csv"]
-    assert_refused(mtgcn_command, own, arguments, "No space left on device; make room or give another file")
+    assert_refused(mtgcn_command, own, arguments, "No space left on device; make room there, or give another place")
 
 
 # ---- bad models
@@ -1013,3 +1015,38 @@ def test_a_real_lack_of_memory_ends_in_one_line(own):
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "out of memory while fitting 60 nodes" in done.stderr
     assert not own.out.exists()
+
+
+# ---- labels that look like numbers
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third"), [("1_23", "12_3", "123"), ("007", "7", "07"), ("-1", "x", "1.0"), ("1.0", "+1", "1")]
+)
+def test_labels_that_are_text_stay_apart(mtgcn_command, own, first, second, third):
+    """In files, as --classes, with mtgcn label and as --new-classes."""
+    ids = list(own.truth)
+    rows = [[name, (first, second)[number % 2]] for number, name in enumerate(ids[:8])]
+    own.label_rows = [["id", "label"], *rows]
+    own.write()
+    fit = ["fit", *own.options, "--method", "lp", "--folds", 0, "--out", own.out, "--classes", f"{first},{second}"]
+    assert mtgcn_command(*fit)[0] == 0
+    assert read_card(own.out)["training"]["labels_given"] == {first: 4, second: 4}
+    more = write_csv(own.folder / "more.csv", [["id", "label"], [ids[10], first]])
+    assert mtgcn_command("label", own.out, more, "--folds", 0)[0] == 0
+    assert read_card(own.out)["training"]["labels_given"] == {first: 5, second: 4}
+    more = write_csv(own.folder / "more.csv", [["id", "label"], [ids[11], third]])
+    assert_refused(mtgcn_command, own, ["label", own.out, more, "--folds", 0], f"unknown class '{third}'")
+    assert mtgcn_command("label", own.out, more, "--folds", 0, "--new-classes", third)[0] == 0
+    assert read_card(own.out)["training"]["labels_given"] == {first: 5, second: 4, third: 1}
+
+
+def test_numbers_are_numbers_however_they_are_typed(mtgcn_command, own):
+    ids = list(own.truth)
+    own.label_rows = [["id", "label"], *([name, ("1.0", "2")[number % 2]] for number, name in enumerate(ids[:8]))]
+    own.write()
+    fit = ["fit", *own.options, "--method", "lp", "--folds", 0, "--out", own.out, "--classes", "1,2.0"]
+    assert mtgcn_command(*fit)[0] == 0
+    more = write_csv(own.folder / "more.csv", [["id", "label"], [ids[10], "2.0"], [ids[11], "3.0"]])
+    assert mtgcn_command("label", own.out, more, "--folds", 0, "--new-classes", "3.0")[0] == 0
+    assert read_card(own.out)["training"]["labels_given"] == {"1": 4, "2": 5, "3": 1}

@@ -353,3 +353,11 @@ def test_who_is_absent_where_nodes_are_new(easy):
         return
     votes = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
     assert share_of_absent_peers(model) == pytest.approx(votes["edges"] + votes["far edges"])
+
+
+def test_an_answer_that_is_not_finite_is_refused(graph):
+    model = quick("gcn", settings={"epochs": 2}).fit_graph(graph)
+    model.parameters_["weight1"][:] = np.nan
+    others = replace(graph, node_ids=np.arange(1000, 1000 + graph.num_nodes))
+    with pytest.raises(InputError, match=r"what the model says of these nodes is not finite \(NaN\); look for huge"):
+        model.predict_proba(None, others)

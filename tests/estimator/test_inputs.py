@@ -34,6 +34,23 @@ def test_named_classes(blobs, missing, as_array):
     assert model.score(rows, [*names[truth][:30], *[missing] * 30]) > 0.9
 
 
+@pytest.mark.parametrize("names", [("1_23", "12_3"), ("007", "7"), ("1", "1.0"), ("1", "+1"), ("1e3", "1000")])
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, dtype=object), np.array], ids=["list", "object", "text"])
+def test_names_that_look_like_one_number_are_two(ring, names, kind):
+    rows, _, _, edges = ring
+    model = quick("lp", settings=None).fit(rows, kind([*names, *[""] * 14]), np.hstack([edges, edges[::-1]]))
+    assert model.classes_.tolist() == sorted(names)
+
+
+def test_numbers_that_floats_cannot_tell_apart_are_refused(ring):
+    rows, _, _, edges = ring
+    edges = np.hstack([edges, edges[::-1]])
+    with pytest.raises(InputError, match="label 9007199254740992 is too large to tell from its neighbours; give names"):
+        quick("lp", settings=None).fit(rows, [2**53, 2**53 + 1, 1.0, *[-1] * 13], edges)
+    whole = quick("lp", settings=None).fit(rows, [2**53, 2**53 + 1, *[-1] * 14], edges)
+    assert whole.classes_.tolist() == [2**53, 2**53 + 1]
+
+
 def test_whole_numbers_as_floats_with_nan_for_unknown(blobs):
     rows, y, _ = blobs
     model = quick().fit(rows, np.where(y == -1, np.nan, y * 10.0))

@@ -117,3 +117,22 @@ def test_the_last_label_of_a_class_cannot_be_taken_away(farm_model):
     labels = {name(node): "dog" for node in range(9) if node % 3 == 0}
     with pytest.raises(InputError, match="class 'cat' has no labelled node"):
         farm_model.label(labels)
+
+
+@pytest.mark.parametrize(
+    ("new", "classes", "labels"),
+    [
+        ("1.0", ["1", "1.0", "2"], [0, 2, 1]),
+        ("-1", ["-1", "1", "2"], [1, 2, 0]),
+        ("01", ["01", "1", "2"], [1, 2, 0]),
+        ("10", ["1", "2", "10"], [0, 1, 2]),
+    ],
+)
+def test_names_of_digits_stay_apart(new, classes, labels):
+    """`1` and `1.0` are two names where a person says so."""
+    path = np.eye(4, k=1) + np.eye(4, k=-1)
+    model = MutualTeachingClassifier("lp").fit(np.arange(4.0)[:, None], ["1", "2", None, None], graph=path)
+    model.has_node_ids_ = True
+    model.label({"2": new}, new_classes=[new])
+    assert model.classes_.tolist() == classes
+    assert model.graph_.labels.tolist() == [*labels, -1]

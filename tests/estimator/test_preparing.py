@@ -142,6 +142,7 @@ def test_columns_that_tell_nothing_are_refused():
         gcn().fit(pd.DataFrame({"a": ["x"] * 6}), [0, 1, -1, -1, -1, -1])
 
 
+@pytest.mark.slow
 def test_wine_as_it_is_poured():
     """Columns from 0.1 to 1700: 64 % where they are not standardised."""
     rows, truth = load_wine(return_X_y=True)

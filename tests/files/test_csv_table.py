@@ -123,3 +123,19 @@ def test_values_are_those_of_numpy(write):
     values = np.random.default_rng(0).standard_normal(500).astype(np.float32)
     path = write("t.csv", "id,f\n" + "".join(f"{row},{value!r}\n" for row, value in enumerate(values.tolist())))
     assert [numbers[0] for *_, numbers in rows_of(CsvTable(path, with_header), [], [1])] == values.tolist()
+
+
+def test_pyarrow_is_handed_memory_of_its_own(tmp_path, monkeypatch):
+    # Its threads may still hold what they parsed when the program ends, and bytes of Python's cannot be freed then.
+    path, handed = tmp_path / "t.csv", []
+    path.write_text("id,size\n1,2\n3,4\n")
+    reader = csv_table.pa.BufferReader
+
+    def remember(buffer):
+        handed.append(isinstance(buffer, csv_table.pa.Buffer) and buffer.is_mutable)  # bytes of Python's are not
+        return reader(buffer)
+
+    monkeypatch.setattr(csv_table.pa, "BufferReader", remember)
+    list(CsvTable(path, with_header).batches([0], [1]))
+    assert handed
+    assert all(handed)

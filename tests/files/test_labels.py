@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.files.labels import check_classes, encoded_labels
+from mtgcn.files.labels import check_classes, class_named, classes_of, encoded_labels
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,22 @@ def test_several_labels_per_node_are_refused():
 def test_one_class_is_refused():
     with pytest.raises(InputError, match="y knows one class only, 'a'; label nodes of at least two"):
         check_classes(("a",), "y")
+
+
+@pytest.mark.parametrize(
+    ("texts", "beside", "codes", "names"),
+    [
+        (["1.0", "-1"], (), [0, -1], ("1",)),
+        (["1.0", "-1"], ("1", "2"), [0, -1], ("1",)),
+        (["1.0", "-1"], ("1", "x"), [1, 0], ("-1", "1.0")),
+        (["7"], ("007", "7"), [0], ("7",)),
+    ],
+)
+def test_labels_beside_classes_that_are_names_are_names(texts, beside, codes, names):
+    found = classes_of(texts, beside)
+    assert (found[0].tolist(), found[1]) == (codes, names)
+
+
+def test_classes_as_people_type_them():
+    assert [class_named(text, ["1", "2"]) for text in ("2.0", "02", "x", "1_0")] == ["2", "02", "x", "1_0"]
+    assert [class_named(text, ["1", "02"]) for text in ("2.0", "02", "x")] == ["2.0", "02", "x"]

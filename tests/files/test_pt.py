@@ -63,6 +63,7 @@ def test_the_format_before_zip_files_is_read_too(save, data):
     assert_is_the_graph(Graph.from_file(save(data, _use_new_zipfile_serialization=False)))
 
 
+@pytest.mark.slow
 def test_pyg_need_not_be_there(save, data):
     """This process has imported it; another, that could not, reads the same."""
     program = (

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import absorbing_walks
-from mtgcn.linalg.absorbing_walks import AbsorbingWalk, absorbing_walk
+from mtgcn.linalg.absorbing_walks import AbsorbingWalk, absorbing_walk, solving_bytes
 from mtgcn.task import Nodes
 
 
@@ -101,6 +101,11 @@ def test_a_walk_is_made_once_for_each_graph_and_alpha(make_graph):
     assert absorbing_walk(graph, 1e-6) is absorbing_walk(graph, 1e-6)
     assert absorbing_walk(graph, 1e-6) is not absorbing_walk(graph, 1e-3)
     assert absorbing_walk(graph, 1e-6) is not absorbing_walk(other, 1e-6)
+
+
+def test_solving_takes_eight_columns_of_doubles_for_each_label_and_never_more_than_half_a_gibibyte():
+    assert solving_bytes(1000, 5) == 1000 * 5 * 8 * 8
+    assert solving_bytes(10**8, 40) == 2**29
 
 
 def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):

@@ -8,6 +8,18 @@ from mtgcn.linalg.node_keys import drawn_by_key, keyed_normal, keyed_orders, nod
 MANY = scrambled(np.arange(20_000, dtype=np.uint64))
 
 
+def test_words_are_scrambled_as_splitmix64_does():
+    # The first numbers of the generator from 1234567, as its authors' program prints them.
+    states = [(1234567 + number * 0x9E3779B97F4A7C15) % 2**64 for number in range(5)]
+    assert scrambled(np.array(states, dtype=np.uint64)).tolist() == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+
+
 def shuffled(graph, order):
     features = None if graph.features is None else graph.features[order]
     return Graph(graph.adjacency[order][:, order], features)

@@ -32,6 +32,15 @@ def test_they_are_the_leading_eigenvectors_of_the_average_walk():
         np.testing.assert_allclose(column * np.sign(column @ expected), expected, atol=2e-3)
 
 
+def test_what_all_nodes_of_a_component_share_is_left_out_whatever_their_degrees():
+    adjacency = np.zeros((12, 12))
+    adjacency[0, 1:] = adjacency[1, 2] = 1
+    adjacency[3, 4] = 5
+    graph = Graph(adjacency + adjacency.T)
+    shared = np.sqrt(graph.adjacency.sum(axis=1) + 1)
+    assert np.abs(shared @ structural_features(graph)[:, :-OF_COMPONENTS]).max() < 1e-6
+
+
 def test_small_components_do_not_crowd_out_a_large_one():
     """Two halves with few edges between them, beside 200 pairs: the halves are still told apart."""
     random = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import numpy as np
 import pytest
@@ -147,3 +148,26 @@ def test_a_setting_is_for_all_that_have_it_or_for_the_one_that_is_named():
 def test_a_setting_that_is_given_twice_is_refused():
     with pytest.raises(InputError, match="'alpha' is given twice"):
         configured_methods(["lp"], ["alpha=1", "lp.alpha=2"])
+
+
+def test_what_was_written_before_something_could_not_be_is_said(mtgcn_command, own, tmp_path, monkeypatch):
+    latex, report, real = tmp_path / "table.tex", tmp_path / "page.html", os.replace
+
+    def full(source, target):
+        if str(target) == str(report):
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    status, _, err = mtgcn_command("compare", *own, *FAST, "--latex", latex, "--report", report)
+    said = f"cannot write {report}: No space left on device; make room there, or give another place"
+    assert (status, err) == (2, f"mtgcn: error: {said}. Written before that: {latex}\n")
+    assert latex.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_final_seeds_are_refused_before_anything_is_read(command, mtgcn_command, tmp_path):
+    missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
+    status, out, error = mtgcn_command(command, *missing, "--seed", 1_000_000)
+    assert (status, out) == (2, "")
+    assert "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes" in error

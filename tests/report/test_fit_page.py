@@ -234,5 +234,7 @@ def test_every_node_given_leaves_nothing_to_suggest(make_graph):
 
 def test_a_page_that_cannot_be_written_is_one_clear_error(fitted_model, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write the page .*choose another place"):
+    with pytest.raises(
+        InputError, match=r"cannot write .*page.html: Not a directory; make room there, or give another place"
+    ):
         fit_page(fitted_model, tmp_path / "file" / "page.html")

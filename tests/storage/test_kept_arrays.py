@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from mtgcn.storage import locks
 from mtgcn.storage.kept_arrays import kept_or_made
 
 SHAPES = {"a": (3,)}
@@ -97,3 +98,32 @@ def test_a_folder_that_cannot_be_written_costs_the_keeping_alone(folder):
     folder.write_text("")
     with pytest.warns(RuntimeWarning):
         assert kept_or_made("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]
+
+
+def test_a_lock_that_nobody_lets_go_of_costs_the_sharing_alone(folder, monkeypatch, caplog):
+    monkeypatch.setattr(locks, "UNSAID", 0.1)
+    monkeypatch.setattr(locks, "PATIENCE", 0.3)
+    make = Maker()
+    with locks.one_at_a_time(folder / "x.lock", "holding it"):
+        assert kept_or_made("numbers", "x", SHAPES, make)["a"].tolist() == [0, 1, 2]
+    waiting, going_on = (record.getMessage() for record in caplog.records)
+    assert waiting.startswith("another process is making the same numbers numbers; waiting for it")
+    assert going_on == "that took too long; going on without the numbers numbers of the other process"
+    assert make.calls == 1
+
+
+def test_what_nobody_could_use_is_not_kept(folder):
+    made = kept_or_made("numbers", "x", SHAPES, lambda: {"a": np.array([1, np.nan, 2])})
+    assert np.isnan(made["a"][1])
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+def test_a_pipe_in_its_place_is_not_waited_for(folder):
+    folder.mkdir()
+    os.mkfifo(folder / "x.npz")
+    with pytest.warns(RuntimeWarning) as told:
+        assert kept_or_made("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]
+    cannot_read, cannot_write = (str(one.message) for one in told)
+    assert "cannot be used ([Errno 22] it is not a plain file" in cannot_read
+    assert cannot_write.startswith(f"cannot keep numbers numbers in {folder}: x.npz is not a plain file; make room")

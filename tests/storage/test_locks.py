@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from mtgcn.storage import locks
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock, one_at_a_time
 
 HOLD = (
@@ -70,7 +71,7 @@ def test_those_who_wait_come_one_after_the_other_and_know_that_they_waited(tmp_p
 
     def work():
         nonlocal most
-        with one_at_a_time(tmp_path / "below" / "y.lock") as had_to_wait:
+        with one_at_a_time(tmp_path / "below" / "y.lock", "working") as had_to_wait:
             inside.append(1)
             most = max(most, len(inside))
             waited.append(had_to_wait)
@@ -89,5 +90,25 @@ def test_those_who_wait_come_one_after_the_other_and_know_that_they_waited(tmp_p
 
 def test_where_no_lock_can_be_written_nobody_waits(tmp_path):
     (tmp_path / "file").write_text("")
-    with one_at_a_time(tmp_path / "file" / "y.lock") as waited:
+    with one_at_a_time(tmp_path / "file" / "y.lock", "working") as waited:
         assert waited is False
+
+
+def test_whoever_waits_is_told_for_what_and_has_patience_for_so_long(tmp_path, holder, monkeypatch, caplog):
+    monkeypatch.setattr(locks, "UNSAID", 0.1)
+    for patience in ({"patience": 0.3}, {}):
+        monkeypatch.setattr(locks, "PATIENCE", 0.3)
+        with pytest.raises(HeldElsewhere), one_at_a_time(tmp_path / "x.lock", "making it", **patience):
+            pytest.fail("it is held by somebody else")
+    assert (tmp_path / "x.lock").exists()  # it is not ours to take away
+    said = {record.getMessage() for record in caplog.records}
+    assert said == {f"another process is making it; waiting for it, at most 0 s (lock {tmp_path / 'x.lock'})"}
+
+
+def test_a_short_wait_is_not_worth_a_word(tmp_path, caplog):
+    with one_at_a_time(tmp_path / "y.lock", "working"):
+        thread = threading.Thread(target=lambda: one_at_a_time(tmp_path / "y.lock", "working").__enter__())
+        thread.start()
+        time.sleep(0.2)
+    thread.join()
+    assert caplog.records == []

@@ -10,6 +10,7 @@ from mtgcn.benchmark import executors
 from mtgcn.training.freed_blocks import keep_freed_blocks
 
 
+@pytest.mark.slow
 def test_memory_can_be_taken_and_freed_while_blocks_are_kept():
     program = (
         "from mtgcn.training.freed_blocks import keep_freed_blocks\nkeep_freed_blocks()\nimport torch\n"

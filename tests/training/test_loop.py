@@ -9,6 +9,7 @@ from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 from mtgcn.training.adam import Adam
+from mtgcn.training.divergence import watching_divergence
 from mtgcn.training.loop import Phase, Step, train
 from mtgcn.training.progress import reporting_progress
 
@@ -213,3 +214,20 @@ def test_chunks_keep_to_the_memory_they_are_given(task, monkeypatch):
     fit_in_chunks(method, task, memory_budget=1)
     fit_in_chunks(method, task)
     assert sizes == [2, 1, 1, 1, 1, 3]
+
+
+def test_the_epoch_in_which_a_loss_is_not_finite_is_remembered(task):
+    """Of a phase's own losses: that one phase has no such loss is not that it is not finite."""
+    network = GCN(task, 2, NetworkSettings())
+
+    def step(name, factor):
+        return lambda: Step({name: sum_of_parameters(network, factor)}, {"note": torch.full((3, 2), torch.nan)})
+
+    phases = [Phase(3, step("one", 1.0)), Phase(2, step("two", 1.0)), Phase(4, step("three", torch.inf))]
+    with watching_divergence() as found:
+        train(network, phases[:2], ADAM)
+    assert found == []
+    with watching_divergence() as found:
+        history = train(network, phases, ADAM)
+    assert found == ["its loss 'three' was not finite from epoch 6 of 9 on"]
+    assert np.isnan(history["one"][3:]).all()

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.special import log_softmax
 from torch.nn import functional
 
 from mtgcn.graph import Graph
@@ -199,6 +200,7 @@ def test_a_peer_takes_the_penalty_that_suits_its_rows(graph, misled, monkeypatch
     assert strong.max() <= PENALTIES[-1] * 1.0001
 
 
+@pytest.mark.slow
 def test_peers_listen_to_what_others_found(graph, misled, monkeypatch):
     small, many = small_differences(graph), many_coincidences(graph)
 
@@ -274,6 +276,27 @@ def test_without_evidence_all_peers_are_equally_sharp(graph, monkeypatch):
         square = one.held_out.log().var(-1, correction=0)
         for run in range(2):
             np.testing.assert_allclose(square[run][parts[run]].mean().sqrt(), module.SHARPNESS, rtol=1e-4)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("per_class", [2, 5, 20])
+def test_a_temperature_e_times_as_high_or_low_has_four_labels_against_it(graph, monkeypatch, per_class, noise):
+    monkeypatch.setattr(module, "PENALTIES", (1e-3,))
+    task = drawn_task(graph, per_class, runs=4)
+    parts = held_out_parts(task)
+    found = evidence_of({"it": telling_rows(graph, noise)}, task)["it"]
+    for run in range(4):
+        times, labels = np.nonzero(parts[run].numpy())
+        logits = found.held_out[run].log().double().numpy()[times, labels] * found.temperature[run].item()
+        classes = task.labelled.classes[run].numpy()[labels]
+        expected = np.sqrt(logits.var(1).mean()) / 2
+
+        def worth(factor, logits=logits, classes=classes, expected=expected):
+            told = log_softmax(logits / (factor * expected), axis=1)[np.arange(len(logits)), classes]
+            return 3 * per_class * told.mean() - 4 * np.log(factor) ** 2
+
+        best = max((2.0**power for power in range(-9, 6)), key=worth)
+        assert found.temperature[run].item() == pytest.approx(best * expected, rel=1e-3)
 
 
 def test_few_labels_move_the_temperature_less_than_many(graph):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from fitted_models import Model, drawn_probabilities, with_labels
 from mtgcn.errors import InputError
@@ -26,6 +27,25 @@ class TestTemperature:
         held_out = np.array_split(np.arange(4000), 5)
         found = temperature_from(sharpened, np.stack([sharpened] * 5), held_out, labels)
         assert found == pytest.approx(sharpness, rel=0.08)
+
+    @pytest.mark.parametrize(("labels", "right"), [(20, 10), (20, 20), (80, 40), (400, 300)])
+    def test_that_it_is_one_is_held_against_the_labels_with_the_weight_of_twenty(self, labels, right):
+        # Every label is told with the same probability, so that log τ = u is where its prior, 20 u² / 2, and the
+        # likelihood of `right` labels among all of them balance: 20 u = z/τ (wrong q - right (1 - q)).
+        sure = 0.9
+        odds = np.log(sure / (1 - sure))
+
+        def imbalance(u):
+            z = odds / np.exp(u)
+            q = 1 / (1 + np.exp(-z))
+            return 20 * u - z * ((labels - right) * q - right * (1 - q))
+
+        told = np.tile([sure, 1 - sure], (labels, 1))
+        told[::2] = told[::2, ::-1]
+        classes = told.argmax(1)
+        classes[right:] = 1 - classes[right:]
+        found = temperature_from(told, told[None], [np.arange(labels)], classes)
+        assert found == pytest.approx(np.exp(brentq(imbalance, -2, 2)), rel=1e-4)
 
     def test_only_the_fit_that_lacked_a_label_is_asked_about_it(self):
         _, sharpened, labels = drawn_probabilities(4000, 4, seed=2, sharpness=2)

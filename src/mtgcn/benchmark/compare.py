@@ -15,6 +15,7 @@ import torch
 from mtgcn import environment
 from mtgcn.benchmark.comparisons import Comparison, comparison_of
 from mtgcn.benchmark.progress import FittingProgress, silent_fitting
+from mtgcn.benchmark.protocol import check_not_final
 from mtgcn.benchmark.rows import ComparedRow
 from mtgcn.benchmark.run import run_cell
 from mtgcn.benchmark.split_choice import RANDOM, chosen_splits
@@ -78,6 +79,7 @@ def compared_rows(
     store: Store | None = None,
 ) -> dict[str, ComparedRows]:
     """The rows that `compare_methods` is made from, by method."""
+    check_not_final(seed)
     if not methods:
         raise InputError("0 methods to compare; name at least 1")
     if reference is not None and reference not in methods:

@@ -14,9 +14,10 @@ from typing import Any
 
 from mtgcn.benchmark.curves import CURVES_FILE
 from mtgcn.benchmark.rows import FORMAT, format_of
-from mtgcn.benchmark.store import ROWS_FILE, unpacked, write_bytes
+from mtgcn.benchmark.store import ROWS_FILE, content_of, unpacked
 from mtgcn.errors import InputError
 from mtgcn.files.json_text import parsed_json
+from mtgcn.storage.atomic import write_file
 
 # The settings that format 1 called otherwise. Those of a line belonged together: a method had all of them or none.
 RENAMED_SETTINGS = (
@@ -41,11 +42,11 @@ def convert_folder(folder: Path) -> list[Path]:
 def _convert(path: Path) -> bool:
     """Whether there was something to convert."""
     packed = path.suffix == ".gz"
-    content = unpacked(path) if packed else path.read_bytes()
+    content = unpacked(path) if packed else content_of(path)
     converted = _curves(content, path) if path.name == CURVES_FILE else _rows(content)
     if converted == content:
         return False
-    write_bytes(path, gzip.compress(converted, mtime=0) if packed else converted)
+    write_file(path, gzip.compress(converted, mtime=0) if packed else converted)
     return True
 
 

@@ -6,7 +6,7 @@ They are of the lowest and the highest label rate of each dataset and lie beside
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
 from mtgcn.benchmark.rows import FORMAT, check_format, format_of
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
-from mtgcn.benchmark.statistics import summarise
-from mtgcn.benchmark.store import write_text
+from mtgcn.benchmark.statistics import SampleSummary, summarise, summarise_share
+from mtgcn.benchmark.store import content_of, write_text
 from mtgcn.benchmark.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
+from mtgcn.files.json_form import Anything, Number, Something, Text, Whole, check_form
 from mtgcn.files.json_text import parsed_json
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
@@ -131,11 +131,15 @@ def read_curves(folder: Path) -> list[Curves]:
     if not path.exists():
         return []
     try:
-        found = [_from_json(content) for content in parsed_json(path.read_bytes())]
+        contents = parsed_json(content_of(path))
+        for content in contents:
+            check_form(content, dict.fromkeys(CURVES_FORM, Something()), "it")
+            check_format(format_of(content), path)
+        found = [_from_json(content) for content in contents]
+    except InputError:
+        raise
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is no file of curves ({error}); take it away and draw them anew") from error
-    for curves in found:
-        check_format(curves.format, path)
     return found
 
 
@@ -166,21 +170,21 @@ def _trained(cell: Cell, selection: Selection, made: dict[str, Any]) -> Curves:
     return Curves(
         made=made,
         epochs=record.epochs,
-        accuracy=_band(accuracy_over_epochs(record.predicted, graph, splits).T),
-        losses={name: _band(prediction.history[name][moments].mean(axis=2)) for name in LOSSES},
+        accuracy=_band(accuracy_over_epochs(record.predicted, graph, splits).T, summarise_share),
+        losses={name: _band(prediction.history[name][moments].mean(axis=2), summarise) for name in LOSSES},
         class_names=graph.class_names,
-        precision=tuple(_band(one) for one in precision.transpose(2, 1, 0)),
+        precision=tuple(_band(one, summarise_share) for one in precision.transpose(2, 1, 0)),
     )
 
 
-def _band(values: Sequence[Sequence[float]] | np.ndarray) -> Band:
+def _band(values: Sequence[Sequence[float]] | np.ndarray, summary: Callable[[Sequence[float]], SampleSummary]) -> Band:
     """Of values by moment and run. A run in which there is none at a moment is left out of its mean."""
 
     def summaries() -> Iterator[tuple[float | None, float | None, float | None]]:
         for of_runs in np.asarray(values):
             there = of_runs[np.isfinite(of_runs)]
             if len(there):
-                found = summarise([float(value) for value in there])
+                found = summary([float(value) for value in there])
                 mean, low, high = (round(value, DIGITS) for value in (found.mean, *found.ci95))
                 yield mean, low, high
             else:

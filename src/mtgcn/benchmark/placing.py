@@ -74,7 +74,7 @@ def _sets_aside(row: StoredRow, table: Table, cell: Cell) -> bool:
 
 def making(row: StoredRow) -> tuple[object, ...]:
     """How a row was made: two that were made alike may be compared without a word."""
-    return row.seed, row.device, row.threads, *(row.versions[name] for name in DECISIVE_VERSIONS)
+    return row.seed, row.device, row.threads, *(row.versions.get(name, "") for name in DECISIVE_VERSIONS)
 
 
 def most_frequent_making(units: Iterable[Rows]) -> StoredRow:

@@ -38,6 +38,15 @@ def checked_seed(seed: int | None, *, final: bool) -> int:
     raise InputError(f"seed {seed} is no development seed; {remedy} one {limits}")
 
 
+def check_not_final(seed: int) -> None:
+    """For experiments that are no final figures: splits of a final seed stay unseen until these are made."""
+    if seed in FINAL_SEEDS:
+        raise InputError(
+            f"seed {seed} is kept for final figures, which mtgcn reproduce --final makes; give one that is not from "
+            f"{FINAL_SEEDS[0]} to {FINAL_SEEDS[-1]}"
+        )
+
+
 @dataclass(frozen=True)
 class PrintedCounts:
     """A line of the paper's table 1."""

@@ -12,18 +12,17 @@ from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
 from mtgcn.files.paths import shown
 
 FORMAT = 2  # of stored rows and curves: what their fields and settings are called
-COUNT, SHARE = Whole(most=2**31), Number(0, 1)
-VERSIONS_FORM = {name: Text() for name in ("mtgcn", "torch", "numpy", "scipy")}
+COUNT = Whole(most=2**31)
 # What tables and pages reckon with; settings are the method's.
 ROW_FORM = {
     **dict.fromkeys(("dataset", "split", "method", "device", "unit", "protocol"), Text()),
     **dict.fromkeys(("run", "runs", "averages", "threads", "validation"), COUNT),
-    **dict.fromkeys(("accuracy", "macro_f1", "calibration_error"), SHARE),
+    **dict.fromkeys(("accuracy", "macro_f1", "calibration_error"), Number()),
     "labels_per_class": (COUNT, [COUNT]),
     "settings": Anything(),
     "seed": Whole(most=2**128),
     "seconds": Number(0),
-    "versions": VERSIONS_FORM,
+    "versions": Anything(of=Text()),
 }
 COMPARED_FORM = {
     "comparison": Text(),

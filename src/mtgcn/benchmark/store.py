@@ -8,6 +8,7 @@ its rows alone.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import warnings
@@ -17,12 +18,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from mtgcn.benchmark.rows import StoredRow, check_format
+from mtgcn.benchmark.rows import ROW_FORM, StoredRow, check_format, format_of
 from mtgcn.errors import InputError
 from mtgcn.files.json_text import parsed_json
 from mtgcn.free_memory import check_fits
-from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.atomic import write_file
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
+from mtgcn.storage.reading import read_plain
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read
@@ -40,22 +42,31 @@ def read_units(folder: Path) -> dict[str, Rows]:
     if not path.exists() and not packed.exists():
         raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
     units = _scan(packed, unpacked(packed)).units if packed.exists() else {}
-    return units | (_scan(path, path.read_bytes()).units if path.exists() else {})
+    return units | (_scan(path, content_of(path)).units if path.exists() else {})
 
 
 def unpacked(path: Path) -> bytes:
     """What a packed file holds."""
     try:
-        check_fits(COPIES * _unpacked_bytes(path), f"{path}, unpacked,", "is it a file of rows?")
-        return gzip.decompress(path.read_bytes())
+        packed = read_plain(path)
+        check_fits(COPIES * _unpacked_bytes(packed), f"{path}, unpacked,", "is it a file of rows?")
+        return gzip.decompress(packed)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be unpacked: {error}; restore the file from a copy") from error
 
 
-def _unpacked_bytes(path: Path) -> int:
+def _unpacked_bytes(packed: bytes) -> int:
     """How much a packed file holds. Nothing of it is kept: a few bytes can grow without end."""
-    with gzip.open(path) as file:
+    with gzip.open(io.BytesIO(packed)) as file:
         return sum(len(part) for part in iter(lambda: file.read(UNPACKED_AT_ONCE), b""))
+
+
+def content_of(path: Path) -> bytes:
+    """What a file holds."""
+    try:
+        return read_plain(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
 
 
 class Store:
@@ -78,12 +89,18 @@ class Store:
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._file = self._open()
             self._units = self._read_and_repair()
         except BaseException:
             self._lock.release()
             raise
         return self
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
@@ -111,7 +128,7 @@ class Store:
         self._units[rows[0].unit] = tuple(rows)
 
     def _read_and_repair(self) -> dict[str, Rows]:
-        found = _scan(self.path, self.path.read_bytes())
+        found = _scan(self.path, content_of(self.path))
         damaged = found.bytes - found.complete_bytes
         if damaged:
             self._warn(
@@ -125,17 +142,7 @@ class Store:
 
 def write_text(folder: Path, name: str, text: str) -> Path:
     """A file in a folder: after a crash there is the old one or the new one, never half of it."""
-    path = folder / name
-    write_bytes(path, text.encode())
-    return path
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """A file, whole or not at all."""
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; make room there, or choose another --out") from error
+    return write_file(folder / name, text)
 
 
 def _write_all(file: int, content: bytes) -> None:
@@ -159,9 +166,7 @@ def _scan(path: Path, content: bytes) -> _Scan:
     position = 0
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         position += len(line)
-        row = _parsed(line)
-        if row:
-            check_format(row.format, path)
+        row = _parsed(line, path, number)
         if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
             _check_nothing_follows(content[position:], path, number)
             break
@@ -175,18 +180,30 @@ def _scan(path: Path, content: bytes) -> _Scan:
 
 def _check_nothing_follows(rest: bytes, path: Path, number: int) -> None:
     """A crash damages the end. What is damaged further up was damaged by something else, and is not ours to drop."""
-    if any(_parsed(line) for line in rest.splitlines(keepends=True)):
+    if any(_parsed(line, path, number) for line in rest.splitlines(keepends=True)):
         raise InputError(
             f"line {number} of {path} is damaged or not in its place, and rows follow it; "
             "restore the file from a copy, or choose another --out"
         )
 
 
-def _parsed(line: bytes) -> StoredRow | None:
+def _parsed(line: bytes, path: Path, number: int) -> StoredRow | None:
     """The row in a line; None if there is none, or if the line is not finished."""
     if not line.endswith(b"\n"):
         return None
     try:
-        return StoredRow.from_json(parsed_json(line))
-    except (ValueError, TypeError, KeyError):
+        content = parsed_json(line)
+    except ValueError:
         return None
+    if not isinstance(content, dict) or not ROW_FORM.keys() <= content.keys():
+        return None
+    try:
+        check_format(format_of(content), path)
+        return StoredRow.from_json(content)
+    except InputError:
+        raise
+    except (ValueError, TypeError, KeyError) as error:  # no crash leaves a whole line that says something else
+        raise InputError(
+            f"line {number} of {path} is no row that mtgcn wrote ({error}); restore the file from a copy, or choose "
+            "another --out"
+        ) from error

@@ -23,7 +23,7 @@ from mtgcn.benchmark.placing import (
 from mtgcn.benchmark.plan import Plan
 from mtgcn.benchmark.protocol import REFERENCE, TABLE_1, Protocol, rival_of
 from mtgcn.benchmark.rows import ComparedRow, ResultRow, StoredRow
-from mtgcn.benchmark.statistics import Groups, PairedTest, SampleSummary, paired_tests, summarise
+from mtgcn.benchmark.statistics import PairedTest, SampleSummary, paired_tests, summarise_share
 from mtgcn.benchmark.suite import SUITES, Suite, suite_of
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
@@ -153,21 +153,14 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
         runs=len(rows),
         groups=groups,
         seed=first.seed,
-        accuracy=_summarised_share([row.accuracy for row in rows], groups),
-        macro_f1=_summarised_share([row.macro_f1 for row in rows], groups),
-        calibration_error=_summarised_share([row.calibration_error for row in rows], groups),
+        accuracy=summarise_share([row.accuracy for row in rows], groups),
+        macro_f1=summarise_share([row.macro_f1 for row in rows], groups),
+        calibration_error=summarise_share([row.calibration_error for row in rows], groups),
         seconds=sum(row.seconds for row in rows),
         device=first.device,
         threads=first.threads,
         versions=first.versions,
     )
-
-
-def _summarised_share(per_run: Sequence[float], groups: Groups) -> SampleSummary:
-    """The interval of a share ends at 0 and 1, which an interval of few groups may pass."""
-    summary = summarise(per_run, groups)
-    low, high = summary.ci95
-    return replace(summary, ci95=(max(low, 0.0), min(high, 1.0)))
 
 
 def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTable, ...]:

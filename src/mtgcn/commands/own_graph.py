@@ -21,7 +21,6 @@ ModelFolder = Annotated[Path, typer.Argument(help="Where mtgcn fit put the model
 Folds = Annotated[
     int, typer.Option(help="Parts of the labels held out in turn to measure accuracy; 0: do not.", metavar="N")
 ]
-STANDARD_OUTPUT = "-"  # as a file's name
 
 
 @takes_graph_files()
@@ -102,6 +101,7 @@ def predict(
     --graph, or --edges with --new-graph, is a graph of its own.
     """
     from mtgcn.own_graph.predicting import predict_files
+    from mtgcn.own_graph.tables_out import is_standard_output
 
     _check_output(out, as_json)
     predictions, notes = predict_files(model, files, out=out, new_graph=new_graph, with_known=with_known, device=device)
@@ -112,7 +112,7 @@ def predict(
     for note in notes:
         remark(f"note: {note}")
     found = ", ".join(f"{name} {count}" for name, count in counts.items())
-    if str(out) == STANDARD_OUTPUT:
+    if is_standard_output(out):
         remark(f"{len(predictions.ids)} nodes: {found}")
     else:
         print(f"{len(predictions.ids)} nodes: {found}")
@@ -168,6 +168,7 @@ def suggest(
     """Which nodes to label next, and why. Asking for more changes none of the first."""
     from mtgcn.estimator.model_folder import load_model
     from mtgcn.own_graph.suggestion_table import suggestion_table, write_suggestions
+    from mtgcn.own_graph.tables_out import is_standard_output
 
     if out is not None:
         _check_output(out, as_json)
@@ -180,14 +181,14 @@ def suggest(
         from mtgcn.report.tables import print_table
 
         print_table(suggestion_table(suggestions))
-    elif str(out) != STANDARD_OUTPUT:
+    elif not is_standard_output(out):
         print(out)
 
 
 def _check_output(out: Path, as_json: bool) -> None:
     """Refuse two results on standard output, and a file that could not be written."""
-    from mtgcn.own_graph.tables_out import check_output
+    from mtgcn.own_graph.tables_out import check_output, is_standard_output
 
     check_output(out)
-    if as_json and str(out) == STANDARD_OUTPUT:
-        raise InputError("--out - and --json both print on standard output; give a file, or leave out --json")
+    if as_json and is_standard_output(out):
+        raise InputError(f"--out {out} and --json both print on standard output; give a file, or leave out --json")

@@ -143,7 +143,9 @@ def report(
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
     mtgcn run and compare put there.
     """
-    if (folder / "card.json").is_file():
+    from mtgcn.storage.folder_update import place_of
+
+    if place_of(folder, "card.json").exists():
         from mtgcn.estimator.model_folder import load_model
         from mtgcn.storage.destinations import check_file
 

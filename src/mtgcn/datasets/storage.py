@@ -10,6 +10,7 @@ from pathlib import Path
 from mtgcn.datasets import checksums
 from mtgcn.errors import InputError
 from mtgcn.storage.cache import cache_folder
+from mtgcn.storage.reading import read_plain
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def read_checked(folder: Path, filenames: Iterable[str]) -> dict[str, bytes] | N
     for filename in filenames:
         path = folder / filename
         try:
-            content = path.read_bytes()
+            content = read_plain(path)
         except (FileNotFoundError, NotADirectoryError):
             complete = False
             continue

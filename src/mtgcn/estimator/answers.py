@@ -142,7 +142,8 @@ def _applied(model: MutualTeachingClassifier, graph: Graph) -> Float[np.ndarray,
         ) from error
     if not np.isfinite(peers).all():
         raise InputError(
-            "the model answers what is no number; its weights, or features of the new nodes, are too large"
+            "what the model says of these nodes is not finite (NaN); look for huge numbers among their features and "
+            "edge weights, or fit the model again"
         )
     return peers
 

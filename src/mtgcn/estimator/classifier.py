@@ -258,7 +258,9 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         from mtgcn.estimator.fit_background import fit_background
         from mtgcn.report.fit_page import fit_page
+        from mtgcn.storage.destinations import check_file
 
+        check_file(path)
         fit_page(self, path, fit_background(self, folds))
 
     def save(self, folder: str | Path) -> None:

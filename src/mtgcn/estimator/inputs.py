@@ -54,6 +54,8 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         fraction = labels[labels != np.floor(labels)][0]
         raise InputError(f"Unknown label type: continuous, for instance {fraction:g}; give whole numbers or names")
+    if labels.dtype.kind == "f" and (abs(labels) >= 2**53).any():  # where two whole numbers may be the same float
+        raise InputError(f"label {abs(labels).max():.0f} is too large to tell from its neighbours; give names, as text")
     return labels
 
 

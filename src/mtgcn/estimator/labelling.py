@@ -90,6 +90,9 @@ def _classes_with(
             f"{model.classes_.dtype}; fit anew with a y that has it"
         )
     codes, ordered = classes_of([*names, *new])
+    if len(ordered) < len(names) + len(new):  # 1 and 1.0, which are names here, and two
+        ordered = tuple(sorted([*names, *new]))
+        codes = np.array([ordered.index(name) for name in (*names, *new)])
     return np.array(ordered, dtype=object if model.classes_.dtype == object else None), codes[: len(names)]
 
 

@@ -172,7 +172,7 @@ class CsvTable(Table):
             block = re.sub(rb" *\n *", NEWLINE, re.sub(rb" +", b" ", block)).lstrip(b" ")
         named = {str(column): kind for column, kind in types.items()}
         return arrow_csv.read_csv(
-            pa.BufferReader(block),
+            pa.BufferReader(_in_arrows_memory(block)),
             read_options=arrow_csv.ReadOptions(
                 column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
             ),
@@ -300,3 +300,11 @@ def _lines_with_text(block: bytes, first_line: int) -> np.ndarray:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _in_arrows_memory(block: bytes) -> pa.Buffer:
+    """A copy that pyarrow's threads may free when they like. To free bytes of ours they need the interpreter, and where
+    it is about to end, after an error for instance, they would end it with an abort."""
+    copy = pa.allocate_buffer(len(block))
+    memoryview(copy).cast("B")[:] = block
+    return copy

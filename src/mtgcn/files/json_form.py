@@ -52,6 +52,14 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Something:
+    """Whatever it is, it must be there."""
+
+    def allows(self, value: Any) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class Anything:
     """An object of any keys; where `of` is given, each of its values is of that form."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mtgcn.errors import InputError
@@ -55,22 +57,22 @@ class LabelBook:
         if table not in self._tables:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
-    def settled(self, *, alone: bool = True) -> tuple[np.ndarray, tuple[str, ...]]:
+    def settled(self, beside: Sequence[str] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
         """The class of each node, -1 where nobody gave one, and the classes' names. Unless the labels come beside
-        others, they must be of two classes at least."""
+        others, of classes that there are, they must be of two classes at least."""
         labels = np.full(len(self._index), UNKNOWN)
         if not self._given:
             return labels, ()
         node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
         texts = self._texts.texts()
-        code_of_text, names = classes_of(texts)
+        code_of_text, names = classes_of(texts, beside)
         paths = " and ".join(str(table.path) for table in self._tables)
         self._tell_missing_words(paths, text, texts)
         if not names:
             if self._must_hold_labels:
                 raise InputError(f"{paths}: every label is empty; label some nodes")
             return labels, ()
-        if alone:
+        if not beside:
             check_classes(names, paths)
         code = code_of_text[text]
         labelled = np.flatnonzero(code != UNKNOWN)

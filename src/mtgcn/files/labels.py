@@ -18,11 +18,12 @@ UNKNOWN = -1
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.0*)?")  # as Python or pandas writes it
 
 
-def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
+def classes_of(texts: Sequence[str], beside: Sequence[str] = ()) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
     """The class of each of some different texts, and the classes' names in order.
 
     A word for a missing value (empty, NaN, NA, ? and the like) is no class. Whole numbers are sorted as numbers, `1.0`
-    is `1`, and `-1` is no class among them; but where one is written as no number is (007, 1_23), all are names.
+    is `1`, and `-1` is no class among them; but where one is written as no number is (007, 1_23), all are names. They
+    also are where a class that there is already, `beside`, is no number.
 
     >>> classes_of(["10", "9.0", "-1", "nan"])
     (array([ 1,  0, -1, -1]), ('9', '10'))
@@ -31,7 +32,7 @@ def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[st
     """
     present = [text for text in texts if not is_missing(text)]
     numbers = {text: _whole_number(text) for text in present}
-    if all(number is not None for number in numbers.values()):
+    if all(number is not None for number in numbers.values()) and are_numbers(beside):
         order = sorted({number for number in numbers.values() if number is not None and number != UNKNOWN})
         place: dict[int | None, int] = {number: code for code, number in enumerate(order)}
         codes = [place.get(numbers.get(text), UNKNOWN) for text in texts]
@@ -40,6 +41,21 @@ def classes_of(texts: Sequence[str]) -> tuple[Int[np.ndarray, "texts"], tuple[st
     check_names(names, "class")
     code_of = {name: code for code, name in enumerate(names)}
     return np.array([code_of.get(text, UNKNOWN) for text in texts], dtype=np.int64), names
+
+
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether the names of classes are whole numbers, all of them."""
+    return all(_whole_number(name) is not None for name in names)
+
+
+def class_named(text: str, names: Sequence[str]) -> str:
+    """What a person who types this text calls one of these classes, or a new one beside them.
+
+    >>> class_named("2.0", ["1", "2"]), class_named("2.0", ["2", "b"])
+    ('2', '2.0')
+    """
+    number = _whole_number(text) if are_numbers(names) else None
+    return text if number is None else str(number)
 
 
 def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:

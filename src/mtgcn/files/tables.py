@@ -81,13 +81,13 @@ def _features(
 
 
 def read_labels(
-    path: PathLike, node_ids: np.ndarray, choices: Choices, *, alone: bool = True
+    path: PathLike, node_ids: np.ndarray, choices: Choices, beside: Sequence[str] = ()
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The labels that a label table gives to nodes that are known already; unless they come beside others, of at least
-    two classes."""
+    """The labels that a label table gives to nodes that are known already; unless they come beside others, of classes
+    that there are, of at least two classes."""
     book = LabelBook(NodeIndex.of(node_ids))
     book.read(open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], choices), choices, home="the graph")
-    return book.settled(alone=alone)
+    return book.settled(beside)
 
 
 def _opened(given: PathLike | None, names: Sequence[Sequence[str]], choices: Choices) -> Table | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from mtgcn.free_memory import check_fits
 from mtgcn.settings import Settings
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
+from mtgcn.training.divergence import watching_divergence
 from mtgcn.training.memory import default_budget, threads_for
 
 if TYPE_CHECKING:
@@ -101,7 +102,12 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
 
 def _answer(method: Method, task: Task) -> Prediction:
     """What the method predicts, if that is what it says it is: methods that others wrote go the same road."""
-    prediction, name = method.fit(task), type(method).__name__
+    name = type(method).__name__
+    with watching_divergence() as diverged:
+        try:
+            prediction = method.fit(task)
+        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
+            raise InputError(f"{name}.fit {_astray(f'could not be calculated ({error})', method, diverged)}") from error
     if not isinstance(prediction, Prediction):
         raise InputError(f"{name}.fit answered a {type(prediction).__name__}; return a mtgcn.task.Prediction")
     found, expected = np.shape(prediction.probabilities), (task.runs, task.num_nodes, task.num_classes)
@@ -111,7 +117,26 @@ def _answer(method: Method, task: Task) -> Prediction:
         )
     sums = np.sum(prediction.probabilities, axis=2)
     if not np.isfinite(sums).all():
-        raise InputError(f"{name}.fit answered probabilities that are not finite (NaN); did its training diverge?")
+        raise InputError(f"{name}.fit {_astray('answered probabilities that are not finite (NaN)', method, diverged)}")
     if not np.allclose(sums, 1, atol=1e-3):
         raise InputError(f"{name}.fit answered probabilities that do not sum to 1 at every node; normalise them")
+    others = {"peers": prediction.peers, **(prediction.parameters or {})}
+    strange = next(
+        (key for key, values in others.items() if values is not None and not np.isfinite(values).all()), None
+    )
+    if strange is not None:
+        raise InputError(f"{name}.fit {_astray(f'answered {strange} that are not finite (NaN)', method, diverged)}")
     return prediction
+
+
+def _astray(what: str, method: Method, diverged: Sequence[str]) -> str:
+    """What happened, since when, and by which setting that may have come about."""
+    since = f": {diverged[0]}" if diverged else ""
+    usual = {field.name: field.default for field in fields(method) if isinstance(field.default, float)}
+    changed = [key for key, number in usual.items() if getattr(method, key) != number]
+    if changed:
+        told = ", ".join(f"{key} is {getattr(method, key):g} (usually {usual[key]:g})" for key in changed)
+        return f"{what}{since}; {told}, bring {'it' if len(changed) == 1 else 'them'} nearer to that"
+    rate = getattr(method, "learning_rate", None)
+    lower = "" if rate is None else f"lower learning_rate ({rate:g}), or "
+    return f"{what}{since}; did its training diverge? {lower}look for huge numbers among features and edge weights"

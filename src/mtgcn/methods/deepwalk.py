@@ -26,7 +26,7 @@ from mtgcn.methods.base import Method
 from mtgcn.settings import Ge, Le, PositiveFloat, PositiveInt
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
-from mtgcn.task import Prediction, Task
+from mtgcn.task import Prediction, Task, run_seed
 
 RECIPE = 1  # counts the ways embeddings were ever made, so that those of an older way are not taken from the cache
 SENTENCES_AT_ONCE = 1024  # walks spelt out together
@@ -77,7 +77,8 @@ class DeepWalk(Method):
     def _vectors(self, task: Task) -> list[Float[np.ndarray, "nodes dimensions"]]:
         """The embedding of each run, which depends on that run's seed alone."""
         groups = self._groups(task)
-        seeds = task.seeds if groups is None else tuple(map(int, groups))
+        # Those that runs share are drawn from the seed of the experiment: a final one shares none with development.
+        seeds = task.seeds if groups is None else tuple(run_seed(task.seed, int(number)) for number in groups)
         adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
         edges = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-edges
         edges.eliminate_zeros()

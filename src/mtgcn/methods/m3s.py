@@ -12,7 +12,9 @@ What the paper leaves open, and the choice here:
   node is a cluster.
 - Labelled nodes count for the centre of their class and not for that of their cluster. Labels that joined in earlier
   stages are labels like any other.
-- The check comes last: of the t / K surest of a class, those that fail it are not replaced by less sure ones.
+- The check comes last, as in the program that the authors point to: of the t / K surest of a class, those that fail it
+  are not replaced by less sure ones. The surest lie so deep within their class that hardly any fails
+  (docs/methods.md has how many), which leaves multi-stage self-training.
 """
 
 from __future__ import annotations

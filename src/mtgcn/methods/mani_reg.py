@@ -18,7 +18,7 @@ from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import normalized_laplacian, scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
-from mtgcn.settings import Gt, NonNegativeFloat
+from mtgcn.settings import LARGEST, Gt, Le, NonNegativeFloat
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 
@@ -29,7 +29,7 @@ MOST_FEATURES = 20_000  # their square, in doubles, is 3.2 GB
 AMBIENTS = (0.005, 0.05, 0.5)
 RATIOS = (9.0, 0.9, 0.09, 0.009, 0.0009)
 
-Ambient = Annotated[float, Gt(0, remedy="more than 0, or the answer is not unique")]
+Ambient = Annotated[float, Gt(0, remedy="more than 0, or the answer is not unique"), Le(LARGEST)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,9 +24,10 @@ from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.methods.base import Method
 from mtgcn.nn.init import uniform
-from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
+from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
+from mtgcn.training.divergence import note_divergence
 from mtgcn.training.losses import supervised_loss
 from mtgcn.training.memory import default_budget
 
@@ -64,9 +65,9 @@ class Planetoid(Method):
     window: Annotated[int, Ge(1), Le(1000)] = 3  # how far apart on a walk two nodes are each other's context
     walks_at_once: PositiveInt = 200  # in a batch of the graph context
     others: PositiveInt = 1000  # nodes beyond those of the batch that a context is told from
-    context_learning_rate: NonNegativeFloat = 0.01  # of both contexts, for the sum over a batch
+    context_learning_rate: LearningRate = 0.01  # of both contexts, for the sum over a batch
     epochs: NonNegativeInt = 1000  # of learning the classes
-    learning_rate: NonNegativeFloat = 0.1  # of learning the classes
+    learning_rate: LearningRate = 0.1  # of learning the classes
     row_square: NonNegativeFloat = 32.0  # what the squared length of feature rows is brought to, on average
 
     def fit(self, task: Task) -> Prediction:
@@ -84,6 +85,7 @@ class Planetoid(Method):
             contexts.step(nodes, pairs)
         for walks in batches_of_walks(task, self.walks_per_node, self.walk_length, self.walks_at_once):
             contexts.step(*walk_contexts(walks, self.window, task.num_nodes))
+        note_divergence("an embedding", "batch", [bool(fine) for fine in contexts.finite])
         return contexts.table
 
     def bytes_per_run(self, task: Task) -> int:
@@ -110,6 +112,7 @@ class ContextModel:
         self.table = torch.from_numpy(embedding.astype(np.float32)).to(task.device)  # runs, nodes + 1, size
         self.context = uniform(task.seeds, (self.nodes + 1, size), bound, CONTEXT).to(task.device)
         self.bias = torch.zeros(task.runs, self.nodes + 1, device=task.device)
+        self.finite: list[Tensor] = []  # whether what each batch has learnt is
 
     def step(self, batch: Int[Tensor, "runs batch"], pairs: Float[Tensor, "runs batch batch"]) -> None:
         """One step of gradient descent on the sum over pairs of -log softmax. `pairs` counts how often each node of the
@@ -120,7 +123,9 @@ class ContextModel:
         logits = torch.baddbmm((self.bias[run, told_from] + log_share)[:, None], embedding, context.transpose(1, 2))
         gradient = logits.softmax(-1).mul_(pairs.sum(-1, keepdim=True))
         gradient[..., : batch.shape[1]] -= pairs
-        self.table[run, batch] = embedding - self.rate * (gradient @ context)
+        learnt = embedding - self.rate * (gradient @ context)
+        self.finite.append(learnt.isfinite().all())
+        self.table[run, batch] = learnt
         self.context[run, told_from] = context - self.rate * (gradient.transpose(1, 2) @ embedding)
         self.bias[run, told_from] -= self.rate * gradient.sum(1)
 
@@ -240,7 +245,9 @@ class Classifier:
             loss.sum().backward()
             optimizer.step()
             history[epoch] = loss.detach()
-        return history.cpu().numpy()
+        losses = history.cpu().numpy()
+        note_divergence("its loss 'supervised'", "epoch", losses)
+        return losses
 
     @torch.no_grad()
     def probabilities(self) -> Float[np.ndarray, "runs nodes classes"]:

@@ -17,7 +17,7 @@ from mtgcn.nn.axes import CLASSES, rows_at
 from mtgcn.nn.dropout import DropoutStream, ReluDropout
 from mtgcn.nn.init import uniform
 from mtgcn.nn.products import InputProduct
-from mtgcn.settings import NonNegativeFloat, PositiveInt, Rate, Settings
+from mtgcn.settings import LearningRate, NonNegativeFloat, PositiveInt, Rate, Settings
 from mtgcn.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class NetworkSettings(Settings):
     hidden_channels: PositiveInt = 16  # of the hidden layer
     dropout: Rate = 0.5  # on the hidden layer
     input_dropout: Rate = 0.0  # on the features; any other value costs one product per model
-    learning_rate: NonNegativeFloat = 0.01  # of Adam
+    learning_rate: LearningRate = 0.01  # of Adam
     weight_decay: NonNegativeFloat = 5e-4  # of Adam: added to the gradient
     decay_on: Literal["all", "first-layer"] = "all"  # which parameters the weight decay pulls on
     bias: bool = True  # whether each layer adds one

@@ -21,7 +21,7 @@ from mtgcn.linalg.operators import DenseOperator, Operator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
-from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
+from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class InfomaxSettings(Settings):
     # encoders that differ in their random numbers only, their embeddings side by side
     repeats: Annotated[int, Ge(1), Le(100)] = 1
     epochs: NonNegativeInt = 200
-    learning_rate: NonNegativeFloat = 0.002
+    learning_rate: LearningRate = 0.002
     weight_decay: NonNegativeFloat = 0.0
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:

@@ -11,8 +11,9 @@ from pathlib import Path
 from mtgcn import datasets
 from mtgcn.benchmark.compare import compare_methods
 from mtgcn.benchmark.comparisons import Comparison, stored_comparisons
+from mtgcn.benchmark.protocol import check_not_final
 from mtgcn.benchmark.split_choice import PUBLIC
-from mtgcn.benchmark.store import Store, write_bytes
+from mtgcn.benchmark.store import Store
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.files.paths import shown
@@ -25,7 +26,8 @@ from mtgcn.report.files import write_comparisons
 from mtgcn.report.latex import comparison_tables
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import described_settings
-from mtgcn.storage.destinations import check_file, check_folder
+from mtgcn.storage.atomic import write_file
+from mtgcn.storage.destinations import check_files, check_folder
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Experiment:
             raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
         if self.files.given and self.split == PUBLIC:
             raise InputError("own files have no public split; use --split random, or a split file")
+        check_not_final(self.seed)  # here too, where no graph has been read yet
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,7 @@ def compare_graph(
     device = chosen_device(experiment.device)
     if out is not None:
         check_folder(out, "rows")
-    for file in (latex, report):
-        if file is not None:
-            check_file(file)
+    check_files((latex, report))
     graph, reading_notes = _read(experiment)
     notes = [*reading_notes, *notes]
     files: list[Path] = []
@@ -100,12 +101,17 @@ def compare_graph(
         if store is not None:
             held = stored_comparisons(store.units.values(), experiment.reference)
             files += [store.path, *write_comparisons(store.folder, held)]
+    texts: list[tuple[Path, str]] = []  # all of them made before the first is written
     if latex is not None:
-        write_bytes(latex, comparison_tables([comparison]).encode())
-        files.append(latex)
+        texts.append((latex, comparison_tables([comparison])))
     if report is not None:
-        write_bytes(report, comparison_page([comparison], command=command, notes=notes).encode())
-        files.append(report)
+        texts.append((report, comparison_page([comparison], command=command, notes=notes)))
+    for path, text in texts:
+        try:
+            files.append(write_file(path, text))
+        except InputError as error:
+            written = f". Written before that: {', '.join(map(str, files))}" if files else ""
+            raise InputError(f"{error}{written}") from error
     return Outcome(comparison, notes, files)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.estimator.model_folder import check_destination, save_model
+from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.methods import method_class, method_from_text, name_of
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
@@ -20,6 +22,7 @@ from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.summary import FitSummary, columns_of, label_counts, label_coverage, mean_confidence
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
+from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_file
 from mtgcn.trust.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.trust.peer_votes import contributions
@@ -60,8 +63,7 @@ def fit_files(
         random_state=seed,
     )
     check_destination(out)
-    if report is not None:
-        check_file(report)
+    check_page(report, out)
     with collected_notes() as notes:
         graph = read_graph(files)
         check_learnable(graph, classes)
@@ -72,12 +74,32 @@ def fit_files(
             seconds = perf_counter() - started
             expected = expectation(model, seed, torch_device, folds)
     summary = summary_of(model, seconds, expected, notes, out, report)
+    page = None if report is None else _page(model, expected, notes)
     save_model(model, out, training=for_the_card(summary))
-    if report is not None:
-        from mtgcn.report.fit_page import Background, fit_page
-
-        fit_page(model, report, Background(*expected, notes))
+    if report is not None and page is not None:
+        try:
+            write_file(report, page)
+        except InputError as error:
+            raise InputError(
+                f"{error}. The model is written all the same: mtgcn report {out} makes the page"
+            ) from error
     return summary
+
+
+def check_page(report: Path | None, model: Path) -> None:
+    """Refuse a page that could not be written, or would be written over a part of the model."""
+    if report is None:
+        return
+    check_file(report)
+    real, folder = os.path.realpath(report), os.path.realpath(model)
+    if real == folder or real in {os.path.join(folder, name) for name in FILES}:
+        raise InputError(f"the page {report} would be written where the model is; give another file")
+
+
+def _page(model: MutualTeachingClassifier, expected: Expectation, notes: Sequence[str]) -> str:
+    from mtgcn.report.fit_page import Background, page_text
+
+    return page_text(model, Background(*expected, notes))
 
 
 def check_folds(folds: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.preparing import prepared_graph
 from mtgcn.files.columns import UnknownNodes, column_titled
+from mtgcn.files.labels import class_named
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.preparation.kinds import IGNORE, KINDS
 from mtgcn.preparation.prepared import Preparation
@@ -181,7 +182,7 @@ def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, str | Liter
         node_id=column_titled(str(columns["id"])) if "id" in columns else None,
         label=column_titled(str(columns["label"])) if "label" in columns else None,
     )
-    codes, names = read_labels(path, graph.node_ids, choices, alone=False)
+    codes, names = read_labels(path, graph.node_ids, choices, graph.class_names)
     return {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code != UNKNOWN}
 
 
@@ -213,6 +214,7 @@ def check_learnable(graph: Graph, classes: Sequence[str] | None = None) -> None:
     if not len(graph.known):
         raise InputError("no node is labelled; give --labels, or a column 'label' in --nodes")
     if classes is not None:
+        classes = [class_named(name, graph.class_names) for name in classes]
         for name in graph.class_names:
             if name not in classes:
                 raise InputError(

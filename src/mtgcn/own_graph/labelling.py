@@ -12,6 +12,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import LabelChanges, with_more_labels
 from mtgcn.estimator.model_folder import check_destination, load_model, read_card, save_model
+from mtgcn.files.labels import class_named
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import name_of
 from mtgcn.own_graph.fitting import check_folds, expectation, for_the_card, summary_of
@@ -67,7 +68,8 @@ def label_files(
     predicted_before = model.transduction_
     with collected_notes() as notes:
         more = read_more_labels(labels, model.graph_, columns or {})
-        graph, classes, changes = with_more_labels(model, more, new_classes)
+        new = [class_named(name, model.graph_.class_names) for name in new_classes]
+        graph, classes, changes = with_more_labels(model, more, new)
         if changes.any:
             check_learnable(graph)
             confidence_before = mean_confidence(model)

@@ -9,16 +9,20 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mtgcn.errors import InputError
-from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.atomic import own_descriptor, write_file
 from mtgcn.storage.destinations import check_file
 
 STANDARD_OUTPUT = Path("-")
 
 
+def is_standard_output(path: Path) -> bool:
+    """Whether a person means standard output by it, where nothing else may then be printed."""
+    return path == STANDARD_OUTPUT or own_descriptor(path) == 1
+
+
 def check_output(path: Path) -> None:
     """Refuse a file that could not be written."""
-    if path != STANDARD_OUTPUT:
+    if not is_standard_output(path):
         check_file(path)
 
 
@@ -30,15 +34,10 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
     table.writerow(header)
     table.writerows(rows)
     text.flush()
-    if path == STANDARD_OUTPUT:
+    if is_standard_output(path):
         _print(buffer.getvalue())
         return
-    try:
-        write_atomically(path, buffer.getvalue())
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}; make room or give another file, nothing was changed"
-        ) from error
+    write_file(path, buffer.getvalue())
 
 
 def _print(content: bytes) -> None:

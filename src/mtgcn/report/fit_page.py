@@ -11,7 +11,6 @@ import numpy as np
 from markupsafe import Markup
 
 import mtgcn
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.report import fit_charts, glossary
@@ -21,7 +20,7 @@ from mtgcn.report.marks_svg import svg
 from mtgcn.report.page_data import node_data
 from mtgcn.report.page_progress import page_progress
 from mtgcn.report.templating import rendered
-from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.atomic import write_file
 from mtgcn.trust.expected_accuracy import ExpectedAccuracy
 from mtgcn.trust.fitted_model import FittedModel
 from mtgcn.trust.peer_votes import (
@@ -57,13 +56,13 @@ class Background:
 
 def fit_page(model: FittedModel, path: str | Path, background: Background | None = None) -> None:
     """Write the page, whole or not at all."""
-    path = Path(path)
+    write_file(path, page_text(model, background))
+
+
+def page_text(model: FittedModel, background: Background | None = None) -> str:
+    """The page, with a word on standard error about how far it is."""
     with page_progress("making the page") as progress:
-        content = fit_html(model, background, progress).encode()
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise InputError(f"cannot write the page {path}: {error.strerror or error}; choose another place") from error
+        return fit_html(model, background, progress)
 
 
 def fit_html(model: FittedModel, background: Background | None = None, progress: Progress | None = None) -> str:

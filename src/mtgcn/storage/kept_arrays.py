@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import math
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ import scipy.sparse as sp
 
 from mtgcn.storage.atomic import write_atomically
 from mtgcn.storage.cache import cache_folder
-from mtgcn.storage.locks import one_at_a_time
+from mtgcn.storage.locks import LOG, HeldElsewhere, one_at_a_time
+from mtgcn.storage.reading import read_plain
 
 LARGEST_NUMBER = np.float64().nbytes
 LONGEST_HEADER = 4096  # bytes before the numbers of an array, generously
@@ -38,15 +41,22 @@ def kept_or_made(
     kind: str, name: str, shapes: Mapping[str, tuple[int, ...]], make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """The arrays kept under that name, else those that `make` gives, which are kept from now on. Of several processes
-    that need the same arrays at the same time one makes them and the others wait; where no lock can be written, work
-    is at worst done twice."""
+    that need the same arrays at the same time one makes them and the others wait, but not for ever; where no lock can
+    be written, or nobody lets go of it, work is at worst done twice."""
     arrays = _read(kind, name, shapes)
     if arrays is None:
-        with one_at_a_time(_path(kind, name).with_suffix(".lock")) as waited:
+        with ExitStack() as stack:
+            lock = one_at_a_time(_path(kind, name).with_suffix(".lock"), f"making the same {kind} numbers")
+            try:
+                waited = stack.enter_context(lock)
+            except HeldElsewhere:
+                LOG.warning("that took too long; going on without the %s numbers of the other process", kind)
+                waited = True
             arrays = _read(kind, name, shapes) if waited else None
             if arrays is None:
                 arrays = make()
-                _write(kind, name, arrays)
+                if all(np.isfinite(array).all() for array in arrays.values()):  # else nobody could use them
+                    _write(kind, name, arrays)
     return arrays
 
 
@@ -54,7 +64,7 @@ def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     """The arrays kept under that name; None where there are none, or where they are damaged and must be made again."""
     path = _path(kind, name)
     try:
-        packed = path.read_bytes()  # a zip file, which carries a sum of its content
+        packed = read_plain(path)  # a zip file, which carries a sum of its content
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
         due = sum(math.prod(shape) * LARGEST_NUMBER + LONGEST_HEADER for shape in shapes.values())
@@ -84,6 +94,8 @@ def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise OSError(errno.EEXIST, f"{path.name} is not a plain file")
         write_atomically(path, content.getvalue())
     except OSError as error:
         warnings.warn(

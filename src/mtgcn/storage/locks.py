@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+LOG = logging.getLogger("mtgcn")
+UNSAID = 2.0  # seconds that a lock is waited for without a word
+PATIENCE = 300.0  # seconds until whoever waits goes on without it
 
 
 class HeldElsewhere(Exception):
@@ -50,9 +55,13 @@ class OwnedLock:
 
 
 @contextmanager
-def one_at_a_time(path: Path) -> Iterator[bool]:
+def one_at_a_time(path: Path, title: str, patience: float | None = None) -> Iterator[bool]:
     """Hold a lock that is waited for; yields whether another had it first. Its file is gone afterwards. Where no lock
-    can be written nobody waits."""
+    can be written nobody waits.
+
+    Whoever waits is soon told for what, `title`; after so many seconds of patience, PATIENCE if it is not said, it is
+    HeldElsewhere.
+    """
     lock = FileLock(path, thread_local=False)
     waited = False
     try:
@@ -61,7 +70,7 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
             lock.acquire(blocking=False)
         except Timeout:
             waited = True
-            lock.acquire()
+            _wait_for(lock, path, title, PATIENCE if patience is None else patience)
     except OSError:
         yield False
         return
@@ -71,3 +80,16 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
         with suppress(OSError):
             path.unlink()  # while it is held: whoever waits for this very file starts over with a new one
         lock.release()
+
+
+def _wait_for(lock: FileLock, path: Path, title: str, patience: float) -> None:
+    try:
+        lock.acquire(timeout=min(UNSAID, patience))
+        return
+    except Timeout:
+        # A log line is seen at once, where a warning may be kept for the end.
+        LOG.warning("another process is %s; waiting for it, at most %.0f s (lock %s)", title, patience, path)
+    try:
+        lock.acquire(timeout=max(0.0, patience - UNSAID))
+    except Timeout:
+        raise HeldElsewhere("unknown") from None

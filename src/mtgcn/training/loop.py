@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mtgcn.shapes import Float, Real
 from mtgcn.training.adam import Adam
+from mtgcn.training.divergence import note_divergence
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
 from mtgcn.training.trainable import Trainable
 
@@ -46,10 +47,12 @@ def train(
     total = sum(phase.epochs for phase in phases)
     history = _History(total, trainable)
     trainable.train()
+    losses: list[str] = []  # of the phase that is trained
 
     def epoch(phase: Phase) -> None:
         trainable.new_epoch()
         step = phase.step()
+        losses[:] = step.losses
         optimisation.forget_gradients()
         torch.stack(list(step.losses.values())).sum().backward()
         optimisation.step()
@@ -63,6 +66,7 @@ def train(
             done += 1
             if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
                 callback(done, total)
+        history.note_divergence(losses, done - phase.epochs, done)
     return history.read()
 
 
@@ -110,6 +114,12 @@ class _History:
                 self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
             self.values[name].index_copy_(0, self.epoch, value.detach()[None].to(torch.float32))
         self.epoch += 1
+
+    def note_divergence(self, losses: Sequence[str], first: int, end: int) -> None:
+        """Remember which of these losses of a phase, whose epochs are `first` up to `end`, was not finite, and when."""
+        for name in losses:
+            of_phase = self.values[name][first:end].cpu().numpy()
+            note_divergence(f"its loss {name!r}", "epoch", of_phase, before=first, total=len(self.values[name]))
 
     def read(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         return {name: value.cpu().numpy() for name, value in self.values.items()}

@@ -2,12 +2,15 @@
 
 import errno
 import os
+import threading
 
 import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import check_destination, load_model, read_card, save_model
+from mtgcn.storage.folder_update import LOCK, READY
+from mtgcn.storage.locks import one_at_a_time
 
 
 def altered(path, change):
@@ -129,3 +132,51 @@ def test_when_the_new_model_cannot_be_moved_in_the_old_one_returns(folder, farm_
             save_model(farm_model, folder)
     assert (folder / "card.json").read_bytes() == before
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_the_folder_itself_stays(folder, farm_model):
+    """It may be a mount point, which cannot be renamed."""
+    before = folder.stat().st_ino
+    save_model(farm_model, folder)
+    assert folder.stat().st_ino == before
+
+
+def test_who_saves_while_another_does_not_end_is_told(folder, farm_model, monkeypatch):
+    monkeypatch.setattr("mtgcn.storage.folder_update.PATIENCE", 0.1)
+    with (
+        one_at_a_time(folder / LOCK, "holding it"),
+        pytest.raises(InputError, match=r"another process is writing model folder .*model and does not end; try again"),
+    ):
+        save_model(farm_model, folder)
+
+
+def test_who_reads_while_another_saves_gets_one_model_or_the_other(folder, farm_model, farm):
+    other = MutualTeachingClassifier("lp").fit_graph(farm)
+    done = threading.Event()
+
+    def save_often():
+        while not done.is_set():
+            for model in (other, farm_model):
+                save_model(model, folder)
+
+    thread = threading.Thread(target=save_often)
+    thread.start()
+    try:
+        found = {load_model(folder).method for _ in range(60)}
+    finally:
+        done.set()
+        thread.join()
+    assert found <= {"lp", "mt-gcn"}
+
+
+def test_what_was_left_by_a_kill_is_read_and_written_over(folder, farm_model, farm):
+    """After the moment from which new files count, and before they are in their places."""
+    for name in ("card.json", "answers.safetensors"):
+        (folder / READY).mkdir(exist_ok=True)
+        os.rename(folder / name, folder / READY / name)
+    (folder / "card.json").write_text("an older one")
+    assert load_model(folder).method == "mt-gcn"
+    check_destination(folder)
+    save_model(MutualTeachingClassifier("lp").fit_graph(farm), folder)
+    assert load_model(folder).method == "lp"
+    assert sorted(path.name for path in folder.iterdir()) == ["answers.safetensors", "card.json", "graph.safetensors"]

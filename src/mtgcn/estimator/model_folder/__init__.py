@@ -35,6 +35,7 @@ from mtgcn.estimator.model_folder.files import (
     CARD,
     GRAPH,
     WEIGHTS,
+    Arrays,
     damaged,
     read_arrays,
     replacing,
@@ -44,11 +45,14 @@ from mtgcn.estimator.model_folder.files import (
 from mtgcn.estimator.preparing import columns_in
 from mtgcn.files.paths import reason
 from mtgcn.storage.destinations import check_folder
+from mtgcn.storage.folder_update import holds_others
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
 
-__all__ = ["check_destination", "load_model", "read_card", "save_model"]
+TRIES = 3  # of files that do not fit a card which stays the same
+
+__all__ = ["check_destination", "is_model", "load_model", "read_card", "save_model"]
 
 
 def save_model(
@@ -67,7 +71,7 @@ def save_model(
     with replacing(folder) as partial:
         card["files"] = {name: write_arrays(partial / name, arrays) for name, arrays in sorted(contents.items())}
         card["sha256"] = checksum(card)
-        write_bytes(partial / CARD, json.dumps(card, indent=1, ensure_ascii=False).encode())
+        write_bytes(partial / CARD, json.dumps(card, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace"))
     return card
 
 
@@ -76,9 +80,8 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
 
     folder = Path(folder)
-    card = read_card(folder)
+    card, contents = _read(folder)
     try:
-        contents = {name: read_arrays(folder / name, entry) for name, entry in card["files"].items()}
         method = method_from(card["method"], folder)
         model = MutualTeachingClassifier(**card["estimator"])
         model.method_ = method
@@ -100,13 +103,36 @@ def load_model(folder: str | Path) -> MutualTeachingClassifier:
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise damaged(folder, f"its parts do not fit together ({type(error).__name__}: {reason(error)})") from error
+        raise _unfit(folder, error) from error
     return model
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Arrays]]:
+    """The card and the arrays that go with it; where they do not fit, another process may just be replacing them."""
+    card, tries = read_card(folder), 0
+    while True:
+        try:
+            return card, {name: read_arrays(folder, name, entry) for name, entry in card["files"].items()}
+        except InputError:
+            card_before, card = card, read_card(folder)
+            tries = tries + 1 if card == card_before else 0
+            if tries == TRIES:
+                raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _unfit(folder, error) from error
+
+
+def _unfit(folder: Path, error: Exception) -> InputError:
+    return damaged(folder, f"its parts do not fit together ({type(error).__name__}: {reason(error)})")
 
 
 def check_destination(folder: str | Path) -> None:
     """Refuse a place where a model could not be written, or where something else stands: before time is spent."""
     folder = Path(os.path.abspath(folder))
-    if folder.is_dir() and any(folder.iterdir()) and not is_model(folder):
-        raise InputError(f"{folder} holds files and is no model folder; give another folder, nothing was touched")
     check_folder(folder, holds="the model")
+    try:
+        strange = folder.is_dir() and holds_others(folder) and not is_model(folder)
+    except OSError as error:
+        raise InputError(f"cannot look into {folder}: {error.strerror}; give another folder") from error
+    if strange:
+        raise InputError(f"{folder} holds files and is no model folder; give another folder, nothing was touched")

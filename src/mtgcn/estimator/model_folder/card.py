@@ -18,6 +18,8 @@ from mtgcn.files.json_form import Anything, Number, Text, Truth, Whole, check_fo
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.paths import shown
 from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT
+from mtgcn.storage.folder_update import place_of
+from mtgcn.storage.reading import read_plain
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -201,15 +203,14 @@ def _as_tuple(value: Any) -> Any:
 
 def _unchecked_card(folder: Path) -> dict[str, Any] | None:
     """What the card of a model folder says; None where there is none."""
-    path = folder / CARD
     try:
-        if path.stat().st_size > LARGEST_CARD:
-            return None
-        card = parsed_json(path.read_bytes())
+        card = parsed_json(read_plain(place_of(folder, CARD), LARGEST_CARD))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InputError(f"cannot read model folder {folder}: {error.strerror}; check path and permissions") from error
+        raise InputError(
+            f"cannot read {CARD} of model folder {folder}: {error.strerror}; check path and permissions"
+        ) from error
     except ValueError as error:
         raise damaged(folder, f"card.json is not JSON, {error}") from error
     return card if isinstance(card, dict) and card.get("kind") == KIND else None

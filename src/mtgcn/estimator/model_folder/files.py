@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
-import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError
+from mtgcn.storage.folder_update import place_of, updating
+from mtgcn.storage.locks import HeldElsewhere
 
 CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
 FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
@@ -28,41 +29,20 @@ def damaged(folder: Path, why: str) -> InputError:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of `folder` once that is done; otherwise nothing has happened."""
-    folder = folder.resolve()
-    beside = next(parent for parent in folder.parents if parent.exists())
-    mark = f".{folder.name}.{secrets.token_hex(4)}"
-    partial, aside = beside / f"{mark}.partial", folder.parent / f"{mark}.replaced"
+    """A folder to fill, whose files become those of the model in `folder` once that is done; otherwise nothing has
+    happened. All else in `folder` stays as it is."""
     try:
-        partial.mkdir()
-        yield partial
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists():
-            os.rename(folder, aside)
-        try:
-            os.rename(partial, folder)
-        except OSError:
-            if aside.exists():
-                os.rename(aside, folder)
-            raise
-        _keep_what_is_not_ours(aside, folder)
+        with updating(folder, FILES) as partial:
+            yield partial
+    except HeldElsewhere:
+        raise InputError(
+            f"another process is writing model folder {folder} and does not end; try again, or give another folder"
+        ) from None
     except OSError as error:
         raise InputError(
             f"cannot write model folder {folder}: {error.strerror or error}; make room or give another folder, "
             "nothing was changed"
         ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _keep_what_is_not_ours(old: Path, new: Path) -> None:
-    """A person's own files in the folder of the old model move to that of the new; the old model goes."""
-    if not old.exists():
-        return
-    for path in old.iterdir():
-        if path.name not in FILES:
-            os.rename(path, new / path.name)
-    shutil.rmtree(old)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -86,27 +66,30 @@ def write_arrays(path: Path, arrays: Arrays) -> dict[str, Any]:
     return entry_of(path)
 
 
-def read_arrays(path: Path, entry: Mapping[str, Any]) -> Arrays:
+def read_arrays(folder: Path, name: str, entry: Mapping[str, Any]) -> Arrays:
     """The arrays of a safetensors file that is what its entry in the card says."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    folder = path.parent
-    if path.name not in FILES:
-        raise damaged(folder, f"its card names a file {path.name!r}")
+    if name not in FILES:
+        raise damaged(folder, f"its card names a file {name!r}")
+    path = place_of(folder, name)
     try:
-        size = path.stat().st_size
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+            raise damaged(folder, f"{name} is not a plain file")
+        size = found.st_size
         if size != entry["bytes"]:
-            raise damaged(folder, f"{path.name} has {size} bytes, not {entry['bytes']}")
+            raise damaged(folder, f"{name} has {size} bytes, not {entry['bytes']}")
         if entry_of(path)["sha256"] != entry["sha256"]:
-            raise damaged(folder, f"{path.name} was changed after it was written")
+            raise damaged(folder, f"{name} was changed after it was written")
         return load_file(path)
     except FileNotFoundError:
-        raise damaged(folder, f"{path.name} is missing") from None
+        raise damaged(folder, f"{name} is missing") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
     except SafetensorError as error:
-        raise damaged(folder, f"{path.name} is no safetensors file, {error}") from error
+        raise damaged(folder, f"{name} is no safetensors file, {error}") from error
 
 
 def entry_of(path: Path) -> dict[str, Any]:

@@ -1,0 +1,258 @@
+"""What stored rows say, as the documentation says it: rows of tables. `docs_tables.py` puts them where they belong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtgcn.benchmark.comparisons import stored_comparisons
+from mtgcn.benchmark.placing import ABLATION_TITLES
+from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, Cell
+from mtgcn.benchmark.split_choice import PUBLIC, RANDOM
+from mtgcn.benchmark.statistics import SampleSummary, paired_difference, summarise
+from mtgcn.benchmark.store import read_units
+from mtgcn.benchmark.tables import Evidence, Line, stored_evidence
+from mtgcn.report.numbers import SIGNED, interval, number, percent
+from mtgcn.report.summary_files import pipes
+
+DOCS = Path(__file__).parent.parent / "docs"
+TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "PubMed"}
+METHODS = (
+    *("lp", "chebyshev", "gcn", "gcn+v", "co-training", "self-training", "union", "intersection", "multi-stage"),
+    *("m3s", "mt-gcn"),
+)
+ON_THE_PUBLIC_SPLIT = ("lp", "gcn", "gcn+v", "mt-gcn", "mani-reg", "semi-emb", "deepwalk", "ica", "planetoid")
+FEWEST_LABELS = (("cora", 2), ("citeseer", 3), ("pubmed", 2))
+
+
+# ---- reading
+
+
+@cache
+def evidence(source: str) -> Evidence:
+    """What a folder of rows says."""
+    return stored_evidence(read_units(DOCS / source))
+
+
+def line(source: str, dataset: str, labels: int, title: str, split: str = RANDOM, kind: str = "ours") -> Line:
+    """The runs of one method, or variant, in one cell."""
+    [found] = [
+        line
+        for table in getattr(evidence(source), kind)
+        for line in table.lines
+        if (line.dataset, line.labels_per_class, line.split, line.title) == (dataset, labels, split, title)
+    ]
+    return found
+
+
+def paper_cells(dataset: str | None = None) -> list[Cell]:
+    """The 14 cells with random splits, or those of one dataset; datasets as in the paper, few labels first."""
+    found = [cell for table in PAPER_TABLES for cell in table.cells if cell.split == RANDOM]
+    wanted = [cell for cell in found if dataset in (None, cell.dataset)]
+    return sorted(wanted, key=lambda cell: (list(TITLES).index(cell.dataset), cell.labels_per_class))
+
+
+Splits = dict[tuple[str, int], dict[tuple[int, int], float]]  # accuracy by cell and, within it, seed and run
+
+
+@cache
+def accuracies(source: str, method: str) -> Splits:
+    """Of a method on random splits in one file of rows, which need not be called as a store calls it."""
+    found: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
+    for text in gzip.decompress((DOCS / source).read_bytes()).splitlines():
+        row = json.loads(text)
+        if row["method"] == method and row["split"] == RANDOM:
+            found[row["dataset"], row["labels_per_class"]][row["seed"], row["run"]] = row["accuracy"]
+    return dict(found)
+
+
+@cache
+def honest(source: str) -> dict[tuple[str, int], SampleSummary]:
+    """mt-gcn on all final splits that are stored in a folder, whichever file they are in."""
+    files = [f"{source}/{path.name}" for path in sorted((DOCS / source).glob("*.jsonl.gz"))]
+    of_files = [found for file in files if (found := accuracies(file, REFERENCE))]
+    joined = {cell: {split: one for found in of_files for split, one in found[cell].items()} for cell in of_files[0]}
+    return {cell: summarise(list(splits.values())) for cell, splits in joined.items()}
+
+
+def printed(cell: Cell) -> float:
+    value = cell.entry(REFERENCE).printed
+    if value is None:
+        raise ValueError(f"the paper prints nothing for {REFERENCE} on {cell.dataset} {cell.labels_per_class}")
+    return value
+
+
+def title(cell: Cell) -> str:
+    return f"{TITLES[cell.dataset]} {cell.labels_per_class}"
+
+
+def with_margin(found: Line) -> str:
+    """A mean, half its interval and, where the paper prints something, that."""
+    low, high = found.accuracy.ci95
+    beside = "" if found.printed is None else f" ({number(found.printed)})"
+    return f"{percent(found.accuracy.mean)} ± {percent((high - low) / 2)}{beside}"
+
+
+# ---- tables
+
+
+Rows = list[list[str]]  # of a table, the headings first
+
+
+def methods_table(source: str, dataset: str) -> Rows:
+    cells = paper_cells(dataset)
+    rows = [["labels per class", *(str(cell.labels_per_class) for cell in cells)]]
+    for method in METHODS:
+        found = [line(source, dataset, cell.labels_per_class, method) for cell in cells]
+        rows.append([f"`{method}`", *map(with_margin, found)])
+    return rows
+
+
+def public_table(source: str) -> Rows:
+    rows = [["", *TITLES.values()]]
+    for method in ON_THE_PUBLIC_SPLIT:
+        rows.append([f"`{method}`", *(with_margin(line(source, name, 20, method, PUBLIC)) for name in TITLES)])
+    return rows
+
+
+def reading_table(source: str) -> Rows:
+    cells = paper_cells()
+    found = [line(source, cell.dataset, cell.labels_per_class, REFERENCE, kind="optimistic") for cell in cells]
+    headings = [title(cell) if cell == paper_cells(cell.dataset)[0] else title(cell).split()[1] for cell in cells]
+    return [
+        ["", *headings],
+        ["printed", *(number(printed(cell)) for cell in cells)],
+        ["the largest of ten averages", *(number(one.reported) for one in found)],
+        ["the mean of the ten", *(percent(one.accuracy.mean) for one in found)],
+    ]
+
+
+def honest_table(source: str) -> Rows:
+    rows = [["", "printed", "mt-gcn", "95 % interval", "splits", "printed minus mt-gcn"]]
+    for cell in paper_cells():
+        found = honest(source)[cell.dataset, cell.labels_per_class]
+        gap = printed(cell) - 100 * found.mean
+        measured = [percent(found.mean), interval(found), str(len(found.per_run))]
+        rows.append([title(cell), number(printed(cell)), *measured, number(gap, SIGNED)])
+    return rows
+
+
+def final_table(source: str) -> Rows:
+    rows = [["cell", "printed", "mt-gcn", "mt-plus", "95 % interval", "mt-plus minus mt-gcn", "95 % interval"]]
+    for cell in paper_cells():
+        ours, theirs = (line(source, cell.dataset, cell.labels_per_class, name) for name in ("mt-plus", REFERENCE))
+        gain = paired_difference(ours.accuracy.per_run, theirs.accuracy.per_run, ours.groups, theirs.groups)
+        mean = percent(ours.accuracy.mean)
+        mean = f"**{mean}**" if ours.reported > printed(cell) else mean
+        means = [number(printed(cell)), percent(theirs.accuracy.mean), mean, interval(ours.accuracy)]
+        rows.append([title(cell), *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
+    return rows
+
+
+def ablation_table(source: str) -> Rows:
+    rows = [["", "mean", *(f"{TITLES[name]} {labels}" for name, labels in FEWEST_LABELS), "calibration error, mean"]]
+    for name in (REFERENCE, *ABLATION_TITLES):
+        of_cells = [line(source, cell.dataset, cell.labels_per_class, name, kind="ablation") for cell in paper_cells()]
+        tests = {(one.dataset, one.labels_per_class): one.against_rival for one in of_cells}
+        changes = [percent(test.difference.mean, SIGNED) if (test := tests[cell]) else "" for cell in FEWEST_LABELS]
+        mean, error = (
+            np.mean([getattr(one, part).mean for one in of_cells]) for part in ("accuracy", "calibration_error")
+        )
+        rows.append([f"`{name}`" if name == REFERENCE else name, percent(mean), *changes, percent(error)])
+    return rows
+
+
+def comparison_table(source: str) -> Rows:
+    [found] = stored_comparisons(read_units(DOCS / source).values())
+    rows = [["method", "accuracy", "95 % interval", f"minus {found.reference}", "95 % interval"]]
+    for cell in found.cells:
+        gap = found.differences.get(cell.method)
+        against = [percent(gap.mean, SIGNED), interval(gap, SIGNED)] if gap else ["", ""]
+        rows.append([cell.method, f"{percent(cell.accuracy.mean)} %", interval(cell.accuracy), *against])
+    return rows
+
+
+def checked_cells(source: str, network: str) -> list[dict[str, Any]]:
+    """What `m3s_check.py` found with one network and start, as "network,start"."""
+    found = json.loads((DOCS / source).read_text(encoding="utf-8"))
+    return [one for one in found if f"{one['network']},{one['start']}" == network]
+
+
+def rejected_table(source: str, network: str) -> Rows:
+    cells = checked_cells(source, network)
+    most = max(len(cell["stages"]) for cell in cells)
+    stages = [f"stage {number}" for number in range(1, most + 1)]
+    rows = [["", "splits", *stages, "candidates right", "rejected right", "of all unlabelled"]]
+    for cell in cells:
+        total = {name: sum(stage[name] for stage in cell["stages"]) for name in cell["stages"][0]}
+        shares = [_share(stage["rejected"], stage["candidates"]) for stage in cell["stages"]]
+        right = [_share(total["right"], total["candidates"]), _share(total["rejected_right"], total["rejected"])]
+        name = f"{TITLES[cell['dataset']]} {cell['labels_per_class']}"
+        padded = [*shares, *[""] * (most - len(shares))]
+        rows.append([name, str(cell["runs"]), *padded, *right, _share(total["disagreeing"], total["unlabelled"])])
+    return rows
+
+
+RERUN = {  # of M3S, as github.com/Junseok0207/M3S_Pytorch prints it
+    ("cora", 2): 64.46,
+    ("cora", 4): 72.93,
+    ("cora", 8): 76.41,
+    ("pubmed", 2): 61.53,
+    ("pubmed", 3): 64.60,
+    ("pubmed", 7): 73.18,
+}
+
+
+def rerun_table(source: str) -> Rows:
+    ours, theirs = (
+        {(one["dataset"], one["labels_per_class"]): one for one in checked_cells(source, network)}
+        for network in ("one-layer,farthest", "two-layers,farthest")
+    )
+    headings = ["", "their rerun", "`m3s`", "their network, epoch by validation", "last epoch", "splits"]
+    rows = [headings]
+    for (dataset, labels), value in RERUN.items():
+        mine = percent(np.mean(ours[dataset, labels]["accuracy"]))
+        rebuilt = theirs.get((dataset, labels))
+        parts = ("accuracy_by_validation", "accuracy")
+        read = [percent(np.mean(rebuilt[part])) for part in parts] if rebuilt else ["", ""]
+        count = str(rebuilt["runs"]) if rebuilt else ""
+        rows.append([f"{TITLES[dataset]} {labels}", number(value), mine, *read, count])
+    return rows
+
+
+def order_table(source: str) -> Rows:
+    found = json.loads((DOCS / source).read_text(encoding="utf-8"))["methods"]
+    shares = [(one["method"], one["changed by order, %"], one["by another seed, %"]) for one in found]
+    rows = [[f"`{method}`", number(order), number(seed)] for method, order, seed in shares]
+    return [["", "another order", "another seed"], *rows]
+
+
+def _share(part: int, whole: int) -> str:
+    return percent(part / whole) if whole else "–"
+
+
+RECIPES: Mapping[str, Callable[..., Rows]] = {
+    "methods": methods_table,
+    "public": public_table,
+    "reading": reading_table,
+    "honest": honest_table,
+    "final": final_table,
+    "ablation": ablation_table,
+    "comparison": comparison_table,
+    "m3s-rejected": rejected_table,
+    "m3s-rerun": rerun_table,
+    "row-order": order_table,
+}
+
+
+def made(recipe: str, source: str, rest: str | None) -> list[str]:
+    """The lines of a table."""
+    headings, *rows = RECIPES[recipe](source, *([rest] if rest else []))
+    return pipes(headings, rows)

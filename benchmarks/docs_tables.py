@@ -1,0 +1,206 @@
+"""The tables of accuracies in the documentation, made from the rows that are stored beside it.
+
+python benchmarks/docs_tables.py             # what differs from the stored rows; nothing is written
+python benchmarks/docs_tables.py --write     # puts the tables right, and the pages and summaries in docs/reproduction
+
+A table is made if a line before it says from what, the path being one below docs/:
+
+    <!-- table: final reproduction/final -->
+
+So figures of another final seed need a folder of rows and such a line. Sentences with figures are in `sentences`; they
+are only compared. `tests/test_figures.py` fails where the documentation and the rows differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from docs_figures import (
+    DOCS,
+    FEWEST_LABELS,
+    TITLES,
+    accuracies,
+    checked_cells,
+    evidence,
+    honest,
+    line,
+    made,
+    paper_cells,
+    printed,
+    title,
+)
+
+from mtgcn.benchmark.protocol import REFERENCE
+from mtgcn.benchmark.store import read_units
+from mtgcn.benchmark.tables import of_sweeps, stored_evidence
+from mtgcn.report.files import write_report
+from mtgcn.report.numbers import number, percent
+from mtgcn.report.summary_files import markdown
+
+PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")))
+MARK = re.compile(r"<!-- table: (?P<recipe>\S+) (?P<source>\S+)(?: (?P<rest>\S+))? -->\n\n(?P<table>(?:\|.*\n)*)")
+
+
+# ---- sentences
+
+
+def gaps(source: str, method: str, dataset: str, labels: Sequence[int]) -> str:
+    """By how much mt-gcn is better than a method, label rate by label rate."""
+    tests = [line(source, dataset, count, method).against_rival for count in labels]
+    return ", ".join(percent(-test.difference.mean) for test in tests if test)
+
+
+def means(source: str, method: str = "mt-plus") -> str:
+    """Of a method in every cell of one file of rows."""
+    of_cells = accuracies(source, method)
+    parts = [
+        " ".join([name, *(_mean(of_cells[dataset, cell.labels_per_class]) for cell in paper_cells(dataset))])
+        for dataset, name in TITLES.items()
+    ]
+    return ", ".join(parts)
+
+
+def _mean(splits: Mapping[Any, float]) -> str:
+    return percent(np.mean(list(splits.values())))
+
+
+def above_print(source: str) -> str:
+    """In how many cells mt-plus is above what the paper prints for MT-GCN, and in which it is not."""
+    of_cells = accuracies(source, "mt-plus")
+    below = [
+        title(cell)
+        for cell in paper_cells()
+        if 100 * np.mean(list(of_cells[cell.dataset, cell.labels_per_class].values())) <= printed(cell)
+    ]
+    return f"Above the printed values in {14 - len(below)} cells{', not in ' + ', '.join(below) if below else ''}."
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Page and words that must be in it, with the figures that the rows have."""
+    rows, final = "reproduction", "reproduction/final"
+    missing = [printed(cell) - 100 * honest(final)[cell.dataset, cell.labels_per_class].mean for cell in paper_cells()]
+    words = f"{abs(min(missing)):.0f} to {max(missing):.0f} points"
+    yield "README.md", f"printed accuracies are {words} above"
+    yield "docs/results.md", f"{words} of the printed accuracy"
+    read = [
+        abs(line(rows, cell.dataset, cell.labels_per_class, REFERENCE, kind="optimistic").reported - printed(cell))
+        for cell in paper_cells()
+    ]
+    within = sorted(read)[-2]
+    for page in ("README.md", "docs/results.md"):
+        yield page, f"{sum(gap <= within for gap in read)} of the 14 printed values within {number(within)} points"
+    gains = [f"{float(gaps(rows, 'gcn', dataset, [labels])):.0f}" for dataset, labels in FEWEST_LABELS[:2]]
+    yield (
+        "README.md",
+        f"worth {gains[0]} points over a GCN at 2 labels per class on Cora and {gains[1]} at 3 on Citeseer",
+    )
+    for method, dataset, labels in (
+        ("m3s", "cora", (2, 4, 8)),
+        ("union", "citeseer", (3, 6, 12)),
+        ("gcn", "cora", (2, 4, 8, 12, 20)),
+        ("m3s", "pubmed", (2, 3)),
+    ):
+        yield "docs/results.md", gaps(rows, method, dataset, labels)
+    for dataset, labels in (("cora", (2, 4, 8)), ("pubmed", (2, 3, 7))):
+        pairs = [[line(rows, dataset, count, name).accuracy.mean for name in ("gcn+v", "gcn")] for count in labels]
+        choices = ", ".join(percent(chosen - last) for chosen, last in pairs)
+        yield (
+            "docs/methods.md",
+            f"{choices} points on Cora" if dataset == "cora" else f"{choices} on PubMed at the same",
+        )
+    [hardest] = [
+        cell
+        for cell in checked_cells("reproduction/m3s-check.json", "one-layer,farthest")
+        if (cell["dataset"], cell["labels_per_class"]) == ("pubmed", 20)
+    ]
+    *first, last_one = [f"{100 * stage['right'] / stage['candidates']:.0f}" for stage in hardest["stages"]]
+    yield "docs/methods.md", f"candidates there {', '.join(first)} and {last_one} % are right"
+    for setting in ("first-setting", "second-setting", "third-setting", "fourth-setting", "rows"):
+        yield "docs/research-log.md", means(f"{final}/{setting}.jsonl.gz")
+        yield "docs/research-log.md", above_print(f"{final}/{setting}.jsonl.gz")
+    for setting in ("fourth-setting", "rows"):
+        yield "docs/research-log.md", means(f"{final}/{setting}.jsonl.gz", REFERENCE)
+    consistency = [
+        (line(rows, cell.dataset, cell.labels_per_class, "without L_cl", kind="ablation"), cell)
+        for cell in paper_cells()
+    ]
+    worth = -np.mean([test.difference.mean for one, _ in consistency if (test := one.against_rival)])
+    better = sum(
+        one.calibration_error.mean < line(rows, cell.dataset, cell.labels_per_class, REFERENCE).calibration_error.mean
+        for one, cell in consistency
+    )
+    yield "docs/results.md", f"adds {100 * worth:.2f} points on average and, in {better} of 14 cells,"
+
+
+def summaries() -> dict[Path, str]:
+    """The Markdown tables that lie beside rows."""
+    folder = "reproduction"
+    kinds = {"summary.md": "ours", "summary-paper.md": "optimistic", "summary-ablation.md": "ablation"}
+    return {DOCS / folder / name: markdown(getattr(evidence(folder), kind)) for name, kind in kinds.items()}
+
+
+# ---- checking
+
+
+def differences() -> Iterator[str]:
+    """What the documentation says otherwise than the rows."""
+    for page in PAGES:
+        for mark in MARK.finditer(page.read_text(encoding="utf-8")):
+            expected = made(*mark.group("recipe", "source", "rest"))
+            found = mark["table"].splitlines()
+            if found != expected:
+                changed = [line for line in expected if line not in found] or ["as many lines as it should have"]
+                yield f"{page.name}, {mark['recipe']} {mark['source']}: should be {changed[0]}"
+    for path, text in summaries().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            yield f"{path.relative_to(DOCS.parent)} is not what its rows say; run this program with --write"
+    for name, words in sentences():
+        if words not in " ".join((DOCS.parent / name).read_text(encoding="utf-8").split()):
+            yield f"{name} does not say: {words}"
+
+
+def rewrite() -> None:
+    """Put the tables right, and the pages and summaries beside the rows."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        changed = MARK.sub(
+            lambda mark: (
+                mark[0][: mark.start("table") - mark.start()]
+                + "".join(f"{one}\n" for one in made(*mark.group("recipe", "source", "rest")))
+            ),
+            text,
+        )
+        if changed != text:
+            page.write_text(changed, encoding="utf-8")
+            print(f"wrote {page.name}")
+    write_beside_rows()
+
+
+def write_beside_rows() -> None:
+    """The summaries, and the pages about sweeps."""
+    for path, text in summaries().items():
+        path.write_text(text, encoding="utf-8")
+    for rows in sorted((DOCS / "reproduction").rglob("rows.jsonl.gz")):
+        units = read_units(rows.parent)
+        if of_sweeps(units):  # of a comparison the rows are enough
+            write_report(rows.parent, stored_evidence(units))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the tables right")
+    if parser.parse_args().write:
+        rewrite()
+    found = list(differences())
+    print("\n".join(found) or "the documentation says what the rows say")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

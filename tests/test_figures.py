@@ -1,0 +1,58 @@
+"""What the documentation says in figures is what the stored rows say."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))  # whose program makes the tables
+
+import docs_figures  # noqa: E402
+import docs_tables  # noqa: E402
+
+# Pages on which a table of accuracies is either made from rows or says in so many words that it is not.
+PAGES_OF_ACCURACIES = ("README.md", "docs/results.md", "docs/trust.md")
+# An accuracy as these pages write it: one digit behind the point.
+ACCURACY = re.compile(r"\b\d\d\.\d\b")
+NOT_MADE = "<!-- not made from rows: "
+
+
+def test_tables_and_sentences_are_those_of_the_rows():
+    assert list(docs_tables.differences()) == []
+
+
+def test_a_wrong_figure_is_found(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    right = docs_tables.made("final", "reproduction/final", None)
+    wrong = [line.replace("75.2", "75.3") for line in right]
+    assert wrong != right
+    monkeypatch.setattr(docs_tables, "PAGES", (page,))
+    for lines, found in ((right, 0), (wrong, 1), (right[:-1], 1), ([], 1)):
+        page.write_text("<!-- table: final reproduction/final -->\n\n" + "".join(f"{line}\n" for line in lines))
+        assert len([one for one in docs_tables.differences() if one.startswith("page.md")]) == found
+
+
+def test_a_wrong_table_is_put_right(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n<!-- table: final reproduction/final -->\n\n| wrong |\n\nAfter.\n")
+    monkeypatch.setattr(docs_tables, "PAGES", (page,))
+    monkeypatch.setattr(docs_tables, "write_beside_rows", lambda: None)
+    docs_tables.rewrite()
+    assert page.read_text().splitlines()[3:-2] == docs_tables.made("final", "reproduction/final", None)
+    assert page.read_text().endswith("|\n\nAfter.\n")
+
+
+@pytest.mark.parametrize("name", PAGES_OF_ACCURACIES)
+def test_every_table_of_accuracies_names_what_it_is_made_from(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for table in re.finditer(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        if len(ACCURACY.findall(table[0])) >= 3:
+            before = text[: table.start()].rstrip().rpartition("\n")[2]
+            assert before.startswith(("<!-- table: ", NOT_MADE)), f"{name}: {table[0].splitlines()[0]}"
+
+
+def test_every_recipe_is_used():
+    used = {mark["recipe"] for page in docs_tables.PAGES for mark in docs_tables.MARK.finditer(page.read_text("utf-8"))}
+    assert used == set(docs_figures.RECIPES)
