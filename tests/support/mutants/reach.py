@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ def own_tests(path: str) -> tuple[str, str]:
     return mirrored.as_posix(), path
 
 
+@cache
 def _importers(path: str, root: Path) -> list[str]:
     name = ".".join(Path(path).with_suffix("").parts[1:])
     return [
@@ -158,10 +160,12 @@ def _lines_in_functions(source: bytes) -> set[int]:
 
 def measured_reach(root: Path, slots: list[Path], watched_files: list[str], kept: Path) -> Reach:
     """Of all quick tests; files of tests that are as they were are not run again while the source is as it was."""
-    source = digest(sorted((root / "src").rglob("*.py")))
-    shared = digest([*sorted((root / "tests").rglob("conftest.py")), *sorted((root / "tests/support").glob("*.py"))])
-    tests = [*sorted((root / "tests").rglob("test_*.py")), *(root / path for path in watched_files)]
-    digests = {path.relative_to(root).as_posix(): digest([path]) + source + shared for path in tests}
+
+    def names(*patterns: str) -> list[str]:
+        return [path.relative_to(root).as_posix() for pattern in patterns for path in sorted(root.glob(pattern))]
+
+    common = digest(root, names("src/**/*.py", "tests/**/conftest.py", "tests/support/*.py"))
+    digests = {name: digest(root, [name]) + common for name in [*names("tests/**/test_*.py"), *watched_files]}
     del digests[OF_MUTANTS]
     known = json.loads(kept.read_text()) if kept.exists() else {}
     known = {name: one for name, one in known.items() if one["digest"] == digests.get(name)}
@@ -194,9 +198,9 @@ def _watched(watched_files: list[str], files: list[str]) -> dict[str, Any]:
     return asdict(watcher.reach()) | {"failing": [test for test, passed in watcher.passed.items() if not passed]}
 
 
-def digest(paths: Iterable[Path]) -> str:
+def digest(root: Path, names: Iterable[str]) -> str:
     """Of what files say."""
     found = hashlib.sha256()
-    for path in paths:
-        found.update(path.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in names:
+        found.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return found.hexdigest()
