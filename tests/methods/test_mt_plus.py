@@ -245,6 +245,13 @@ def test_of_many_nodes_it_counts_what_every_peer_says_before_and_after_and_the_t
     assert method.shared_bytes(task) > graph.num_nodes * 4 * 3 * 256  # waves, and their copies
 
 
+def test_of_many_labels_it_counts_every_pair(make_graph):
+    graph = make_graph(nodes=400, features=4)
+    task = observe(graph, draw_splits(graph, 130, 1, 0), 0)
+    pairs = 40 * 390**2  # bytes, as softmax_regression has it
+    assert pairs < create("mt-plus", directions=4, dimensions=4).bytes_per_run(task) < 20 * pairs
+
+
 def test_whoever_watches_is_told_which_embeddings_are_made(make_graph):
     stages = []
     with reporting_progress(lambda done, total: stages.append(current_stage())):
