@@ -119,6 +119,22 @@ def test_the_better_held_out_labels_are_told_the_more_is_taught(make_graph):
     assert teaching_of(graph, 1 / 3, labels=40, taught="always") == 1
 
 
+@pytest.mark.parametrize(
+    ("labels", "accuracy", "folds"), [(2, 1 / 3, 2), (4, 0.5, 4), (4, 0.75, 4), (10, 0.6, 5), (20, 0.5, 5)]
+)
+def test_how_much_is_taught_by_hand(make_graph, labels, accuracy, folds):
+    # On the way from chance, 1/3, to always right, and beyond what is shown, as one fold in so many was missing; 25
+    # labels say 0.7 beforehand, and 0.625 is enough.
+    shown = (accuracy - 1 / 3) / (2 / 3) * folds / (folds - 1)
+    told = (3 * labels * shown + 25 * 0.7) / (3 * labels + 25)
+    expected = min(1, told / 0.625) ** 8
+    graph = make_graph(nodes=90)
+    assert teaching_of(graph, accuracy, labels=labels) == pytest.approx(expected, rel=1e-4)
+    # Two peers with shares of 0.8 and 0.2 are 1 / (0.64 + 0.04) voices.
+    votes = [0.8, 0.2, 0.0, 0.0]
+    assert teaching_of(graph, accuracy, votes, labels) == pytest.approx(expected * (1 / 0.68 - 1), rel=1e-4)
+
+
 def test_a_handful_of_labels_does_not_forbid_teaching(make_graph):
     graph = make_graph(nodes=200)
     assert teaching_of(graph, 0.5, labels=2) > 2 * teaching_of(graph, 0.5, labels=40)

@@ -238,6 +238,8 @@ def test_appearance_is_the_mean_of_neighbourhoods_of_length_one():
     rows = walk @ walk @ np.eye(3)[:, :2]
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(appearance(path), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="read-only"):  # all who ask for it get the same array
+        appearance(path)[0, 0] = 0
 
 
 @pytest.mark.parametrize("features", [True, False])

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -20,7 +20,7 @@ from mutants.operators import Mutant
 from mutants.trials import OF_MUTANTS, Job, in_slots, run_tests
 
 FILES_AT_ONCE = 8
-OTHER_FILES, OTHERS_SECONDS = 5, 10.0  # of tests that do not mirror the module but run the line
+OTHER_FILES, OTHERS_SECONDS = 6, 10.0  # of tests that do not mirror the module but run the line
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Reach:
     lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # by test and file
 
     def tests_for(self, mutant: Mutant, root: Path) -> tuple[list[str], list[str]]:
-        """Those of its own module and others that run its statement, the quickest first. Of what runs at import, all of
-        its own, and others that run anything of the module or of one that imports it."""
+        """Those of its own module that run its statement, the quickest first, and others. Of what runs at import, all
+        of its own, and others that run anything of the module or of one that imports it."""
         mine = own_tests(mutant.path)
         if mutant.at_import:
             files = {mutant.path, *_importers(mutant.path, root)}
@@ -40,15 +40,16 @@ class Reach:
         else:
             wanted = range(mutant.lines[0], mutant.lines[1] + 1)
             found = [test for test, run in self.lines.items() if any(n in wanted for n in run.get(mutant.path, []))]
-        found.sort(key=self.seconds.__getitem__)
-        return [test for test in found if file_of(test) in mine], self._few_of(
-            [test for test in found if file_of(test) not in mine]
+        others = [test for test in found if file_of(test) not in mine]
+        return sorted((test for test in found if file_of(test) in mine), key=self.seconds.__getitem__), self._few_of(
+            others
         )
 
     def _few_of(self, tests: list[str]) -> list[str]:
-        """Of the files that have most of them, as many as time allows; file by file, since their tests share what takes
-        long to make."""
-        files = [file for file, _ in Counter(map(file_of, tests)).most_common(OTHER_FILES)]
+        """First those that run little else, which are likelier about it, as many as time allows; file by file, since
+        tests of a file share what takes long to make."""
+        tests = sorted(tests, key=lambda test: sum(map(len, self.lines[test].values())))
+        files = list(dict.fromkeys(map(file_of, tests)))[:OTHER_FILES]
         tests = [test for test in tests if file_of(test) in files]
         spent = accumulate(map(self.seconds.__getitem__, tests))
         chosen = [test for test, now in zip(tests, spent, strict=True) if now <= OTHERS_SECONDS]
