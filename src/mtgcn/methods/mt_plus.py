@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.leading_directions import kept_directions
 from mtgcn.linalg.softmax_regression import logits_of
 from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
@@ -89,11 +90,11 @@ class MTPlus(Method):
     0.96
     """
 
-    directions: PositiveInt = 512  # of the features that are kept
+    directions: PositiveInt = 256  # of the features that are kept
     edge_directions: PositiveInt = 256  # of the edges that are kept
     dimensions: PositiveInt = 256  # of an encoder's embeddings
     held_decay: NonNegativeFloat = 2e-3  # weight decay of the encoder that is held back
-    infomax_epochs: NonNegativeInt = 200  # of training the encoders
+    infomax_epochs: NonNegativeInt = 150  # of training the encoders, each on some of the nodes
     # so many differently seeded pairs of encoders are shared by the runs of an experiment
     embeddings: Annotated[int, Ge(1), Le(1000)] = 5
     rounds: NonNegativeInt = 10  # of teaching
@@ -228,16 +229,16 @@ class MTPlus(Method):
         )
 
     def bytes_per_run(self, task: Task) -> int:
-        width = max(self._inputs.kept(self.directions, task.graph), self.dimensions) + 1
+        width = max(kept_directions(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
         at_nodes = task.num_nodes * task.num_classes * (3 * len(PEERS) + 6)
         return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
         graph, inputs = task.graph, self._inputs
-        encoders = max(encoder.bytes_for(graph) for encoder in inputs.encoders(graph).values())
-        features = min(inputs.kept(self.directions, graph), graph.num_features)
-        edges = inputs.kept(self.edge_directions, graph)
+        encoders = inputs.encoders(graph).bytes_for(graph)
+        features = min(kept_directions(self.directions, graph), graph.num_features)
+        edges = kept_directions(self.edge_directions, graph)
         tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
         return encoders + 4 * tables
 

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.node_keys import drawn_by_key, node_keys
 from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
@@ -22,8 +23,12 @@ FEW_LABELS = 3  # per class; up to so many all classes weigh the same
 # classes are not evened out a larger one lets the largest class swallow the others.
 LARGEST_PENALTY = 1e-3
 
+LARGEST_CLASS = 2**12  # nodes that a round of teaching looks at
+ATTENDANCE = 0xC1A55  # tells what is drawn for who attends a round from what else is drawn by node
+
 Probabilities = Float[Tensor, "runs nodes classes"]
 Teacher = Literal["all", "itself"]
+Here = Int[Tensor, "here"] | slice  # the nodes that a round looks at, in order
 
 
 class Lessons:
@@ -43,6 +48,7 @@ class Lessons:
         self.apart = evenness * inequality_of_labels(task)
         self.record = PseudoLabelRecord(task)
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
+        self._shuffled: Tensor | None = None  # all nodes, as they come to be looked at
         free = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
         # NOBODY falls into the extra column.
         self.free = free.scatter_(1, task.labelled.index % (task.num_nodes + 1), False)[:, :-1]
@@ -51,31 +57,53 @@ class Lessons:
         self, before: Mapping[str, Probabilities], rounds: int, steps: int, taught_by: Teacher = "all"
     ) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
         """What every peer says after so many rounds of so many steps, and its weights."""
-        said, weights = dict(before), {name: one.weight for name, one in self.evidence.items()}
-        for _ in range(rounds):
+        weights = {name: one.weight for name, one in self.evidence.items()}
+        for number in range(rounds):
+            here = self._attending(number)
+            rows = {name: table[here] for name, table in self.rows.items()}
+            said = {
+                name: logits_of(rows[name], weights[name]).softmax(-1) if number else before[name][:, here]
+                for name in rows
+            }
             if taught_by == "all":
-                lessons = dict.fromkeys(self.rows, self.lesson(average(self.votes, [said[name] for name in self.rows])))
+                together = average(self.votes, [said[name] for name in rows])
+                lessons = dict.fromkeys(rows, self.lesson(together, here))
             else:
-                lessons = {name: self.lesson(said[name]) for name in self.rows}
-            for name, table in self.rows.items():
+                lessons = {name: self.lesson(said[name], here) for name in rows}
+            for name, table in rows.items():
                 share, classes = lessons[name]
-                examples = self._with_labels(share * self.amount[:, None], classes)
+                examples = self._with_labels(share * self.amount[:, None], classes, here)
                 penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
                 weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps)
-                said[name] = logits_of(table, weights[name]).softmax(-1)
-            teaches = torch.stack([share > 0 for share, _ in lessons.values()], 1)  # runs, peers, nodes
-            self.record.next_epoch(teaches.any(1).T)
-            self._counts.append(teaches.sum(2))
-        return said, weights
+            self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
+        if not rounds:
+            return dict(before), weights
+        return {name: logits_of(table, weights[name]).softmax(-1) for name, table in self.rows.items()}, weights
 
-    def lesson(self, teacher: Probabilities) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
+    def _attending(self, number: int) -> Here:
+        """The nodes that a round looks at: all; on large graphs some, others in every round, beside those that have a
+        label. Who attends together follows from what nodes are. Thousands of examples fix what a peer learns, and a
+        round costs the same on a graph of any size."""
+        if self.task.num_nodes <= LARGEST_CLASS:
+            return slice(None)
+        if self._shuffled is None:
+            drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
+            self._shuffled = torch.from_numpy(np.argsort(drawn, kind="stable")).to(self.task.device)
+        places = torch.arange(number * LARGEST_CLASS, (number + 1) * LARGEST_CLASS, device=self.task.device)
+        labelled = self.task.labelled
+        some = self._shuffled[places % self.task.num_nodes]
+        return torch.cat([some, labelled.index[labelled.present]]).unique()
+
+    def lesson(
+        self, teacher: Probabilities, here: Here = slice(None)
+    ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
         """How much each node counts, in all 1, and as which class.
 
         Nodes teach of which the teacher is surer than of the average node. Where some classes were given more labels
         than others it is surer of those, and while labels are few it is the average node of their class that counts.
         """
         sure, classes = teacher.max(-1)
-        free, apart = self.free.to(sure.dtype), self.apart
+        free, apart = self.free[:, here].to(sure.dtype), self.apart
         by_class = partial(_sum_by_class, classes=classes, num_classes=self.task.num_classes)
         of_class = (by_class(sure * free) / by_class(free).clamp(min=1)).gather(1, classes)
         of_all = (sure * free).sum(1, keepdim=True) / free.sum(1, keepdim=True).clamp(min=1)
@@ -89,16 +117,23 @@ class Lessons:
         return {"pseudo labels": torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
-        self, weight: Float[Tensor, "runs nodes"], classes: Int[Tensor, "runs nodes"]
-    ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
+        self, weight: Float[Tensor, "runs here"], classes: Int[Tensor, "runs here"], here: Here
+    ) -> tuple[Float[Tensor, "runs here"], Int[Tensor, "runs here"]]:
         """The given labels among them, weighing 1 in all."""
         labelled: Nodes = self.task.labelled
         present = labelled.present
         share = present / present.sum(1, keepdim=True)
-        extra = labelled.index % (self.task.num_nodes + 1)
-        weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, extra, share)[:, :-1]
-        classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, extra, labelled.classes)
+        place = labelled.index if isinstance(here, slice) else torch.searchsorted(here, labelled.index)
+        place = torch.where(present, place, weight.shape[1])  # NOBODY falls into an extra column
+        weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, place, share)[:, :-1]
+        classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, place, labelled.classes)
         return weight, classes[:, :-1]
+
+    def _write_down(self, teaches: Bool[Tensor, "runs peers here"], here: Here) -> None:
+        taught = torch.zeros(self.task.num_nodes, self.task.runs, dtype=torch.bool, device=self.task.device)
+        taught[here] = teaches.any(1).T
+        self.record.next_epoch(taught)
+        self._counts.append(teaches.sum(2))
 
 
 def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:
