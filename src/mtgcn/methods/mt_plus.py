@@ -93,8 +93,8 @@ class MTPlus(Method):
     directions: PositiveInt = 256  # of the features that are kept
     edge_directions: PositiveInt = 256  # of the edges that are kept
     dimensions: PositiveInt = 256  # of an encoder's embeddings
-    held_decay: NonNegativeFloat = 2e-3  # weight decay of the encoder that is held back
-    infomax_epochs: NonNegativeInt = 150  # of training the encoders, each on some of the nodes
+    held_decay: NonNegativeFloat = 4e-3  # weight decay of the encoder that is held back
+    infomax_epochs: NonNegativeInt = 200  # of training the encoders, each on some of the nodes
     # so many differently seeded pairs of encoders are shared by the runs of an experiment
     embeddings: Annotated[int, Ge(1), Le(1000)] = 5
     rounds: NonNegativeInt = 10  # of teaching

@@ -50,9 +50,9 @@ class InfomaxSettings(Settings):
 
     dimensions: PositiveInt = 256  # of an encoder's embeddings
     width: PositiveInt = 256  # of what it sees of a node
-    epochs: NonNegativeInt = 150  # in each of which it looks at some of the nodes
-    learning_rate: LearningRate = 0.003
-    held_decay: NonNegativeFloat = 2e-3  # weight decay of the one that is held back
+    epochs: NonNegativeInt = 200  # in each of which it looks at some of the nodes
+    learning_rate: LearningRate = 0.002
+    held_decay: NonNegativeFloat = 4e-3  # weight decay of the one that is held back
 
     @property
     def weight_decays(self) -> tuple[float, ...]:

@@ -66,8 +66,8 @@ class InputSettings:
     directions: int = 256  # of the features that are kept
     edge_directions: int = 256  # of the edges
     dimensions: int = 256  # of an encoder's embeddings
-    held_decay: float = 2e-3  # weight decay of the encoder that is held back
-    infomax_epochs: int = 150
+    held_decay: float = 4e-3  # weight decay of the encoder that is held back
+    infomax_epochs: int = 200
 
     def encoders(self, graph: Graph) -> InfomaxSettings:
         """How the two encoders are trained on this graph."""
