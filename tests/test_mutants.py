@@ -110,8 +110,8 @@ def a_mutant(path="src/mtgcn/trust/calibration.py", lines=(5, 6), at_import=Fals
 def test_a_mutant_is_shown_to_tests_that_run_its_lines_those_of_its_module_first():
     path = "src/mtgcn/trust/calibration.py"
     lines = {
-        "tests/a/test_b.py::slow": {path: [6]},
-        "tests/a/test_c.py::quick": {path: [1, 5]},
+        "tests/a/test_b.py::of much else": {path: [6], "src/mtgcn/task.py": [7, 8]},
+        "tests/a/test_c.py::of little else": {path: [1, 5]},
         "tests/trust/test_calibration.py::its own": {path: [4, 6]},
         "tests/trust/test_calibration.py::of other lines": {path: [7]},
         "tests/a/test_c.py::of another file": {"src/mtgcn/task.py": [5]},
@@ -119,8 +119,8 @@ def test_a_mutant_is_shown_to_tests_that_run_its_lines_those_of_its_module_first
     seconds = dict(zip(lines, (2.0, 1.0, 50.0, 0.1, 0.1), strict=True))
     own, others = Reach(seconds, lines).tests_for(a_mutant(), ROOT)
     assert own == ["tests/trust/test_calibration.py::its own"]
-    assert others == ["tests/a/test_c.py::quick", "tests/a/test_b.py::slow"]
-    seconds["tests/a/test_b.py::slow"] = 10.0  # more than others may take in all
+    assert others == ["tests/a/test_c.py::of little else", "tests/a/test_b.py::of much else"]
+    seconds["tests/a/test_b.py::of much else"] = 10.0  # more than others may take in all
     assert Reach(seconds, lines).tests_for(a_mutant(), ROOT) == (own, others[:1])
 
 

@@ -97,6 +97,12 @@ def test_differences_and_p_values_are_of_the_same_splits():
     assert not comparison.is_best("base")
 
 
+@pytest.mark.parametrize(("p_value", "significant"), [(0.0499, True), (0.05, False), (0.0501, False)])
+def test_chance_is_five_per_cent_and_more(p_value, significant):
+    comparison = comparison_of({name: unit(name, [0.5, 0.6]) for name in ("base", "other")})
+    assert replace(comparison, p_values={"other": p_value}).is_significant("other") == significant
+
+
 def test_a_method_alone_is_not_called_the_best():
     assert not comparison_of({"lp": unit("lp", [0.5])}).is_best("lp")
 

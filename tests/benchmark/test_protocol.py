@@ -169,3 +169,5 @@ def test_the_ablation_takes_out_and_turns_what_it_says():
     assert variants["t x 0.25"].per_class == 54  # a quarter of 216
     assert variants["warm-up of 0 epochs"].warmup_epochs == 0
     assert {settings.peers for settings in variants.values()} == {2, 3, 4, 5}
+    assert [variants[f"t x {factor}"].per_class for factor in ("0.25", "0.5", "2", "4")] == [54, 108, 432, 864]
+    assert [variants[f"warm-up of {epochs} epochs"].warmup_epochs for epochs in (50, 100, 300)] == [50, 100, 300]

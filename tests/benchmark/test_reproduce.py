@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from mtgcn.benchmark.plan import Selection, plan
-from mtgcn.benchmark.reproduce import TimeLeft
+from mtgcn.benchmark.reproduce import TimeLeft, carry_out
 from mtgcn.benchmark.store import Store
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
@@ -135,6 +136,27 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path):
     first, second = errors.splitlines()
     assert first.endswith(f"of 8 units are stored in {tmp_path}; the same command goes on from there")
     assert second == "mtgcn: interrupted"
+
+
+def test_whoever_watches_is_told_how_little_is_left(tmp_path):
+    sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
+    told = []
+
+    @contextmanager
+    def watched(units, stored, first_guess):
+        told.append((units, stored, first_guess))
+        yield lambda title, seconds: told.append(seconds)
+
+    with Store(tmp_path) as store:
+        carry_out(sweep, store, sweep_progress=watched)
+    units = len(sweep.units)
+    assert told[0] == (units, 0, None)  # nothing was seen yet
+    assert len(told) == 1 + units
+    assert all(seconds > 0 for seconds in told[1:-1])
+    assert told[-1] == 0
+    with Store(tmp_path) as store:
+        carry_out(sweep, store, sweep_progress=watched)
+    assert told[units + 1 :] == [(units, units, 0)]
 
 
 def test_time_left_is_guessed_from_what_the_method_took():

@@ -263,3 +263,9 @@ def test_equal_methods_do_not_differ():
 def test_too_little_cannot_be_ranked(shape, names):
     with pytest.raises(InputError, match="cannot be ranked; give at least 2 cells and 3 methods"):
         compare_ranks(np.zeros(shape), list(names))
+
+
+def test_three_methods_in_two_cells_can_be_ranked():
+    comparison = compare_ranks(np.array([[0.1, 0.2, 0.3], [0.2, 0.1, 0.3]]), list("abc"))
+    assert comparison.methods == ("c", "a", "b")
+    assert comparison.average_ranks == (1, 2.5, 2.5)

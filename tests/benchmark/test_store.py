@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -133,6 +134,15 @@ def test_one_store_at_a_time(tmp_path):
         Store(tmp_path).__enter__()
     with Store(tmp_path):
         pass
+
+
+def test_a_store_that_is_closed_leaves_no_file_open(two_units):
+    def of_the_folder():
+        return [link for link in Path("/proc/self/fd").iterdir() if str(two_units) in os.path.realpath(link)]
+
+    with Store(two_units):
+        assert of_the_folder()
+    assert not of_the_folder()
 
 
 def test_a_store_that_failed_to_open_is_not_locked(two_units):

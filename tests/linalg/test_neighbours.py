@@ -54,6 +54,24 @@ def always_approximate(monkeypatch):
     monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
 
 
+def test_up_to_the_limit_every_distance_is_computed(monkeypatch):
+    monkeypatch.setattr(neighbours, "EXACT_ROWS", 3)
+    monkeypatch.setattr(neighbours, "_approximate_neighbours", lambda table, k, *_: np.full((len(table), k), -1))
+    assert neighbour_graph([[0.0], [1.0], [5.0]], k=2).nnz == 6
+    assert neighbour_graph([[0.0], [1.0], [5.0], [6.0]], k=2).nnz == 0
+
+
+def test_a_row_for_which_the_search_found_fewer_has_fewer_edges(always_approximate, monkeypatch):
+    found = np.array([[1, -1], [0, 2], [1, 3], [2, -1]])  # -1 is pynndescent's word for nobody
+    monkeypatch.setattr(neighbours, "_approximate_neighbours", lambda *_: found)
+    assert neighbour_graph(np.zeros((4, 1)), k=2).toarray().tolist() == [
+        [0, 1, 0, 0],
+        [1, 0, 1, 0],
+        [0, 1, 0, 1],
+        [0, 0, 1, 0],
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_large_tables_find_almost_the_same_edges_and_the_same_again(always_approximate, sparse):

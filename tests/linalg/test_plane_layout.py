@@ -42,6 +42,13 @@ def test_the_same_rows_and_seed_give_the_same_places(groups):
     assert not np.array_equal(plane_layout(rows), plane_layout(rows, seed=1))
 
 
+def test_the_unit_of_the_rows_changes_nothing():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    places = plane_layout(rows)
+    for unit in (2.0**-20, 2.0**20):  # by which numbers are multiplied without rounding
+        np.testing.assert_array_equal(plane_layout(rows * unit), places)
+
+
 def test_the_grid_pushes_as_the_formula_does_the_better_the_finer_it_is(monkeypatch):
     monkeypatch.setattr(layout, "MOST_CELLS", 1000)
     points = np.random.default_rng(0).normal(scale=8, size=(2, 400)).astype(np.float32)

@@ -32,6 +32,13 @@ def test_they_are_the_leading_eigenvectors_of_the_average_walk():
         np.testing.assert_allclose(column * np.sign(column @ expected), expected, atol=2e-3)
 
 
+def test_walks_are_of_up_to_eighty_steps():
+    # On a ring of six, Â has the eigenvalue 2/3 twice; its powers up to the 80th sum to 2, and 2/80 is left of it.
+    ring = np.roll(np.eye(6), 1, axis=1)
+    features = structural_features(Graph(ring + ring.T))
+    np.testing.assert_allclose(np.linalg.norm(features[:, :2], axis=0), 2 / 80, rtol=1e-4)
+
+
 def test_what_all_nodes_of_a_component_share_is_left_out_whatever_their_degrees():
     adjacency = np.zeros((12, 12))
     adjacency[0, 1:] = adjacency[1, 2] = 1

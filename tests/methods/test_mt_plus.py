@@ -121,6 +121,22 @@ def test_the_better_held_out_labels_are_told_the_more_is_taught(make_graph):
     assert teaching_of(graph, 1 / 3, labels=40, taught="always") == 1
 
 
+@pytest.mark.parametrize(
+    ("labels", "accuracy", "folds"), [(2, 1 / 3, 2), (4, 0.5, 4), (4, 0.75, 4), (10, 0.6, 5), (20, 0.5, 5)]
+)
+def test_how_much_is_taught_by_hand(make_graph, labels, accuracy, folds):
+    # On the way from chance, 1/3, to always right, and beyond what is shown, as one fold in so many was missing; 25
+    # labels say 0.7 beforehand, and 0.625 is enough.
+    shown = (accuracy - 1 / 3) / (2 / 3) * folds / (folds - 1)
+    told = (3 * labels * shown + 25 * 0.7) / (3 * labels + 25)
+    expected = min(1, told / 0.625) ** 8
+    graph = make_graph(nodes=90)
+    assert teaching_of(graph, accuracy, labels=labels) == pytest.approx(expected, rel=1e-4)
+    # Two peers with shares of 0.8 and 0.2 are 1 / (0.64 + 0.04) voices.
+    votes = [0.8, 0.2, 0.0, 0.0]
+    assert teaching_of(graph, accuracy, votes, labels) == pytest.approx(expected * (1 / 0.68 - 1), rel=1e-4)
+
+
 def test_a_handful_of_labels_does_not_forbid_teaching(make_graph):
     graph = make_graph(nodes=200)
     assert teaching_of(graph, 0.5, labels=2) > 2 * teaching_of(graph, 0.5, labels=40)
@@ -249,6 +265,13 @@ def test_of_many_nodes_it_counts_what_every_peer_says_before_and_after_and_the_t
     certain = 3 * len(PEERS) * graph.num_nodes * graph.num_classes * 4
     assert certain < method.bytes_per_run(task) < 2 * certain
     assert method.shared_bytes(task) > graph.num_nodes * 4 * 3 * 256  # waves, and their copies
+
+
+def test_of_many_labels_it_counts_every_pair(make_graph):
+    graph = make_graph(nodes=400, features=4)
+    task = observe(graph, draw_splits(graph, 130, 1, 0), 0)
+    pairs = 40 * 390**2  # bytes, as softmax_regression has it
+    assert pairs < create("mt-plus", directions=4, dimensions=4).bytes_per_run(task) < 20 * pairs
 
 
 def test_whoever_watches_is_told_which_embeddings_are_made(make_graph):

@@ -20,6 +20,20 @@ def test_memory_can_be_taken_and_freed_while_blocks_are_kept():
     assert done.stdout == "True\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is asked")
+def test_glibc_is_told_to_map_nothing_and_to_trim_never(monkeypatch):
+    told = {}
+
+    class Library:
+        def __init__(self, name):
+            self.mallopt = told.__setitem__
+
+    monkeypatch.setattr("ctypes.CDLL", Library)
+    keep_freed_blocks()
+    # M_MMAP_MAX and M_TRIM_THRESHOLD of malloc.h.
+    assert told == {-4: 0, -1: 2**31 - 1}
+
+
 @pytest.fixture
 def asked(monkeypatch):
     calls = []

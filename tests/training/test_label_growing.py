@@ -37,6 +37,13 @@ def test_the_surest_predictions_are_taken_from_those_predicted_as_the_class():
     assert torch.equal(surest_predictions(logits, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
 
 
+def test_other_peers_are_not_asked():
+    probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.45, 0.55], [0.2, 0.8]])
+    logits = torch.stack([probabilities.log(), probabilities.flip(1).log()], -1)[:, :, None]
+    alone = surest_predictions(logits[..., :1], 2, NOBODY_LABELLED)
+    assert torch.equal(surest_predictions(logits, 2, NOBODY_LABELLED), alone)
+
+
 def test_node_0_is_not_marked_by_classes_that_nobody_is_predicted_as():
     logits = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0]])[..., None, None]
     assert torch.equal(surest_predictions(logits, 1, NOBODY_LABELLED), marks_of([(4, 1)]))

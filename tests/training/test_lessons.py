@@ -119,6 +119,14 @@ def test_a_class_that_nobody_predicts_leaves_the_others_their_weight(task):
         np.testing.assert_allclose(np.bincount(classes[run], share[run]), [0.5, 0, 0.5], rtol=1e-5)
 
 
+def test_a_class_of_one_node_weighs_as_much_as_any(task):
+    alone = next(node for node in range(NODES) if not any(node in labelled(task, run) for run in range(2)))
+    predicted = np.where(np.arange(NODES) == alone, 1, 0)
+    share, classes = lessons_of(task).lesson(certain([predicted, predicted]))
+    for run in range(2):
+        np.testing.assert_allclose(np.bincount(classes[run], share[run]), [0.5, 0.5], rtol=1e-5)
+
+
 def test_while_labels_are_few_a_class_of_which_nobody_is_sure_teaches_too(task):
     predicted = np.arange(NODES) % CLASSES
     teacher = certain([predicted, predicted])

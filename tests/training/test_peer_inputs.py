@@ -48,6 +48,18 @@ def angles(rows):
     return rows @ rows.T
 
 
+def test_waves_are_as_near_each_other_as_sizes_are():
+    # Random cosines stand for a Gaussian kernel: the mean of the products of two rows is half of
+    # exp(-|FREQUENCY · difference|² / 2), whatever the sizes are counted from and in (Rahimi and Recht, 2007).
+    sizes = np.random.default_rng(0).normal(3, 2, (20, 6))
+    spread = np.linspace(0.5, 3, 6)
+    waves = module._waves(sizes, sizes.mean(0), spread, CPU).numpy()
+    apart = ((sizes[:, None] - sizes) / spread * 0.5) ** 2
+    expected = np.exp(-apart.sum(-1) / 2) / 2
+    np.testing.assert_allclose(waves @ waves.T / waves.shape[1], expected, atol=4 * 0.5 / np.sqrt(256))
+    np.testing.assert_allclose(waves.mean(), 0, atol=4 * 0.5 / np.sqrt(256))
+
+
 def test_rows_have_length_one_and_end_in_a_one(make_graph):
     graph = make_graph(unreached=True)
     found = peer_inputs(graph, QUICK, 0, CPU).rows

@@ -55,6 +55,17 @@ class TestPredictionSets:
         assert sets[0] == (graph.class_names[graph.labels[0]],)
         assert sets.sizes.min() == 1
 
+    def test_no_set_is_empty(self, make_graph):
+        # Of a coverage as low as this, hardly a class is probable enough.
+        given = with_labels(make_graph(nodes=300), range(60))
+        probabilities = np.random.default_rng(0).dirichlet(np.full(3, 5.0), 300)
+        sets = prediction_sets(Model(given, Knows(probabilities=probabilities)), 0.1)
+        free = np.arange(60, 300)
+        hardly = probabilities[free].max(1) < sets.least_probability - 1e-9
+        assert hardly.sum() > 50
+        assert (sets.sizes[free][hardly] == 1).all()
+        assert (sets.contains[free].argmax(1) == probabilities[free].argmax(1))[hardly].all()
+
     def test_they_cover_what_they_promise(self, make_graph):
         covered = []
         for seed in range(40):

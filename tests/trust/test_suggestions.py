@@ -1,6 +1,7 @@
 """Suggestions are in doubt, apart, reach components without labels, and say why."""
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -163,6 +164,26 @@ def test_of_the_middle_of_a_region_the_best_connected_is_chosen():
     assert region.node == 20
 
 
+def test_the_middle_of_a_region_is_an_eighth_of_its_nodes():
+    looks = np.arange(40.0)[:, None]
+    graph = Graph(adjacency=np.ones((40, 40)) - np.eye(40), features=np.ones((40, 2)))
+    everyone, nobody = np.ones(40, dtype=bool), np.array([], dtype=int)
+    for node in range(40):
+        central = (np.arange(40) == node).astype(float)
+        (choice,) = choose(graph, looks, central, np.ones(40), nobody, everyone, 1)
+        assert (choice.node == node) == (17 <= node <= 21), node  # of 17 and 22, as far from 19.5, the first
+
+
+def test_where_nothing_is_in_doubt_regions_are_chosen_from_all_the_same():
+    _, graph = blocks([20, 20, 20])
+    edges = graph.adjacency.toarray()
+    edges[0, 20] = edges[20, 40] = 1
+    graph = labelled(replace(graph, adjacency=edges + edges.T), {0: 0, 20: 1})
+    (first,) = suggest(Model(graph, np.tile([1.0, 0.0], (60, 1))), 1)
+    assert re.match("It stands for .* nodes that look alike and have no label, 0 of them in doubt", first.reason)
+    assert first.score == 0
+
+
 @pytest.mark.parametrize("count", [0, -1, 38])
 def test_a_count_that_cannot_be_met_is_refused(make_graph, count):
     graph = labelled(make_graph(), {0: 0, 1: 1, 2: 2})
@@ -217,6 +238,8 @@ def test_appearance_is_the_mean_of_neighbourhoods_of_length_one():
     rows = walk @ walk @ np.eye(3)[:, :2]
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(appearance(path), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="read-only"):  # all who ask for it get the same array
+        appearance(path)[0, 0] = 0
 
 
 @pytest.mark.parametrize("features", [True, False])

@@ -45,7 +45,8 @@ def main() -> None:
         for slot in slots:
             copy_project(ROOT, slot)
         files = sorted({one.path for one in everything} | {path for _, path, _, _ in NAMED})
-        reach = measured_reach(ROOT, slots, files, options.out / "reach.json")
+        copied = slots[0]  # the project as it is tried, whatever is written in the meantime
+        reach = measured_reach(copied, slots, files, options.out / "reach.json")
         print(f"{len(reach.lines)} tests pass; {len(sample)} of {len(chosen)} mutants drawn by seed {options.seed}")
         results = _tried([*named.values(), *sample], reach, slots, options.out / "tried.jsonl")
     report = {
@@ -76,8 +77,12 @@ def _tried(mutants: list[Mutant], reach: Reach, slots: list[Path], kept: Path) -
     """The verdict on each."""
     lines = kept.read_text().splitlines() if kept.exists() else []
     results = {one["id"]: one for one in map(json.loads, lines)}
-    tests_of = {one.id: reach.tests_for(one, ROOT) for one in mutants}
-    shown = {name: _digest_of_files([*own, *others]) for name, (own, others) in tests_of.items()}
+    copied = slots[0]
+    tests_of = {one.id: reach.tests_for(one, copied) for one in mutants}
+    files_of = {name: sorted({file_of(test) for some in tests for test in some}) for name, tests in tests_of.items()}
+    shown = {name: digest(copied, files) for name, files in files_of.items()}
+
+    sources = {one.path: (copied / one.path).read_bytes() for one in mutants}
 
     def is_known(mutant: Mutant) -> bool:
         before = results.get(mutant.id)
@@ -85,7 +90,7 @@ def _tried(mutants: list[Mutant], reach: Reach, slots: list[Path], kept: Path) -
 
     def job(name: str, tests: list[str]) -> Job:
         mutant = to_try[name]
-        changed = {mutant.path: mutant.applied((ROOT / mutant.path).read_bytes())}
+        changed = {mutant.path: mutant.applied(sources[mutant.path])}
         limit = GRACE + SLOWEST * sum(reach.seconds[test] for test in tests)
         return Job(name, lambda: first_failure(tests, set(reach.lines)), limit, changed)
 
@@ -108,10 +113,6 @@ def _tried(mutants: list[Mutant], reach: Reach, slots: list[Path], kept: Path) -
             seen = f"{result['by']}, {result['seconds']} s"
             print(f"{result['verdict']}: {mutant} ({seen})", flush=True)
     return results
-
-
-def _digest_of_files(tests: list[str]) -> str:
-    return digest([ROOT / file for file in sorted(set(map(file_of, tests)))])
 
 
 def _verdict(ended: Ended, before: Ended | None) -> dict[str, Any]:

@@ -6,9 +6,10 @@ import json
 import sys
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from mutants.operators import Mutant
 from mutants.trials import OF_MUTANTS, Job, in_slots, run_tests
 
 FILES_AT_ONCE = 8
-OTHER_FILES, OTHERS_SECONDS = 5, 10.0  # of tests that do not mirror the module but run the line
+OTHER_FILES, OTHERS_SECONDS = 6, 10.0  # of tests that do not mirror the module but run the line
 
 
 @dataclass
@@ -30,8 +31,8 @@ class Reach:
     lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # by test and file
 
     def tests_for(self, mutant: Mutant, root: Path) -> tuple[list[str], list[str]]:
-        """Those of its own module and others that run its statement, the quickest first. Of what runs at import, all of
-        its own, and others that run anything of the module or of one that imports it."""
+        """Those of its own module that run its statement, the quickest first, and others. Of what runs at import, all
+        of its own, and others that run anything of the module or of one that imports it."""
         mine = own_tests(mutant.path)
         if mutant.at_import:
             files = {mutant.path, *_importers(mutant.path, root)}
@@ -39,15 +40,16 @@ class Reach:
         else:
             wanted = range(mutant.lines[0], mutant.lines[1] + 1)
             found = [test for test, run in self.lines.items() if any(n in wanted for n in run.get(mutant.path, []))]
-        found.sort(key=self.seconds.__getitem__)
-        return [test for test in found if file_of(test) in mine], self._few_of(
-            [test for test in found if file_of(test) not in mine]
+        others = [test for test in found if file_of(test) not in mine]
+        return sorted((test for test in found if file_of(test) in mine), key=self.seconds.__getitem__), self._few_of(
+            others
         )
 
     def _few_of(self, tests: list[str]) -> list[str]:
-        """Of the files that have most of them, as many as time allows; file by file, since their tests share what takes
-        long to make."""
-        files = [file for file, _ in Counter(map(file_of, tests)).most_common(OTHER_FILES)]
+        """First those that run little else, which are likelier about it, as many as time allows; file by file, since
+        tests of a file share what takes long to make."""
+        tests = sorted(tests, key=lambda test: sum(map(len, self.lines[test].values())))
+        files = list(dict.fromkeys(map(file_of, tests)))[:OTHER_FILES]
         tests = [test for test in tests if file_of(test) in files]
         spent = accumulate(map(self.seconds.__getitem__, tests))
         chosen = [test for test, now in zip(tests, spent, strict=True) if now <= OTHERS_SECONDS]
@@ -65,6 +67,7 @@ def own_tests(path: str) -> tuple[str, str]:
     return mirrored.as_posix(), path
 
 
+@cache
 def _importers(path: str, root: Path) -> list[str]:
     name = ".".join(Path(path).with_suffix("").parts[1:])
     return [
@@ -158,10 +161,12 @@ def _lines_in_functions(source: bytes) -> set[int]:
 
 def measured_reach(root: Path, slots: list[Path], watched_files: list[str], kept: Path) -> Reach:
     """Of all quick tests; files of tests that are as they were are not run again while the source is as it was."""
-    source = digest(sorted((root / "src").rglob("*.py")))
-    shared = digest([*sorted((root / "tests").rglob("conftest.py")), *sorted((root / "tests/support").glob("*.py"))])
-    tests = [*sorted((root / "tests").rglob("test_*.py")), *(root / path for path in watched_files)]
-    digests = {path.relative_to(root).as_posix(): digest([path]) + source + shared for path in tests}
+
+    def names(*patterns: str) -> list[str]:
+        return [path.relative_to(root).as_posix() for pattern in patterns for path in sorted(root.glob(pattern))]
+
+    common = digest(root, names("src/**/*.py", "tests/**/conftest.py", "tests/support/*.py"))
+    digests = {name: digest(root, [name]) + common for name in [*names("tests/**/test_*.py"), *watched_files]}
     del digests[OF_MUTANTS]
     known = json.loads(kept.read_text()) if kept.exists() else {}
     known = {name: one for name, one in known.items() if one["digest"] == digests.get(name)}
@@ -194,9 +199,9 @@ def _watched(watched_files: list[str], files: list[str]) -> dict[str, Any]:
     return asdict(watcher.reach()) | {"failing": [test for test, passed in watcher.passed.items() if not passed]}
 
 
-def digest(paths: Iterable[Path]) -> str:
+def digest(root: Path, names: Iterable[str]) -> str:
     """Of what files say."""
     found = hashlib.sha256()
-    for path in paths:
-        found.update(path.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in names:
+        found.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return found.hexdigest()
