@@ -205,7 +205,12 @@ def _model(random: Random) -> str:
 
 
 def _predict(random: Random) -> list[str]:
-    arguments = ["predict", _model(random), "--out", random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv"))]
+    arguments = [
+        "predict",
+        _model(random),
+        "--out",
+        random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv")),
+    ]
     if random.random() < 0.7:
         arguments += [
             "--nodes",
