@@ -60,7 +60,7 @@ def main() -> None:
     measuring.show_machine(facts)
     common = {"device": device.type, "threads": arguments.threads, "seed": arguments.seed}
     found = large(arguments, common) if arguments.large else growth(arguments, common)
-    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, **found})
+    measuring.write_json(arguments.json, {"machine": facts, **found})
 
 
 def _arguments() -> argparse.Namespace:

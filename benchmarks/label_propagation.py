@@ -14,7 +14,6 @@ affair, and counts.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +50,7 @@ def main() -> None:
         found = compare(dataset, labels_per_class, arguments.runs or RUNS[dataset], arguments.seed)
         measuring.show_table(found)
         rows += found
-    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "rows": rows})
+    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
 
 
 def _arguments() -> argparse.Namespace:

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import platform
 import resource
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -141,5 +143,23 @@ def _text(value: Any) -> str:
 
 
 def write_json(path: Path | None, content: dict[str, Any]) -> None:
+    """The numbers, with the command that made them."""
     if path:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        told = {"command": command(sys.argv), **content}
+        path.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def command(typed: Sequence[str]) -> str:
+    """What was typed, but for where the numbers were to be written.
+
+    >>> command(["benchmarks/speed.py", "--single", "--json", "speed.json"])
+    'python benchmarks/speed.py --single'
+    """
+    program, *given = typed
+    for place, option in enumerate(given):
+        if option == "--json":
+            given[place : place + 2] = []
+            break
+    given = [option for option in given if not option.startswith("--json=")]
+    return shlex.join(["python", f"benchmarks/{Path(program).name}", *given])

@@ -2,16 +2,18 @@
 
 python benchmarks/page.py            our page, figure and map
 python benchmarks/page.py --others   also scikit-learn's t-SNE and, where it is installed, UMAP
+python benchmarks/page.py --json FILE
 """
 
 import argparse
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import measuring
 import numpy as np
+import torch
 
 from mtgcn import MutualTeachingClassifier, load
 from mtgcn.linalg.plane_layout import nearest_rows, plane_layout
@@ -20,22 +22,41 @@ from mtgcn.report.fit_view import map_rows
 PER_CLASS = 20
 ASKED, NEAR, ON_THE_MAP = 1000, 30, 10  # nodes asked; how many of their nearest on the map are among the nearest
 
+Layout = Callable[[np.ndarray], np.ndarray]
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--others", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     arguments = parser.parse_args()
-    for name in ("cora", "pubmed"):
-        model = fitted(name)
-        with tempfile.TemporaryDirectory() as folder:
-            page = Path(folder) / "page.html"
-            seconds = timed(lambda: model.report(page))[0]  # noqa: B023
-            print(f"{name}: page {seconds:.1f} s, {page.stat().st_size / 1000:.0f} kB", flush=True)
-        print(f"{name}: figure {timed(model.plot)[0]:.1f} s", flush=True)
-        rows = map_rows(model, np.arange(model.graph_.num_nodes)).astype(np.float32)
-        for title, layout in {"map": plane_layout, **(others() if arguments.others else {})}.items():
-            seconds, places = timed(lambda: layout(rows))  # noqa: B023
-            print(f"{name}: {title} {seconds:.1f} s, {100 * kept(rows, places):.0f} % of neighbours kept", flush=True)
+    facts = measuring.machine(torch.device("cpu"))
+    measuring.show_machine(facts)
+    layouts = {"map": plane_layout, **(others() if arguments.others else {})}
+    rows = [row for name in ("cora", "pubmed") for row in measured(name, layouts)]
+    measuring.show_table(rows)
+    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
+
+
+def measured(name: str, layouts: dict[str, Layout]) -> Iterator[dict[str, object]]:
+    """Page, figure and every layout of one graph: seconds and, where there is such a thing, size and quality."""
+    model = fitted(name)
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        _, seconds = measuring.timed(model.report, page)
+        yield _row(name, "page", seconds, kilobytes=round(page.stat().st_size / 1000))
+    yield _row(name, "figure", measuring.timed(model.plot)[1])
+    rows = map_rows(model, np.arange(model.graph_.num_nodes)).astype(np.float32)
+    for title, layout in layouts.items():
+        places, seconds = measuring.timed(layout, rows)
+        yield _row(name, title, seconds, neighbours_kept=round(100 * kept(rows, places)))
+
+
+def _row(
+    dataset: str, what: str, seconds: float, kilobytes: object = "", neighbours_kept: object = ""
+) -> dict[str, object]:
+    found = {"dataset": dataset, "what": what, "seconds": round(seconds, 2)}
+    return found | {"kB": kilobytes, "neighbours kept, %": neighbours_kept}
 
 
 def fitted(name: str) -> MutualTeachingClassifier:
@@ -47,21 +68,15 @@ def fitted(name: str) -> MutualTeachingClassifier:
     return MutualTeachingClassifier("mt-gcn", random_state=0).fit_graph(replace(graph, labels=labels))
 
 
-def others() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+def others() -> dict[str, Layout]:
     from sklearn.manifold import TSNE
 
-    found: dict[str, Callable[[np.ndarray], np.ndarray]] = {"t-SNE of scikit-learn": TSNE(random_state=0).fit_transform}
+    found: dict[str, Layout] = {"t-SNE of scikit-learn": TSNE(random_state=0).fit_transform}
     try:
         from umap import UMAP
     except ImportError:
         return found
     return found | {"UMAP": UMAP(random_state=0).fit_transform}
-
-
-def timed(work: Callable[[], object]) -> tuple[float, object]:
-    started = time.perf_counter()
-    made = work()
-    return time.perf_counter() - started, made
 
 
 def kept(rows: np.ndarray, places: np.ndarray) -> float:

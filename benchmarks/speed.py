@@ -65,7 +65,7 @@ def main() -> None:
             found = measure(cell)
             measuring.show_table(found)
             rows += found
-    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "rows": rows})
+    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
 
 
 def _arguments() -> argparse.Namespace:

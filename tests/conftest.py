@@ -26,6 +26,23 @@ def pytest_runtest_call(item):
         raise
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """A report may quote a file name that is no text. It would not reach the process that gathers reports, and the one
+    that sent it would end in the midst of its tests."""
+    return _as_text((yield))
+
+
+def _as_text(content):
+    if isinstance(content, str):
+        return content.encode("utf-8", "backslashreplace").decode()
+    if isinstance(content, dict):
+        return {key: _as_text(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return type(content)(map(_as_text, content))
+    return content
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
     """Graphs this small are faster on one, most of all while something else is running."""

@@ -1,5 +1,6 @@
 """What the documentation says in figures is what the stored rows say."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ sys.path.insert(0, str(ROOT / "benchmarks"))  # whose program makes the tables
 
 import docs_figures  # noqa: E402
 import docs_tables  # noqa: E402
+import measuring  # noqa: E402
 
 # Pages on which a table of accuracies is either made from rows or says in so many words that it is not.
 PAGES_OF_ACCURACIES = ("README.md", "docs/results.md", "docs/trust.md")
+PAGE_OF_TIMES = ROOT / "docs" / "performance.md"
+TIMES_NOT_KEPT = "Numbers: not kept."
 # An accuracy as these pages write it: one digit behind the point.
 ACCURACY = re.compile(r"\b\d\d\.\d\b")
 NOT_MADE = "<!-- not made from rows: "
@@ -51,6 +55,35 @@ def test_every_table_of_accuracies_names_what_it_is_made_from(name):
         if len(ACCURACY.findall(table[0])) >= 3:
             before = text[: table.start()].rstrip().rpartition("\n")[2]
             assert before.startswith(("<!-- table: ", NOT_MADE)), f"{name}: {table[0].splitlines()[0]}"
+
+
+def times_without_source(page):
+    """The tables of a page that name neither a JSON, with a command that the page gives too, nor that none was kept."""
+    text = page.read_text(encoding="utf-8")
+    for table in re.finditer(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        before = text[: table.start()].rstrip().rpartition("\n")[2]
+        named = re.fullmatch(r"Numbers: \[(measurements/[\w-]+\.json)\]\(\1\)\.", before)
+        if named:
+            command = json.loads((page.parent / named[1]).read_text(encoding="utf-8"))["command"]
+            if f"`{command}`" not in text:
+                yield f"{named[1]} was made by {command}"
+        elif before != TIMES_NOT_KEPT:
+            yield table[0].splitlines()[0]
+
+
+def test_every_table_of_times_names_its_numbers():
+    assert list(times_without_source(PAGE_OF_TIMES)) == []
+
+
+def test_times_that_another_command_made_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["benchmarks/speed.py", "--single", "--json", "x.json"])
+    measuring.write_json(tmp_path / "measurements" / "x.json", {"rows": [1]})
+    page = tmp_path / "page.md"
+    told = "`python benchmarks/speed.py{}`:\n\n{}\n\n| a |\n| --- |\n| 1 s |\n"
+    right = "Numbers: [measurements/x.json](measurements/x.json)."
+    for options, mark, found in ((" --single", right, 0), ("", right, 1), ("", TIMES_NOT_KEPT, 0), ("", "Words.", 1)):
+        page.write_text(told.format(options, mark), encoding="utf-8")
+        assert len(list(times_without_source(page))) == found
 
 
 def test_every_recipe_is_used():

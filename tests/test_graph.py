@@ -93,12 +93,18 @@ def test_unlabelled_is_the_same_graph_without_labels():
         ({"labels": [0, 1, -2]}, "label -2"),
         ({"labels": [0.0, 1.0, 0.0]}, "labels of type float64"),
         ({"labels": [0, 1, 2], "class_names": ("a", "b")}, "label 2 but only 2 class names"),
+        ({"name": 5}, "a graph called '5', of type int; give its name as text"),
+        ({"name": "x" * 1001}, "has 1001 characters; give names of at most 1000"),
         ({"node_ids": ["a", "b"]}, r"node ids of shape \(2,\)"),
     ],
 )
 def test_what_cannot_be_a_graph_is_refused(given, message):
     with pytest.raises(InputError, match=message):
         Graph(**{"adjacency": TRIANGLE, **given})
+
+
+def test_a_name_can_be_written_whatever_bytes_a_file_is_called_by():
+    assert Graph(TRIANGLE, name="café \udcff.csv").name == "café \\udcff.csv"
 
 
 def test_two_nodes_of_one_name_are_refused():

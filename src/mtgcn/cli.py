@@ -14,7 +14,7 @@ import typer
 import mtgcn
 from mtgcn.commands import data, experiments, own_graph, reproduction
 from mtgcn.commands.examples import epilogue
-from mtgcn.commands.streams import discard_output, flushed_output, show_any_letter
+from mtgcn.commands.streams import discard_output, flushed_output, prepare_streams
 from mtgcn.errors import InputError
 from mtgcn.training.freed_blocks import keep_freed_blocks
 
@@ -35,7 +35,7 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
     keep_freed_blocks()
-    show_any_letter()
+    prepare_streams()
     typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
         # What was typed is the context's object, for pages that say how they were made.

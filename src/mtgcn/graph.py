@@ -59,6 +59,7 @@ class Graph:
             ("labels", labels),
             ("node_ids", node_ids),
             ("class_names", class_names),
+            ("name", graph_checks.checked_name(self.name)),
             ("feature_names", feature_names),
         ):
             object.__setattr__(self, name, value)

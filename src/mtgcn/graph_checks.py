@@ -104,6 +104,16 @@ def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) 
     return class_names
 
 
+def checked_name(given: object) -> str:
+    """The name of a graph, which stands in cards, rows and pages: often that of a file, and bytes of such a name that
+    are no text are written as their numbers."""
+    if not isinstance(given, str):
+        raise InputError(f"a graph called {shown(given)}, of type {type(given).__name__}; give its name as text")
+    name = given.encode("utf-8", "backslashreplace").decode()
+    check_names([name], "graph name")
+    return name
+
+
 def checked_feature_names(given: Sequence[str], features: int) -> tuple[str, ...]:
     feature_names = _names("feature", given, LONGEST_TEXT)
     if feature_names and len(feature_names) != features:

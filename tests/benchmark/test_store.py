@@ -128,6 +128,34 @@ def test_rows_of_a_unit_that_are_not_in_order_are_refused(two_units, order, line
         read_units(two_units)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"dataset": "another"}, "its dataset is not that of its unit"),
+        ({"seed": 1}, "its seed is not that of its unit"),
+        ({"settings": {}}, "its settings is not that of its unit"),
+        ({"labels_per_class": [1, 2]}, "its labels_per_class is not that of its unit"),
+        ({"group": "x"}, "group is 'x'"),
+        ({"versions": {"torch": "2"}}, "mtgcn is missing"),
+        (
+            {
+                "comparison": "c",
+                "scored_nodes": 1,
+                "graph": dict.fromkeys(("nodes", "edges", "features", "classes"), 1),
+            },
+            "a row of a sweep among those of a comparison",
+        ),
+    ],
+)
+def test_a_row_that_does_not_belong_to_its_unit_is_refused(two_units, changed, message):
+    path = two_units / "rows.jsonl"
+    lines = path.read_text().splitlines()
+    lines[1] = json.dumps(json.loads(lines[1]) | changed)
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=rf"line 2 of .* is no row that mtgcn wrote \({message}\); restore"):
+        read_units(two_units)
+
+
 def test_one_store_at_a_time(tmp_path):
     refusal = rf"another sweep \(process {os.getpid()}\) is writing into .*; wait for it"
     with Store(tmp_path), pytest.raises(InputError, match=refusal):

@@ -193,7 +193,7 @@ def test_names_that_are_not_unicode(mtgcn_command, own):
     status, out, err = mtgcn_command(*fit, model, "--report", own.folder / f"r{NOT_UNICODE}.html")
     assert (status, err) == (0, "")
     assert out.splitlines()[-1].endswith("r\\udcff.html")
-    assert read_card(model)["graph"]["name"] == edges.name
+    assert read_card(model)["graph"]["name"] == "e\\udcff.csv"
     for arguments in (
         ["predict", model, "--out", own.folder / f"p{NOT_UNICODE}"],
         ["suggest", model, "--count", 2],
@@ -203,7 +203,7 @@ def test_names_that_are_not_unicode(mtgcn_command, own):
         assert (status, err) == (0, "")
     run = [edges if part == own.edges else part for part in own.run]
     status, out, _ = mtgcn_command(*run, "--out", own.folder / f"rows{NOT_UNICODE}", "--json")
-    assert (status, json.loads(out)["dataset"]) == (0, edges.name)
+    assert (status, json.loads(out)["dataset"]) == (0, "e\\udcff.csv")
 
 
 # ---- destinations are looked at first, and nothing is written over something else

@@ -1,4 +1,4 @@
-"""Standard output that cannot show a letter, is full, or has nobody who reads it."""
+"""Standard output and error that cannot show a letter, are full or closed, or have nobody who reads them."""
 
 import io
 import os
@@ -25,7 +25,8 @@ def full(tmp_path):
 
 
 def mtgcn(*arguments, **streams):
-    return subprocess.run([sys.executable, "-m", "mtgcn", *arguments], stderr=subprocess.PIPE, text=True, **streams)
+    given = {"stderr": subprocess.PIPE} | streams
+    return subprocess.run([sys.executable, "-m", "mtgcn", *arguments], text=True, **given)
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["methods"], ["fit", "--help"]])
@@ -35,6 +36,38 @@ def test_a_full_disk_is_one_clear_line(full, arguments):
         "mtgcn: error: cannot write to standard output: No space left on device; make room there, or send it elsewhere"
     )
     assert (done.returncode, done.stderr) == (2, said + "\n")
+
+
+@pytest.fixture
+def noted(tmp_path):
+    """Arguments of a command that does its work and has something to say on standard error."""
+    edges, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
+    edges.write_text("source,target\n" + "".join(f"{node},{node + 1}\n" for node in range(12)))
+    labels.write_text("id,label\n" + "".join(f"{node},{'ab'[node % 2]}\n" for node in range(12)))
+    files = ["--edges", str(edges), "--labels", str(labels)]
+    return ["run", *files, "--method", "lp", "--labels-per-class", "1", "--runs", "2"]
+
+
+def test_work_is_done_though_standard_error_is_full(full, noted):
+    told = mtgcn(*noted, stdout=subprocess.PIPE, check=False)
+    assert "mtgcn: warning: " in told.stderr
+    untold = mtgcn(*noted, stdout=subprocess.PIPE, stderr=full, check=False)
+    table, same = (done.stdout.splitlines()[:-1] for done in (told, untold))  # the last line tells the seconds
+    assert (untold.returncode, same) == (0, table)
+    assert "accuracy" in "".join(table)
+
+
+def test_where_nothing_can_be_said_the_status_says_it(full):
+    assert mtgcn("predict", "no-such", "--out", "p.csv", stdout=full, stderr=full, check=False).returncode == 2
+
+
+def test_a_closed_standard_error_does_not_turn_up_elsewhere(tmp_path, noted):
+    done = mtgcn("predict", "no-such", "--out", "p.csv", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    assert (done.returncode, done.stdout) == (2, "")
+    page = tmp_path / "page.html"
+    done = mtgcn(*noted, "--report", str(page), stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2), check=False)
+    assert done.returncode == 0
+    assert "mtgcn: warning" not in page.read_text(encoding="utf-8")
 
 
 def test_who_has_enough_may_leave():
@@ -47,6 +80,13 @@ def test_who_has_enough_may_leave():
 def test_without_any_output_a_command_does_its_work():
     done = mtgcn("--version", preexec_fn=lambda: os.close(1), check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_table_is_not_promised_to_an_output_that_is_closed(tmp_path):
+    for out in ("-", "/dev/stdout"):
+        done = mtgcn("predict", str(tmp_path), "--out", out, preexec_fn=lambda: os.close(1), check=False)
+        said = f"mtgcn: error: --out {out} where standard output is closed; give a file\n"
+        assert (done.returncode, done.stderr) == (2, said)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

@@ -199,6 +199,10 @@ def _arrays_with(file: str, name: str, value: Callable[[np.ndarray], np.ndarray]
     return changed_arrays(file, change)
 
 
+def _without_weights(card: dict[str, Any]) -> None:
+    card["files"].pop(WEIGHTS, None)
+
+
 KEPT = (
     trial_of("weights that are no numbers", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array * np.nan)),
     trial_of("weights of another shape", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array[..., :1])),
@@ -226,6 +230,8 @@ KEPT = (
     trial_of("votes below nothing", "mt-plus", _arrays_with(ANSWERS, "peer_report.weights", lambda array: -array)),
     trial_of("features of 1e30", "mt-plus", _arrays_with(GRAPH, "features", lambda array: array * np.float32(1e30))),
     trial_of("labels of one byte", "gcn", _arrays_with(GRAPH, "labels", lambda array: array.clip(0).astype(np.uint8))),
+    *(trial_of("a card without the weights", method, changed_card(_without_weights)) for method in METHODS),
+    trial_of("all nodes given", "mt-gcn", _arrays_with(ANSWERS, "labeled_iter", lambda array: array * 0)),
     trial_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
     trial_of("classes by other names", "lp", _card_with(classes=["red", "green"])),
     trial_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from functools import cache
 from pathlib import Path
@@ -73,6 +74,9 @@ def trial_of(arguments: list[str]) -> Trial:
     def attempt(folder: Path) -> None:
         for path in _home().iterdir():
             shutil.copy(path, folder)
+        (folder / "loop.csv").symlink_to("loop.csv")
+        os.mkfifo(folder / "pipe.csv")
+        shutil.copy(folder / "edges.csv", folder / NO_TEXT)
         needed = next((name for name in MODELS if f"{name}-model" in arguments), None)
         if needed:
             shutil.copytree(model_of(needed) / "model", folder / f"{needed}-model")
@@ -101,7 +105,11 @@ def _home() -> Path:
     return home
 
 
-FILES = ("edges.csv", "nodes.csv", "labels.csv", "split.json", "empty.csv", "no-such.csv", ".", "more.csv")
+NO_TEXT = os.fsdecode(b"\xff.csv")  # a name that is no UTF-8, as old disks have
+FILES = (
+    *("edges.csv", "nodes.csv", "labels.csv", "split.json", "empty.csv", "no-such.csv", ".", "more.csv"),
+    *("loop.csv", "pipe.csv", NO_TEXT, "n" * 300, "edges.csv/x", ""),
+)
 
 
 def _odd(random: Random, plain: str, chance: float = 0.05) -> str:
@@ -197,7 +205,12 @@ def _model(random: Random) -> str:
 
 
 def _predict(random: Random) -> list[str]:
-    arguments = ["predict", _model(random), "--out", random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv"))]
+    arguments = [
+        "predict",
+        _model(random),
+        "--out",
+        random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv")),
+    ]
     if random.random() < 0.7:
         arguments += [
             "--nodes",

@@ -132,6 +132,12 @@ def _row_with(**changed: Any) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
+def _changed_row(**changed: Any) -> bytes:
+    """Rows of a unit, the last of which says something else than the first."""
+    rows = [row for row in stored_rows() if row["unit"] == "gcn1"]
+    return b"".join(json.dumps(row).encode() + b"\n" for row in (rows[0], rows[1] | changed))
+
+
 def _curves_with(path: tuple[str | int, ...], value: Any) -> Trial:
     curves = deepcopy(CURVES)
     inner: Any = curves
@@ -177,5 +183,10 @@ KEPT = (
     report_of({"rows.jsonl": _row_with(versions={"mtgcn": "0.5.0"})}),
     report_of({"rows.jsonl": _row_with(graph={"nodes": 5})}),
     report_of({"rows.jsonl": _row_with(format="x" * 10_000)}),
+    report_of({"rows.jsonl": _row_with(versions={"python": "3.12"})}),
+    report_of({"rows.jsonl": _row_with(group="x")}),
+    report_of({"rows.jsonl": _changed_row(labels_per_class=1)}),
+    report_of({"rows.jsonl": _changed_row(dataset="pubmed")}),
+    report_of({"rows.jsonl": _changed_row(split="public")}),
     *(_curves_with(path, value) for path, value in CURVE_FAULTS),
 )

@@ -83,3 +83,8 @@ def test_methods_that_keep_no_network_say_so(name, make_graph):
     assert fitted(method, graph).parameters is None
     with pytest.raises(InputError, match="keeps nothing that could be applied to another graph; fit it on"):
         method.apply({}, graph)
+
+
+def test_without_weights_there_is_nothing_to_apply(make_graph):
+    with pytest.raises(ValueError, match="there are none"):
+        create("gcn").apply({}, make_graph())

@@ -3,13 +3,14 @@
 import json
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mtgcn.errors import InputError
 from mtgcn.preparation.learning import learn
 from mtgcn.preparation.prepared import Preparation
 from mtgcn.preparation.table import ColumnTable, Texts
+from mtgcn.preparation.written import LARGEST
 
 ROWS = 12
 words = st.sampled_from(
@@ -73,6 +74,8 @@ def answer_or_line(ask):
 
 
 @settings(max_examples=150, deadline=None)
+@example(columns=[[0.0] * (ROWS - 1) + [LARGEST]], absent=0, scale=True)  # what is learned of it is as large
+@example(columns=[[0.0] * (ROWS // 2) + [LARGEST] * (ROWS - ROWS // 2)], absent=1, scale=False)
 @given(columns=tables, absent=st.integers(0, 2), scale=st.booleans())
 def test_any_table_becomes_finite_numbers_or_one_line(columns, absent, scale):
     table = table_of(columns, absent)

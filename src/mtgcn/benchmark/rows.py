@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.errors import InputError
 from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
 from mtgcn.files.paths import shown
@@ -24,11 +25,15 @@ ROW_FORM = {
     "seconds": Number(0),
     "versions": Anything(of=Text()),
 }
+VERSIONS_FORM = {"mtgcn": Text()}
+GROUP = (COUNT, None)
 COMPARED_FORM = {
     "comparison": Text(),
     "scored_nodes": COUNT,
     "graph": dict.fromkeys(("nodes", "edges", "features", "classes"), Whole()),
 }
+# All that decides the numbers; what the runs were made on is told of each.
+SHARED_IN_A_UNIT = ("dataset", "split", "method", "settings", "seed", "protocol", "validation", "runs", "averages")
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class StoredRow(ResultRow):
     def from_json(content: Mapping[str, Any]) -> StoredRow:
         """What `dataclasses.asdict` made, after a way through JSON."""
         check_form(content, ROW_FORM)
+        check_form(content["versions"], VERSIONS_FORM)
+        check_form(content.get("group"), GROUP, "group")
         counts = content["labels_per_class"]
         if counts == []:
             raise ValueError("labels_per_class is empty")
@@ -90,6 +97,18 @@ class ComparedRow(StoredRow):
     comparison: str = field(kw_only=True)  # short for what its methods share; equal for rows that may be paired
     scored_nodes: int = field(kw_only=True)
     graph: Mapping[str, int] = field(kw_only=True)  # nodes, edges, features and classes
+
+
+def check_of_one_unit(row: StoredRow, first: StoredRow) -> None:
+    """A ValueError unless two rows have in common what all rows of a unit have."""
+    if type(row) is not type(first):
+        raise ValueError("a row of a sweep among those of a comparison")
+    for name in SHARED_IN_A_UNIT:
+        if getattr(row, name) != getattr(first, name):
+            raise ValueError(f"its {name} is not that of its unit")
+    # Elsewhere classes may have as many labels as the run's own draw gave them.
+    if row.split == RANDOM and row.labels_per_class != first.labels_per_class:
+        raise ValueError("its labels_per_class is not that of its unit")
 
 
 def format_of(content: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from mtgcn.benchmark.rows import ROW_FORM, StoredRow, check_format, format_of
+from mtgcn.benchmark.rows import ROW_FORM, StoredRow, check_format, check_of_one_unit, format_of
 from mtgcn.errors import InputError
 from mtgcn.files.json_text import parsed_json
 from mtgcn.free_memory import check_fits
@@ -170,6 +170,10 @@ def _scan(path: Path, content: bytes) -> _Scan:
         if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
             _check_nothing_follows(content[position:], path, number)
             break
+        try:
+            check_of_one_unit(row, begun[0] if begun else row)
+        except ValueError as error:
+            raise _no_row(path, number, error) from error
         begun.append(row)
         if len(begun) == row.runs:
             found.units.setdefault(row.unit, tuple(begun))
@@ -203,7 +207,11 @@ def _parsed(line: bytes, path: Path, number: int) -> StoredRow | None:
     except InputError:
         raise
     except (ValueError, TypeError, KeyError) as error:  # no crash leaves a whole line that says something else
-        raise InputError(
-            f"line {number} of {path} is no row that mtgcn wrote ({error}); restore the file from a copy, or choose "
-            "another --out"
-        ) from error
+        raise _no_row(path, number, error) from error
+
+
+def _no_row(path: Path, number: int, error: Exception) -> InputError:
+    return InputError(
+        f"line {number} of {path} is no row that mtgcn wrote ({error}); restore the file from a copy, or choose "
+        "another --out"
+    )

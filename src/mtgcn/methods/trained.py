@@ -35,6 +35,8 @@ class NetworkMethod(Method):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        if not parameters:
+            raise ValueError("there are none")
         runs = len(next(iter(parameters.values())))
         network = self.network(Task.without_labels(graph, runs, device))
         network.load_trained(parameters)

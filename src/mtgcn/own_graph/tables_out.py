@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from mtgcn.errors import InputError
 from mtgcn.storage.atomic import own_descriptor, write_file
 from mtgcn.storage.destinations import check_file
 
@@ -24,6 +25,8 @@ def check_output(path: Path) -> None:
     """Refuse a file that could not be written."""
     if not is_standard_output(path):
         check_file(path)
+    elif sys.stdout is None:
+        raise InputError(f"--out {path} where standard output is closed; give a file")
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -121,15 +121,15 @@ def plain(column: Column) -> dict[str, Any]:
     return {"kind": kind, **asdict(column)}
 
 
-_SIZE = (Number(), None)
+_NUMBER, _SIZE = Number(-written.LARGEST, written.LARGEST), Number(SMALLEST, written.LARGEST)
 _FORMS: dict[str, Any] = {
     "number": {
         "name": Text(),
         "reading": Text(),
-        "unit": (Number(SMALLEST), None),
-        **dict.fromkeys(("low", "high"), _SIZE),
-        **dict.fromkeys(("centre", "fill"), Number()),
-        "spread": Number(SMALLEST),
+        "unit": (_SIZE, None),
+        **dict.fromkeys(("low", "high"), (_NUMBER, None)),
+        **dict.fromkeys(("centre", "fill"), _NUMBER),
+        "spread": _SIZE,
         **dict.fromkeys(("marks_missing", "told", "as_is"), Truth()),
     },
     "category": {

@@ -77,3 +77,19 @@ def test_indices_out_of_range_are_not_followed(folder, rewritten):
     rewritten(files={**card["files"], "graph.safetensors": entry_of(path)})
     with pytest.raises(InputError, match="damaged: its parts do not fit together"):
         load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "epochs", [lambda epochs: 0 * epochs, lambda epochs: epochs - 1, lambda epochs: 0 * epochs - 1]
+)
+def test_epochs_that_contradict_the_labels_are_refused(folder, rewritten, epochs):
+    from safetensors.numpy import load_file, save_file
+
+    path = folder / "answers.safetensors"
+    arrays = load_file(path)
+    arrays["labeled_iter"] = epochs(arrays["labeled_iter"])
+    save_file(arrays, path)
+    files = json.loads((folder / "card.json").read_text())["files"]
+    rewritten(files={**files, "answers.safetensors": entry_of(path)})
+    with pytest.raises(InputError, match="epochs that are not those of nodes without a label"):
+        load_model(folder)

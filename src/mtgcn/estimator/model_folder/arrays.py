@@ -41,11 +41,16 @@ def answers_of(model: MutualTeachingClassifier) -> Arrays:
 
 def set_answers(model: MutualTeachingClassifier, answers: Arrays, card: Mapping[str, Any]) -> None:
     """Give a model, whose graph and classes are known, what `answers_of` kept; the card names the peers."""
+    from mtgcn.estimator.classifier import GIVEN, NEVER
+
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
     model.label_distributions_ = _shares(answers["label_distributions"], (nodes, classes)).astype(np.float64)
     model.labeled_iter_ = _of_shape(answers["labeled_iter"], (nodes,))
     if model.labeled_iter_.dtype.kind not in "iu":
         raise ValueError(f"epochs of type {model.labeled_iter_.dtype}")
+    given = np.flatnonzero(model.labeled_iter_ == GIVEN)
+    if model.labeled_iter_.min() < NEVER or not np.array_equal(given, model.graph_.known):
+        raise ValueError("epochs that are not those of nodes without a label")
     peers = answers.get("peer_distributions")
     if peers is not None and peers.ndim != 3:
         raise ValueError(f"peers' answers of shape {peers.shape}")
