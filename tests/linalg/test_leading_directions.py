@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -5,17 +6,30 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from mtgcn.linalg.leading_directions import SPARE, kept_directions, leading_directions, turned_to_one_side
+from mtgcn.linalg.leading_directions import (
+    SPARE,
+    feature_directions,
+    kept_directions,
+    leading_directions,
+    turned_to_one_side,
+)
+from mtgcn.linalg.normalisation import normalized_adjacency
 
 CPU = torch.device("cpu")
 
 
 def start_of(columns, count):
-    return np.random.default_rng(1).standard_normal((columns, count), dtype=np.float32)
+    return torch.from_numpy(np.random.default_rng(1).standard_normal((columns, count), dtype=np.float32))
 
 
 def directions_of(matrix, count):
-    return leading_directions(matrix, count, start_of(matrix.shape[1], count + SPARE), CPU).numpy()
+    product, transposed = products_with(matrix)
+    return leading_directions(product, transposed, count, start_of(matrix.shape[1], count + SPARE)).numpy()
+
+
+def products_with(matrix):
+    dense = torch.from_numpy(matrix.toarray() if sp.issparse(matrix) else np.array(matrix))
+    return lambda values: dense @ values, lambda values: dense.T @ values
 
 
 @pytest.fixture
@@ -38,7 +52,7 @@ def test_they_keep_as_much_of_a_matrix_as_its_singular_vectors(matrix, count):
     most = (np.linalg.svd(matrix, compute_uv=False)[:count] ** 2).sum()
     kept = (matrix @ directions_of(matrix, count)) ** 2
     assert 0.995 * most < kept.sum() < 1.00001 * most
-    chance = (matrix @ np.linalg.qr(start_of(80, count))[0]) ** 2
+    chance = (matrix @ np.linalg.qr(start_of(80, count).numpy())[0]) ** 2
     assert chance.sum() < 0.9 * most
 
 
@@ -51,40 +65,27 @@ def test_of_a_matrix_of_low_rank_they_keep_every_row():
 
 def test_leading_ones_of_a_diagonal_by_hand():
     diagonal = np.diag([1, 9, 2, 8, 3, 1, 1, 1]).astype(np.float32)
-    basis = leading_directions(diagonal, 2, start_of(8, 8), CPU).numpy()
+    basis = leading_directions(*products_with(diagonal), 2, start_of(8, 8)).numpy()
     np.testing.assert_allclose(np.abs(basis), np.eye(8)[:, [3, 1]], atol=1e-5)  # the largest comes last
 
 
-def test_dense_and_sparse_give_the_same(matrix):
-    for stored in (sp.csr_array(matrix), np.asfortranarray(matrix)):
-        rows, others = matrix @ directions_of(stored, 10), matrix @ directions_of(matrix, 10)
-        np.testing.assert_allclose(rows @ rows.T, others @ others.T, atol=1e-4)
+def test_features_dense_and_sparse_give_the_same(make_graph):
+    graph = replace(make_graph(nodes=60), features=np.random.default_rng(0).random((60, 50)).astype(np.float32))
+    sparse = replace(graph, features=sp.csr_array(graph.features))
+    for steps in (0, 3):
+        found, other = (feature_directions(one, "none", CPU, 40, steps, 0.2).numpy() for one in (graph, sparse))
+        assert found.shape == (50, 40)
+        np.testing.assert_allclose(found.T @ found, np.eye(40), atol=1e-4)
+        rows, others = graph.features @ found, graph.features @ other
+        np.testing.assert_allclose(rows @ rows.T, others @ others.T, atol=1e-2)
 
 
-def test_fewer_rows_than_directions_lose_nothing(matrix):
-    few = matrix[:7]
-    rows = few @ directions_of(sp.csr_array(few), 20)
-    np.testing.assert_allclose(rows @ rows.T, few @ few.T, atol=1e-5)
-
-
-def test_what_is_zero_has_directions_too():
-    basis = directions_of(sp.csr_array((30, 40), dtype=np.float32), 3)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-5)
-
-
-def test_the_matrix_is_not_changed(matrix):
-    before = matrix.copy()
-    directions_of(matrix, 5)
-    np.testing.assert_array_equal(matrix, before)
-
-
-def test_of_a_walk_along_the_rows(matrix):
-    walk = np.random.default_rng(2).random((120, 120)).astype(np.float32)
-    walk = walk + walk.T
-    start = start_of(80, 5 + SPARE)
-    found = leading_directions(matrix, 5, start, CPU, lambda values: torch.from_numpy(walk) @ values).numpy()
-    kept = (walk @ matrix @ found) ** 2
-    assert kept.sum() > 0.995 * (np.linalg.svd(walk @ matrix, compute_uv=False)[:5] ** 2).sum()
+def test_of_surroundings_they_keep_what_surroundings_differ_in(make_graph):
+    graph = replace(make_graph(nodes=60), features=np.random.default_rng(0).random((60, 50)).astype(np.float32))
+    smooth = np.linalg.matrix_power(normalized_adjacency(graph).toarray(), 3) @ graph.features
+    basis = feature_directions(graph, "none", CPU, 34, 3, 0.0).numpy()
+    most = (np.linalg.svd(smooth, compute_uv=False)[:34] ** 2).sum()
+    assert ((smooth @ basis) ** 2).sum() > 0.999 * most
 
 
 def test_a_direction_and_its_opposite_are_turned_to_one_side(matrix):
@@ -94,7 +95,12 @@ def test_a_direction_and_its_opposite_are_turned_to_one_side(matrix):
     torch.testing.assert_close(turned.abs(), basis.abs())
 
 
+def _size(nodes, entries=1):
+    return SimpleNamespace(num_nodes=nodes, adjacency=SimpleNamespace(nnz=entries))
+
+
 def test_large_graphs_keep_fewer_directions():
-    kept = [kept_directions(512, SimpleNamespace(num_nodes=nodes)) for nodes in (1, 2**16, 2**17, 2**19, 2**20, 2**24)]
+    kept = [kept_directions(512, _size(nodes)) for nodes in (1, 2**16, 2**17, 2**19, 2**20, 2**24)]
     assert kept == [512, 512, 256, 64, 32, 32]
-    assert kept_directions(8, SimpleNamespace(num_nodes=2**24)) == 8
+    assert kept_directions(8, _size(2**24)) == 8
+    assert [kept_directions(256, _size(9, entries)) for entries in (2**19, 2**20, 2**25)] == [256, 128, 32]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.operators import DenseOperator, SparseOperator
+from mtgcn.linalg.operators import DenseOperator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
@@ -19,6 +18,7 @@ from mtgcn.shapes import Float
 ROUNDS = 4  # of subspace iteration; more change no accuracy
 SPARE = 16  # directions searched for beside those kept, which makes the kept ones more exact
 LARGEST_TABLE = 2**25  # numbers in a table of all nodes; large graphs keep fewer directions
+LARGEST_STEP = 2**27  # numbers that a step along all edges reads; those with many edges, too
 FEWEST_DIRECTIONS = 32
 
 
@@ -26,33 +26,21 @@ Product = Callable[[Tensor], Tensor]
 
 
 def leading_directions(
-    matrix: sp.csr_array | np.ndarray,
-    count: int,
-    start: Float[np.ndarray, "columns count_and_spare"],
-    device: torch.device,
-    walk: Product = lambda values: values,
+    product: Product, transposed: Product, count: int, start: Float[Tensor, "columns count_and_spare"]
 ) -> Float[Tensor, "columns count"]:
-    """An orthonormal basis of about the `count` leading directions, so that `walk(matrix @ basis)` keeps most of each
-    row; `walk` is any symmetric matrix, as a function.
+    """An orthonormal basis of about the `count` leading directions of a matrix that is known by what products with it
+    and with its transpose are: `product(basis)` keeps most of each row.
 
     By subspace iteration (Halko, Martinsson and Tropp, 2011) from the numbers in `start`, random ones with `SPARE`
     columns more than are kept. Which basis of these directions it is depends on rounding; lengths and angles of rows in
     it do not.
     """
-    product = _operator(matrix, device)
-    transposed = DenseOperator(product.matrix.T) if isinstance(product, DenseOperator) else product.transposed
-    basis = torch.from_numpy(start).to(device)
+    basis = start
     for _ in range(ROUNDS):
-        basis = torch.linalg.qr(transposed(walk(walk(product(basis)))))[0]
-    rows = walk(product(basis))
+        basis = torch.linalg.qr(transposed(product(basis)))[0]
+    rows = product(basis)
     _, turn = torch.linalg.eigh((rows.T @ rows).double())  # the largest come last
     return basis @ turn[:, -count:].float()
-
-
-def _operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> SparseOperator | DenseOperator:
-    if isinstance(matrix, np.ndarray):
-        return DenseOperator(torch.from_numpy(np.array(matrix, dtype=np.float32)).to(device))
-    return SparseOperator(matrix, device)
 
 
 @once_per_graph
@@ -69,14 +57,20 @@ def feature_directions(
     def walk(values: Tensor) -> Tensor:
         return personalized_page_rank(values, operators.adjacency, steps, restart) if steps else values
 
+    along = operator(features, device)
+    back = DenseOperator(along.matrix.T) if isinstance(along, DenseOperator) else along.transposed
     # The start is drawn by column, so that it does not know the order of nodes.
     start = np.random.default_rng(0).standard_normal((features.shape[1], count + SPARE), dtype=np.float32)
-    return turned_to_one_side(leading_directions(features, count, start, device, walk))
+    found = leading_directions(
+        lambda values: walk(along(values)), lambda values: back(walk(values)), count, torch.from_numpy(start).to(device)
+    )
+    return turned_to_one_side(found)
 
 
 def kept_directions(wanted: int, graph: Graph) -> int:
     """So many directions, fewer on large graphs."""
-    return min(wanted, max(FEWEST_DIRECTIONS, LARGEST_TABLE // max(1, graph.num_nodes)))
+    by_nodes, by_edges = LARGEST_TABLE // max(1, graph.num_nodes), LARGEST_STEP // max(1, graph.adjacency.nnz)
+    return min(wanted, max(FEWEST_DIRECTIONS, min(by_nodes, by_edges)))
 
 
 def turned_to_one_side(basis: Float[Tensor, "columns directions"]) -> Float[Tensor, "columns directions"]:

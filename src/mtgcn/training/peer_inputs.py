@@ -157,23 +157,32 @@ def _tables(graph: Graph, features: Float[Tensor, "nodes directions"], device: t
 
 
 def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Tensor, "nodes directions"]:
+    """The rows of D^-1/2 A in their leading directions. A is symmetric, so the transpose needs no matrix of its own."""
     neighbours = _without_self_loops(graph)
-    degrees = np.maximum(neighbours.sum(axis=1), np.finfo(np.float32).tiny)
-    scaled = sp.csr_array(sp.diags_array(1 / np.sqrt(degrees)) @ neighbours, dtype=np.float32)
+    adjacency = SparseOperator(neighbours, device, symmetric=True)
+    degrees = np.maximum(np.asarray(neighbours.sum(axis=1), dtype=np.float64), np.finfo(np.float32).tiny)
+    scale = torch.from_numpy((1 / np.sqrt(degrees)).astype(np.float32)).to(device)[:, None]
     count = min(count, max(1, graph.num_nodes - SPARE))
     start = keyed_normal(node_keys(graph), 0, min(count + SPARE, graph.num_nodes))
-    return SparseOperator(scaled, device)(leading_directions(scaled, count, start, device))
+
+    def rows(values: Tensor) -> Tensor:
+        return scale * adjacency(values)
+
+    basis = leading_directions(
+        rows, lambda values: adjacency(scale * values), count, torch.from_numpy(start).to(device)
+    )
+    return rows(basis)
 
 
 def _sizes(graph: Graph) -> Float[np.ndarray, "nodes sizes"]:
     """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
     neighbours = _without_self_loops(graph)
-    degrees = neighbours.sum(axis=1)
+    degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
     amount = np.zeros(graph.num_nodes) if graph.features is None else np.asarray(abs(graph.features).sum(axis=1))
     own = np.log1p(np.stack([degrees, amount.ravel()], axis=1, dtype=np.float64))
-    average = sp.diags_array(np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)) @ neighbours
-    around = average @ own
-    return np.concatenate([own, around, average @ around], axis=1)
+    share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
+    around = share * (neighbours @ own)
+    return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
 
 
 def _waves(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device) -> Tensor:
@@ -185,7 +194,11 @@ def _waves(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torc
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
-    neighbours = sp.csr_array(graph.adjacency - sp.diags_array(graph.adjacency.diagonal()), dtype=np.float64)
+    """The adjacency; where no node is its own neighbour, as mostly, without a copy of it."""
+    loops = graph.adjacency.diagonal()
+    if not loops.any():
+        return graph.adjacency
+    neighbours = sp.csr_array(graph.adjacency - sp.diags_array(loops))
     neighbours.eliminate_zeros()
     return neighbours
 
