@@ -15,9 +15,10 @@ import numpy as np
 from mtgcn.benchmark.comparisons import stored_comparisons
 from mtgcn.benchmark.placing import ABLATION_TITLES
 from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, Cell
-from mtgcn.benchmark.split_choice import PUBLIC, RANDOM
+from mtgcn.benchmark.split_choice import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.benchmark.statistics import SampleSummary, paired_difference, summarise
 from mtgcn.benchmark.store import read_units
+from mtgcn.benchmark.suite import SUITES
 from mtgcn.benchmark.tables import Evidence, Line, stored_evidence
 from mtgcn.report.numbers import SIGNED, interval, number, percent
 from mtgcn.report.summary_files import pipes
@@ -156,6 +157,42 @@ def final_table(source: str) -> Rows:
     return rows
 
 
+def beside_table(source: str, other: str) -> Rows:
+    """mt-plus beside the rows of an earlier version on the same splits, in a file of the same folder."""
+    rows = [["cell", "printed", f"mt-plus {other}", "mt-plus", "95 % interval", "difference", "95 % interval"]]
+    gaps = []
+    for cell in paper_cells():
+        mine = line(source, cell.dataset, cell.labels_per_class, "mt-plus")
+        before = accuracies(f"{source}/version-{other}.jsonl.gz", "mt-plus")[cell.dataset, cell.labels_per_class]
+        theirs = [before[row.seed, row.run] for row in mine.rows]
+        gain = paired_difference(mine.accuracy.per_run, theirs, mine.groups)
+        gaps.append(gain.mean)
+        mean = percent(mine.accuracy.mean)
+        mean = f"**{mean}**" if mine.reported > printed(cell) else mean
+        means = [number(printed(cell)), percent(np.mean(theirs)), mean, interval(mine.accuracy)]
+        rows.append([title(cell), *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
+    rows.append(["mean", "", "", "", "", percent(np.mean(gaps), SIGNED), ""])
+    return rows
+
+
+def suite_table(source: str, name: str) -> Rows:
+    """The reference of a suite beside the best of the plain lines, cell by cell."""
+    suite = SUITES[name]
+    lines: defaultdict[tuple[str, int, str], dict[str, Line]] = defaultdict(dict)
+    for table in stored_evidence(read_units(DOCS / source), suite=suite).ours:
+        for one in table.lines:
+            lines[one.dataset, one.labels_per_class, one.split][one.title] = one
+    rows = [["", "best plain row", "", suite.reference, "95 % interval", "difference", "95 % interval"]]
+    for (dataset, labels, split), found in lines.items():
+        best = max((found[one] for one in suite.plain if one in found), key=lambda one: one.accuracy.mean)
+        mine = found[suite.reference]
+        gain = paired_difference(mine.accuracy.per_run, best.accuracy.per_run, mine.groups, best.groups)
+        drawn = f"{labels} over all" if split == OVER_ALL else str(labels)
+        means = [f"`{best.title}`", percent(best.accuracy.mean), percent(mine.accuracy.mean), interval(mine.accuracy)]
+        rows.append([f"{dataset} {drawn}", *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
+    return rows
+
+
 def ablation_table(source: str) -> Rows:
     rows = [["", "mean", *(f"{TITLES[name]} {labels}" for name, labels in FEWEST_LABELS), "calibration error, mean"]]
     for name in (REFERENCE, *ABLATION_TITLES):
@@ -244,6 +281,8 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "reading": reading_table,
     "honest": honest_table,
     "final": final_table,
+    "beside": beside_table,
+    "suite": suite_table,
     "ablation": ablation_table,
     "comparison": comparison_table,
     "m3s-rejected": rejected_table,

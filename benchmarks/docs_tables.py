@@ -188,8 +188,8 @@ def write_beside_rows() -> None:
         path.write_text(text, encoding="utf-8")
     for rows in sorted((DOCS / "reproduction").rglob("rows.jsonl.gz")):
         units = read_units(rows.parent)
-        if of_sweeps(units):  # of a comparison the rows are enough
-            write_report(rows.parent, stored_evidence(units))
+        for suite in suites_in(of_sweeps(units)):  # of a comparison the rows are enough
+            write_report(rows.parent, stored_evidence(units, suite=suite))
 
 
 def main() -> int:
