@@ -49,17 +49,23 @@ def all_gone(processes):
 
 
 @pytest.fixture
-def clean_home(tmp_path, monkeypatch):
+def short_folder():
+    """For what sockets lie in, whose paths may not be long."""
+    folder = Path("/tmp") / f"ray-test-{secrets.token_hex(3)}"
+    folder.mkdir()
+    yield folder
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+@pytest.fixture
+def clean_home(tmp_path, short_folder, monkeypatch):
     """A home and a folder for temporary files in which nothing lies, and nothing may be left."""
-    home, temporary = tmp_path / "home", Path("/tmp") / f"ray-test-{secrets.token_hex(3)}"
+    home = tmp_path / "home"
     home.mkdir()
-    temporary.mkdir()  # short: sockets lie in it
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(short_folder))
     yield home
-    left = [path for path in temporary.iterdir() if path.name.startswith("mtgcn-ray-")]
-    subprocess.run(["rm", "-rf", str(temporary)], check=True)
-    assert left == []
+    assert [path for path in short_folder.iterdir() if path.name.startswith("mtgcn-ray-")] == []
     assert not (home / ".ray").exists()
 
 
@@ -128,8 +134,8 @@ def test_a_worker_killed_in_the_midst_of_a_unit_loses_nothing(tmp_path, signs, c
 
 @pytest.mark.long
 @needs_processes
-def test_a_killed_driver_leaves_what_was_finished_and_no_task(tmp_path, signs, monkeypatch):
-    monkeypatch.setenv("TMPDIR", "/tmp")
+def test_a_killed_driver_leaves_what_was_finished_and_no_task(tmp_path, signs, short_folder, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(short_folder))
     folder = tmp_path / "rows"
     with started(RAY_SWEEP, folder, signs, "local") as process:
         rows = folder / "rows.jsonl"
@@ -199,13 +205,6 @@ def cluster_of_others(folder, version=None):
             for member in members:  # ours: what ray start left behind
                 if member.is_running():
                     member.kill()
-
-
-@pytest.fixture
-def short_folder():
-    folder = Path("/tmp") / f"ray-test-{secrets.token_hex(3)}"
-    yield folder
-    subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
 @pytest.mark.long
