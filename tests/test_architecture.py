@@ -23,7 +23,7 @@ FLOORS = [
     {"trust", "benchmark"},
     {"report", "estimator"},
     {"own_graph", "comparing"},
-    {"commands", "cli", "__main__"},
+    {"commands", "cli", "__main__", "distributed"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 # `files` reads a person's own tables and is entered for nothing else; what `graph` takes from it at once is light.
