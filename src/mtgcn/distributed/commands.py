@@ -92,7 +92,9 @@ def fit(
     shards: Annotated[Path, typer.Argument(help="Where `shard` put the parts.", metavar="SHARDS")],
     labels: Annotated[Path, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")],
     out: Annotated[Path, typer.Option(help="Folder for the results; older ones there are replaced.", metavar="DIR")],
-    method: Annotated[str | None, typer.Option(help="What to fit.", show_default="mt-gcn", metavar="mt-gcn")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="What to fit.", show_default="mt-plus", metavar="mt-plus|mt-gcn")
+    ] = None,
     settings: Settings = None,
     seed: Seed = 0,
     columns: Columns = None,

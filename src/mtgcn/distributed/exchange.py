@@ -29,6 +29,7 @@ class Boundary:
     given: Int[Tensor, "given"]  # rows of this rank that others need, those for rank 0 first
     outgoing: list[int]  # how many of them go to each rank
     incoming: list[int]  # how many come from each
+    most_rows: int  # of any rank
 
     @staticmethod
     def settled(ranks: Ranks, starts: Sequence[int], needed: Int[np.ndarray, "boundary"]) -> Boundary:
@@ -39,7 +40,7 @@ class Boundary:
         wishes = torch.from_numpy(np.ascontiguousarray(needed, dtype=np.int64)).to(ranks.device)
         given = ranks.exchanged(wishes, incoming, outgoing) - starts[ranks.rank]
         here = starts[ranks.rank + 1] - starts[ranks.rank]
-        return Boundary(ranks, here, needed, given, outgoing, incoming)
+        return Boundary(ranks, here, needed, given, outgoing, incoming, int(np.diff(starts).max()))
 
     def __len__(self) -> int:
         return len(self.needed)
@@ -71,6 +72,11 @@ class SharedOperator(SparseOperator):
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         assert self.boundary is not None, "made by shared_operator"
         return super().multiply(self.boundary.beside(x))
+
+    @property
+    def most_rows(self) -> int:
+        assert self.boundary is not None, "made by shared_operator"
+        return max(1, self.boundary.most_rows)
 
     def _tile_count(self, width: int) -> int:
         return 1  # nodes near each other stand near each other; and tiles would hold the matrix twice

@@ -17,6 +17,7 @@ from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import LocalGraph, read_local_graph
 from mtgcn.distributed.local_task import LocalTask, local_task
 from mtgcn.distributed.mt_gcn import fit_mt_gcn
+from mtgcn.distributed.mt_plus import fit_mt_plus
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.results import check_destination, local_predictions, write_result
 from mtgcn.distributed.shards import Manifest, read_manifest
@@ -28,8 +29,8 @@ from mtgcn.files.paths import readable_file
 from mtgcn.methods import method_from_text
 
 Fit = Callable[[Any, LocalGraph, LocalTask, Checkpoints | None], LocalAnswer]
-METHODS: dict[str, Fit] = {"mt-gcn": fit_mt_gcn}
-DEFAULT_METHOD = "mt-gcn"
+METHODS: dict[str, Fit] = {"mt-plus": fit_mt_plus, "mt-gcn": fit_mt_gcn}
+DEFAULT_METHOD = "mt-plus"
 
 
 @dataclass(frozen=True)

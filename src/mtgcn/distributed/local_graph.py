@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,9 @@ from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.shards import Manifest, read_part
 from mtgcn.errors import InputError
 from mtgcn.shapes import Float, Int
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,11 @@ class LocalGraph:
     def num_nodes(self) -> int:
         """Of this rank."""
         return len(self.numbers)
+
+    @property
+    def whole(self) -> Graph:
+        """For what is declared to take a graph, and asks it for no more than its numbers of nodes and features."""
+        return cast("Graph", self.manifest)
 
     @cached_property
     def neighbours(self) -> SharedOperator:

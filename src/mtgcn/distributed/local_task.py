@@ -34,6 +34,7 @@ class LocalTask:
     num_labels: int  # of all ranks
     seeds: tuple[int, ...]
     device: torch.device
+    seed: int = 0  # of the fit: what does not belong to its run is drawn from it
 
     @property
     def runs(self) -> int:
@@ -62,4 +63,5 @@ def local_task(local: LocalGraph, labels: Int[np.ndarray, "here"], classes: int,
         int(local.ranks.counts(len(index)).sum()),
         (run_seed(seed, 0),),
         local.ranks.device,
+        seed,
     )

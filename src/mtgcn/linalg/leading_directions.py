@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -28,11 +30,34 @@ def leading_directions(
     """
     product = _operator(matrix, device)
     transposed = DenseOperator(product.matrix.T) if isinstance(product, DenseOperator) else product.transposed
-    basis = torch.from_numpy(start).to(device)
+    return directions_by_products(
+        lambda basis: transposed(product(basis)), product, count, torch.from_numpy(start).to(device)
+    )
+
+
+def _orthonormal(columns: Tensor) -> Tensor:
+    basis: Tensor = torch.linalg.qr(columns)[0]
+    return basis
+
+
+def _gram(rows: Tensor) -> Tensor:
+    return rows.T @ rows
+
+
+def directions_by_products(
+    there_and_back: Callable[[Tensor], Tensor],
+    product: Callable[[Tensor], Tensor],
+    count: int,
+    start: Float[Tensor, "columns count_and_spare"],
+    orthonormal: Callable[[Tensor], Tensor] = _orthonormal,
+    gram: Callable[[Tensor], Tensor] = _gram,
+) -> Float[Tensor, "columns count"]:
+    """The same of a matrix M that is known by its products: `there_and_back` gives MᵀM · basis, `product` M · basis.
+    Where rows are spread over many processes, `orthonormal` and `gram` know how to look at all of them."""
+    basis = start
     for _ in range(ROUNDS):
-        basis = torch.linalg.qr(transposed(product(basis)))[0]
-    rows = product(basis)
-    _, turn = torch.linalg.eigh((rows.T @ rows).double())  # the largest come last
+        basis = orthonormal(there_and_back(basis))
+    _, turn = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
     return basis @ turn[:, -count:].float()
 
 

@@ -19,7 +19,7 @@ taught by each other is what this method adds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -54,6 +54,7 @@ from mtgcn.training.peer_inputs import (
     PEERS,
     SIZE,
     InputSettings,
+    PeerInputs,
     inputs_elsewhere,
     peer_inputs,
     remember_encoders,
@@ -77,6 +78,15 @@ TRUST = {
 SKILLED = 0.625  # so far on the way from chance to being always right, peers teach with full weight
 CAUTION = 8  # the power with which teaching fades below that
 USUAL_SKILL, USUALLY = 0.7, 25  # what to expect before any label is held out, and how many labels that is worth
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """What peers see of the labelled nodes: the task numbers the rows of these tables."""
+
+    task: Task
+    rows: Mapping[str, Float[Tensor, "nodes width"]]
+    parts: Bool[Tensor, "runs parts labelled"]  # that are held out in turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,24 +124,37 @@ class MTPlus(Method):
 
     def _fit_alike(self, task: Task, number: int) -> Prediction:
         """Runs that share their encoders."""
-        inputs = peer_inputs(task.graph, self._inputs, run_seed(task.seed, number), task.device)
+        inputs = peer_inputs(task.graph, self.inputs, run_seed(task.seed, number), task.device)
+        return self.fit_to_rows(inputs, task, LabelledRows(task, inputs.rows, held_out_parts(task)))
+
+    def fit_to_rows(
+        self,
+        inputs: PeerInputs,
+        task: Task,
+        labelled: LabelledRows,
+        total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,
+    ) -> Prediction:
+        """Peers that see these rows of the nodes. Where nodes are spread over many processes, each has the rows of its
+        own and of all labelled ones, and `total` is the sum of what every process has found."""
         rows = {name: inputs.rows[name] for name in self._peers}
-        parts = held_out_parts(task)
         with stage("votes"):
-            evidence = peer_evidence(rows, TRUST, task, parts)
-            votes = self._votes(evidence, task, parts)
-        teaching = self._teaching(evidence, votes, task, parts)
+            seen = {name: labelled.rows[name] for name in self._peers}
+            evidence = peer_evidence(seen, TRUST, labelled.task, labelled.parts)
+            votes = self._votes(evidence, labelled.task, labelled.parts)
+        teaching = self._teaching(evidence, votes, labelled.task, labelled.parts)
         before = {
             name: (logits_of(rows[name], one.weight) / one.temperature[:, None, None]).softmax(-1)
             for name, one in evidence.items()
         }
-        lessons = Lessons(task, rows, evidence, votes, self.teaching_weight * teaching, self._evenness(task))
+        amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
+        lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, total)
         with stage("teaching"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
         # The less they teach, the more of the answer is what they said before.
         peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
         answer = average(votes, peers.unbind(1))
-        agreement = (peers.argmax(-1) == answer.argmax(-1)[:, None]).float().mean(-1)
+        agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
+        agreement = total(agreed) / task.graph.num_nodes
         return Prediction(
             answer.cpu().numpy(),
             lessons.history(),
@@ -167,7 +190,7 @@ class MTPlus(Method):
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
         for number in {seed % self.embeddings for seed in task.seeds}:
-            remember_encoders(parameters, task.graph, self._inputs, run_seed(task.seed, number))
+            remember_encoders(parameters, task.graph, self.inputs, run_seed(task.seed, number))
 
     @property
     def peers_of_their_graph(self) -> tuple[str, ...]:
@@ -222,19 +245,19 @@ class MTPlus(Method):
         return tuple(name for name in PEERS if name not in _LEFT_OUT[self.left_out])
 
     @property
-    def _inputs(self) -> InputSettings:
+    def inputs(self) -> InputSettings:
         return InputSettings(
             self.directions, self.edge_directions, self.dimensions, self.held_decay, self.infomax_epochs
         )
 
     def bytes_per_run(self, task: Task) -> int:
-        width = max(self._inputs.kept(self.directions, task.graph), self.dimensions) + 1
+        width = max(self.inputs.kept(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
         at_nodes = task.num_nodes * task.num_classes * (3 * len(PEERS) + 6)
         return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
-        graph, inputs = task.graph, self._inputs
+        graph, inputs = task.graph, self.inputs
         encoders = max(encoder.bytes_for(graph) for encoder in inputs.encoders(graph).values())
         features = min(inputs.kept(self.directions, graph), graph.num_features)
         edges = inputs.kept(self.edge_directions, graph)

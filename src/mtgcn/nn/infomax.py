@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_orders, node_keys
-from mtgcn.linalg.operators import DenseOperator, Operator, operator
+from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
@@ -81,12 +81,19 @@ class Infomax(StackedParameters):
     discriminator: nn.Parameter  # runs, repeats, dimensions, dimensions
 
     def __init__(
-        self, graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+        self,
+        graph: Graph,
+        propagation: Propagation,
+        settings: InfomaxSettings,
+        seed: int,
+        device: torch.device,
+        operators: tuple[SparseOperator, Operator] | None = None,  # Â and X, where they are made already
     ) -> None:
         super().__init__(runs=1, peers=settings.repeats, device=device)
-        operators = graph_operators(graph, propagation.feature_scaling, device)
-        self.propagation, self.adjacency = propagation, operators.adjacency
-        self.features: Operator = operator(operators.features, device)
+        if operators is None:
+            made = graph_operators(graph, propagation.feature_scaling, device)
+            operators = made.adjacency, operator(made.features, device)
+        self.propagation, (self.adjacency, self.features) = propagation, operators
         self._narrow = self._narrower_than(settings.dimensions * settings.repeats)
         inputs, dimensions, repeats = graph.num_features, settings.dimensions, settings.repeats
         glorot = math.sqrt(6 / (inputs + dimensions))
@@ -109,11 +116,19 @@ class Infomax(StackedParameters):
         """How badly nodes as they are and corrupted ones are told apart, each compared with the summary."""
         values, corrupted_values = self._positive_and_corrupted()
         positive, corrupted = self._activated(values), self._activated(corrupted_values)
-        summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # repeats, dimensions, 1
+        summary = self._mean(positive).sigmoid().view(self.peers, -1, 1)  # repeats, dimensions, 1
         # Block-diagonal, so that one product compares the embeddings of every repeat with that repeat's summary.
         compared = torch.block_diag(*(self.discriminator[0] @ summary))
-        loss = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
-        return loss[None]
+        told_apart = functional.softplus(-(positive @ compared)), functional.softplus(corrupted @ compared)
+        return sum(map(self._share, told_apart), start=compared.new_zeros(()))[None]
+
+    def _mean(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "width"]:
+        """Over all nodes of the graph."""
+        return values.mean(0)
+
+    def _share(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "width"]:
+        """What the nodes that are held here add to the mean over all of them."""
+        return values.mean(0)
 
     def _narrower_than(self, width: int) -> Tensor | None:
         """The features, where they are fewer than what the encoders make of them: then it costs less to propagate the
@@ -134,10 +149,10 @@ class Infomax(StackedParameters):
 
     def _positive_and_corrupted(self) -> tuple[Tensor, Tensor]:
         if self._narrow is not None:
-            corrupted = self._propagated(self._narrow.index_select(0, self._order()))
+            corrupted = self._propagated(self._exchanged(self._narrow))
             return self._positive(), corrupted @ self.weight.flatten(1)
         projected = self._projected()
-        return self._propagated(projected), self._propagated(projected.index_select(0, self._order()))
+        return self._propagated(projected), self._propagated(self._exchanged(projected))
 
     def _projected(self) -> Tensor:
         return self.features(self.weight.flatten(1))
@@ -147,6 +162,10 @@ class Infomax(StackedParameters):
 
     def _activated(self, values: Tensor) -> Tensor:
         return functional.leaky_relu_(values + self.bias.flatten(), SLOPE)
+
+    def _exchanged(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
+        """Every node with the values of another."""
+        return values.index_select(0, self._order())
 
     def _order(self) -> Tensor:
         """Whose features each node gets in this epoch, which follows from what the two are and not from where they

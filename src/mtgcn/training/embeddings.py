@@ -49,9 +49,14 @@ def encode(
     _, _, repeats, dimensions = trained["weight"].shape  # runs, features, repeats, dimensions
     network = Infomax(graph, propagation, InfomaxSettings(dimensions, repeats), seed=0, device=device)
     network.load_trained(trained)
-    with torch.no_grad():
-        embeddings = functional.normalize(network.encoded().unflatten(1, (repeats, dimensions)), dim=-1)
-    return embeddings.flatten(1) / math.sqrt(repeats)
+    return embeddings_by(network, dimensions)
+
+
+@torch.no_grad()
+def embeddings_by(network: Infomax, dimensions: int) -> Float[Tensor, "nodes width"]:
+    """What a network makes of its nodes, at length 1."""
+    embeddings = functional.normalize(network.encoded().unflatten(1, (network.peers, dimensions)), dim=-1)
+    return embeddings.flatten(1) / math.sqrt(network.peers)
 
 
 def know_encoders(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -37,10 +36,13 @@ class Lessons:
         votes: Float[Tensor, "runs peers"],
         amount: Float[Tensor, "runs"],  # what all pseudo labels together weigh beside the labels
         evenness: Float[Tensor, "runs 1"],
+        all_labels: Task | None = None,  # a task that has them all, where this one has those of some nodes
+        total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,  # and the sum over all nodes
     ) -> None:
+        self.total, self.given = total, (all_labels or task).labelled.present.sum(1, keepdim=True)
         self.task, self.rows, self.evidence, self.votes = task, rows, evidence, votes
         self.amount, self.evenness = amount, evenness
-        self.apart = evenness * inequality_of_labels(task)
+        self.apart = evenness * inequality_of_labels(all_labels or task)
         self.record = PseudoLabelRecord(task)
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
         free = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
@@ -61,11 +63,11 @@ class Lessons:
                 share, classes = lessons[name]
                 examples = self._with_labels(share * self.amount[:, None], classes)
                 penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
-                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps)
+                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps, self.total)
                 said[name] = logits_of(table, weights[name]).softmax(-1)
             teaches = torch.stack([share > 0 for share, _ in lessons.values()], 1)  # runs, peers, nodes
             self.record.next_epoch(teaches.any(1).T)
-            self._counts.append(teaches.sum(2))
+            self._counts.append(self.total(teaches.sum(2)))
         return said, weights
 
     def lesson(self, teacher: Probabilities) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
@@ -76,13 +78,16 @@ class Lessons:
         """
         sure, classes = teacher.max(-1)
         free, apart = self.free.to(sure.dtype), self.apart
-        by_class = partial(_sum_by_class, classes=classes, num_classes=self.task.num_classes)
+
+        def by_class(values: Float[Tensor, "runs nodes"]) -> Float[Tensor, "runs classes"]:
+            return self.total(_sum_by_class(values, classes, self.task.num_classes))
+
         of_class = (by_class(sure * free) / by_class(free).clamp(min=1)).gather(1, classes)
-        of_all = (sure * free).sum(1, keepdim=True) / free.sum(1, keepdim=True).clamp(min=1)
+        of_all = self.total((sure * free).sum(1, keepdim=True)) / self.total(free.sum(1, keepdim=True)).clamp(min=1)
         threshold = apart * of_class + (1 - apart) * of_all
         weight = free * (sure >= (1 - ROUNDING) * threshold)  # nodes that are all equally sure all teach
         weight = weight / (by_class(weight).clamp(min=1) ** self.evenness).gather(1, classes)
-        return weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny), classes
+        return weight / self.total(weight.sum(1, keepdim=True)).clamp(min=torch.finfo(weight.dtype).tiny), classes
 
     def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         """How many nodes taught each peer, round by round."""
@@ -94,7 +99,7 @@ class Lessons:
         """The given labels among them, weighing 1 in all."""
         labelled: Nodes = self.task.labelled
         present = labelled.present
-        share = present / present.sum(1, keepdim=True)
+        share = present / self.given
         extra = labelled.index % (self.task.num_nodes + 1)
         weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, extra, share)[:, :-1]
         classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, extra, labelled.classes)
