@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -85,51 +85,102 @@ def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
             f"{ranks.count} ranks for {count} parts; start at most {count} ranks, or shard again with more --parts"
         )
     mine = parts_of(ranks.rank, ranks.count, count)
-    pieces = ranks.together(lambda: [read_part(manifest, part) for part in mine])
     firsts = np.cumsum([0, *(part["nodes"] for part in manifest.parts)])
     starts = [int(firsts[parts_of(rank, ranks.count, count).start]) for rank in range(ranks.count)]
     starts.append(manifest.num_nodes)
-
-    rows = _stacked([piece.adjacency for piece in pieces])
-    features = _stacked([piece.features for piece in pieces])
-    numbers = torch.from_numpy(np.concatenate([piece.numbers for piece in pieces])).to(ranks.device)
-    ids = pa.concat_arrays([piece.ids for piece in pieces])
-    del pieces
+    read = ranks.together(lambda: _Reading.of(manifest, mine))
     first, end = starts[ranks.rank], starts[ranks.rank + 1]
-    columns = rows.indices
-    outside = (columns < first) | (columns >= end)
-    needed = np.unique(columns[outside]).astype(np.int64)
-    columns = columns.astype(np.int32) if manifest.num_nodes < 2**31 else columns
-    columns[outside] = end - first + np.searchsorted(needed, columns[outside])
-    columns[~outside] -= first
-    columns = columns.astype(np.int32, copy=False)
+    needed, columns = _renumbered(read.columns, first, end)
     boundary = Boundary.settled(ranks, starts, needed)
-    degrees = (_row_sums(rows) + 1).astype(np.float32)  # of A + I
-    beside = boundary.beside(torch.from_numpy(degrees)[:, None].to(ranks.device))[:, 0].cpu().numpy()
-    values = _normalised(rows, columns, beside)
+    degrees = torch.from_numpy(read.row_sums + 1)[:, None].to(ranks.device)  # of A + I
+    beside = boundary.beside(degrees)[:, 0].cpu().numpy()
+    _normalise(read.values, columns, read.row_starts, beside)
     shape = (end - first, end - first + len(needed))
-    matrix = sp.csr_array((values, columns, rows.indptr.astype(np.int32)), shape=shape)
+    matrix = sp.csr_array((read.values, columns, read.row_starts), shape=shape)
     return LocalGraph(
-        ranks, manifest, mine, starts, numbers, ids, features, boundary, beside, shared_operator(matrix, boundary)
+        ranks,
+        manifest,
+        mine,
+        starts,
+        torch.from_numpy(read.numbers).to(ranks.device),
+        pa.concat_arrays(read.ids),
+        read.features,
+        boundary,
+        beside,
+        shared_operator(matrix, boundary),
     )
 
 
-def _row_sums(rows: sp.csr_array) -> Float[np.ndarray, "here"]:
-    return np.asarray(rows.sum(axis=1), dtype=np.float32).reshape(-1)
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """The parts of a rank one below the other. They are read one by one into arrays that have room for all, so that
+    reading takes hardly more memory than what is read."""
+
+    numbers: Int[np.ndarray, "here"]
+    ids: list[pa.Array]
+    features: Any
+    row_starts: Int[np.ndarray, "here_and_one"]
+    columns: Int[np.ndarray, "entries"]  # places in the order of all nodes
+    values: Float[np.ndarray, "entries"]  # of A, the diagonal stored
+    row_sums: Float[np.ndarray, "here"]
+
+    @staticmethod
+    def of(manifest: Manifest, parts: range) -> _Reading:
+        nodes = sum(manifest.parts[part]["nodes"] for part in parts)
+        entries = sum(manifest.parts[part]["entries"] for part in parts)
+        sparse: list[sp.csr_array] = []
+        read = _Reading(
+            numbers=np.empty(nodes, dtype=np.int64),
+            ids=[],
+            features=None if manifest.card["sparse"] else np.empty((nodes, manifest.num_features), dtype=np.float32),
+            row_starts=np.zeros(nodes + 1, dtype=np.int32 if entries < 2**31 else np.int64),
+            columns=np.empty(entries, dtype=np.int32 if manifest.num_nodes < 2**31 else np.int64),
+            values=np.empty(entries, dtype=np.float32),
+            row_sums=np.empty(nodes, dtype=np.float32),
+        )
+        node = entry = 0
+        for number in parts:
+            part = read_part(manifest, number)
+            rows = slice(node, node + len(part.numbers))
+            some = slice(entry, entry + part.adjacency.nnz)
+            node, entry = rows.stop, some.stop
+            read.numbers[rows] = part.numbers
+            read.ids.append(part.ids)
+            read.row_starts[rows.start + 1 : rows.stop + 1] = part.adjacency.indptr[1:] + some.start
+            read.columns[some], read.values[some] = part.adjacency.indices, part.adjacency.data
+            read.row_sums[rows] = np.asarray(part.adjacency.sum(axis=1)).reshape(-1)
+            if read.features is None:
+                sparse.append(part.features)
+            else:
+                read.features[rows] = part.features
+        return replace(read, features=sp.csr_array(sp.vstack(sparse, format="csr"))) if sparse else read
 
 
-def _normalised(rows: sp.csr_array, columns: np.ndarray, degrees: np.ndarray) -> Float[np.ndarray, "entries"]:
-    """(A + I) D̃^-1/2 on both sides; the diagonal is stored already."""
-    lengths = np.diff(rows.indptr)
-    row = np.repeat(np.arange(rows.shape[0], dtype=np.int32), lengths)
-    values = rows.data + (columns == row)
-    values /= np.sqrt(degrees[row] * degrees[columns])
-    return values.astype(np.float32, copy=False)
+AT_ONCE = 1 << 21  # entries that are looked at together, for what takes memory for each of them
 
 
-def _stacked(pieces: list[Any]) -> Any:
-    if len(pieces) == 1:
-        return pieces[0]
-    return (
-        np.concatenate(pieces) if isinstance(pieces[0], np.ndarray) else sp.csr_array(sp.vstack(pieces, format="csr"))
-    )
+def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of other ranks among these columns, in order; and the columns counted from `first`, where these others
+    come after `end`. What is given is written over."""
+    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(columns), AT_ONCE)]
+    outside = [np.unique(some[(some < first) | (some >= end)]) for some in (columns[piece] for piece in pieces)]
+    needed = np.unique(np.concatenate([*outside, np.zeros(0, columns.dtype)])).astype(np.int64)
+    for piece in pieces:
+        some = columns[piece]
+        strange = (some < first) | (some >= end)
+        columns[piece] = np.where(strange, end - first + np.searchsorted(needed, some), some - first)
+    return needed, columns.astype(np.int32, copy=False)
+
+
+def _normalise(
+    values: Float[np.ndarray, "entries"],
+    columns: Int[np.ndarray, "entries"],
+    row_starts: Int[np.ndarray, "here_and_one"],
+    degrees: Float[np.ndarray, "both"],
+) -> None:
+    """D̃^-1/2 (A + I) D̃^-1/2, written over A, whose diagonal is stored already."""
+    for start in range(0, len(values), AT_ONCE):
+        some = slice(start, min(start + AT_ONCE, len(values)))
+        row = np.searchsorted(row_starts, np.arange(some.start, some.stop), side="right") - 1
+        values[some] += columns[some] == row
+        values[some] /= np.sqrt(degrees[row] * degrees[columns[some]])

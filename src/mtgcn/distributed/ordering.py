@@ -1,8 +1,10 @@
 """An order of nodes in which neighbours stand near each other, found without holding the graph.
 
 Communities first: a node joins the one that most of its edges lead to, as long as there is room, a few times over
-(label propagation; Raghavan et al., 2007). Then communities are put in order by how they are linked, by reverse
-Cuthill-McKee (1969). All that is kept in memory are a few numbers for each node, and the links of communities.
+(label propagation; Raghavan et al., 2007). Communities join to larger ones in the same way, level upon level, until few
+are left, which are put in order by reverse Cuthill-McKee (1969). Nodes of a community stand together, and so do the
+communities of a larger one, so that wherever the order is cut few edges are. All that is kept in memory are a few
+numbers for each node, and the links of communities.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from mtgcn.linalg.node_keys import scrambled
 from mtgcn.shapes import Int, Real
 
-TITLE = "communities by label propagation, ordered by reverse Cuthill-McKee"
+TITLE = "communities of communities by label propagation, the largest ordered by reverse Cuthill-McKee"
 ROUNDS = 8  # of joining
-COMMUNITIES_PER_PART = 16  # at least so many, so that parts can be cut of like size
+COMMUNITIES_PER_PART = 16  # at least so many at first, so that parts can be cut of like size
+GROWTH = 4  # how much larger communities may be on the next level
 MOST_LINKS = 1 << 24  # of communities that are kept in memory; weaker ones are forgotten
 OF_A_NODE = 32  # what a node costs beside its entries, in entries
 
@@ -29,11 +32,30 @@ Rows = tuple[int, sp.csr_array]
 def local_order(rows: Callable[[], Iterable[Rows]], nodes: int, parts: int) -> Int[np.ndarray, "nodes"]:
     """The nodes in an order that suits cutting them into so many parts. `rows` gives all rows of the adjacency, some at
     a time, whenever it is asked."""
-    community = _communities(rows, nodes, largest=max(1, nodes // (COMMUNITIES_PER_PART * parts)))
-    _, community = np.unique(community, return_inverse=True)
-    rank = np.empty(int(community.max()) + 1, dtype=np.int64)
-    rank[reverse_cuthill_mckee(_links(rows, community), symmetric_mode=True)] = np.arange(len(rank))
-    return np.argsort(rank[community], kind="stable")
+    largest = max(1, nodes // (COMMUNITIES_PER_PART * parts))
+    levels: list[Int[np.ndarray, "members"]] = []  # the community of each node, then that of each community, …
+    members = np.ones(nodes, dtype=np.int64)
+    while True:
+        _, community = np.unique(_communities(rows, members, largest), return_inverse=True)
+        links = _links(rows, community)
+        levels.append(community)
+        stuck = len(levels) > 1 and links.shape[0] == len(members)
+        members = np.bincount(community, weights=members).astype(np.int64)
+        if 2 * largest >= nodes or stuck:
+            break
+        largest *= GROWTH
+        rows = _all_at_once(links)
+    place = np.empty(links.shape[0], dtype=np.int64)
+    place[reverse_cuthill_mckee(links, symmetric_mode=True)] = np.arange(len(place))
+    for community in reversed(levels):
+        order = np.argsort(place[community], kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+    return order
+
+
+def _all_at_once(links: sp.csr_array) -> Callable[[], Iterable[Rows]]:
+    return lambda: [(0, links)]
 
 
 def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts"]:
@@ -45,9 +67,12 @@ def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts
     return np.concatenate([[0], inner, [len(cost)]]).astype(np.int64)
 
 
-def _communities(rows: Callable[[], Iterable[Rows]], nodes: int, largest: int) -> Int[np.ndarray, "nodes"]:
-    community = np.arange(nodes)
-    size = np.ones(nodes, dtype=np.int64)
+def _communities(
+    rows: Callable[[], Iterable[Rows]], members: Int[np.ndarray, "nodes"], largest: int
+) -> Int[np.ndarray, "nodes"]:
+    """The community of each node, or of each community with so many members, none of them larger than that."""
+    community = np.arange(len(members))
+    size = members.copy()
     for number in range(ROUNDS):
         for first, some in rows():
             # Half of the nodes at a time: two that join each other at once would only change places.
@@ -56,10 +81,11 @@ def _communities(rows: Callable[[], Iterable[Rows]], nodes: int, largest: int) -
             )
             movable = np.flatnonzero(turn == 0)
             chosen = _most_linked(some[movable], first + movable, community, size, largest)
+            chosen = _within_room(chosen, members[first + movable], size, largest)
             joined = chosen >= 0
             who, where = first + movable[joined], chosen[joined]
-            np.subtract.at(size, community[who], 1)
-            np.add.at(size, where, 1)
+            np.subtract.at(size, community[who], members[who])
+            np.add.at(size, where, members[who])
             community[who] = where
     return community
 
@@ -89,19 +115,20 @@ def _most_linked(
     best = np.lexsort((target, -total, row))
     best = best[np.flatnonzero(np.diff(row[best], prepend=-1))]
     best = best[~own[best]]
-    return _within_room(chosen, row[best], target[best], size, largest)
+    chosen[row[best]] = target[best]
+    return chosen
 
 
 def _within_room(
-    chosen: np.ndarray, row: np.ndarray, target: np.ndarray, size: np.ndarray, largest: int
+    chosen: Int[np.ndarray, "rows"], members: Int[np.ndarray, "rows"], size: Int[np.ndarray, "nodes"], largest: int
 ) -> Int[np.ndarray, "rows"]:
-    """Of those who would join a community, as many as it has room for."""
-    order = np.argsort(target, kind="stable")
-    row, target = row[order], target[order]
+    """Of those who would join a community, as many as it has room for; -1 for the others."""
+    order = np.argsort(chosen, kind="stable")
+    order = order[np.searchsorted(chosen[order], 0) :]
+    target, coming = chosen[order], np.cumsum(members[order])
     first = np.flatnonzero(np.diff(target, prepend=-1))
-    place = np.arange(len(target)) - np.repeat(first, np.diff(np.append(first, len(target))))
-    fits = size[target] + place < largest
-    chosen[row[fits]] = target[fits]
+    before = np.repeat(coming[first] - members[order][first], np.diff(np.append(first, len(target))))
+    chosen[order[size[target] + coming - before > largest]] = -1
     return chosen
 
 

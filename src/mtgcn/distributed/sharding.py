@@ -35,7 +35,9 @@ from mtgcn.storage.locks import HeldElsewhere
 from mtgcn.storage.spill import Spill
 
 MOST_PARTS = 10_000
-BYTES_PER_BUCKET = 1 << 27  # of an edge list; sorting a bucket takes several times as much
+BYTES_PER_BUCKET = (
+    1 << 24
+)  # of an edge list, which Parquet packs; to sort a bucket takes a hundred times as much at most
 EDGE = np.dtype([("row", np.int64), ("column", np.int64), ("weight", np.float32)])
 TRIPLE = np.dtype([("row", np.int64), ("column", np.int32), ("value", np.float32)])
 
@@ -219,13 +221,13 @@ class _Features:
         for some in table.features():
             rows = place[done : done + some.shape[0]]
             done += some.shape[0]
+            if done > len(place):
+                break
             records = self._records(some, rows)
             self._spill = self._spill or Spill(folder, "features", records.dtype, len(starts) - 1)
             self._spill.add(np.searchsorted(starts, records["row"], side="right") - 1, records)
         if done != len(place):
-            raise InputError(
-                f"{table.table.path} has {done} rows now and had {len(place)} before; let it be, and try again"
-            )
+            raise InputError(f"{table.table.path} has changed since it was read first; let it be, and try again")
 
     def _records(self, some: sp.csr_array | np.ndarray, rows: Int[np.ndarray, "rows"]) -> np.ndarray:
         if isinstance(some, np.ndarray):
