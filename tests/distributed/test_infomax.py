@@ -33,11 +33,12 @@ def test_losses_and_gradients_are_those_of_one_process(source, dimensions, reque
         network.new_epoch()
         loss = network.loss()
         loss.sum().backward()
-        torch.testing.assert_close(ranks.total(loss.detach().clone()), expected.detach())
+        assert loss.dtype == torch.float64
+        torch.testing.assert_close(ranks.total(loss.detach().clone()).float(), expected.detach())
         for name in ("weight", "bias", "discriminator"):
-            gradient = ranks.total(getattr(network, name).grad.clone())
+            gradient = ranks.total(getattr(network, name).grad.clone()).float()
             torch.testing.assert_close(gradient, getattr(whole, name).grad, rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(network.encoded(), whole.encoded()[local.numbers])
+        torch.testing.assert_close(network.encoded().float(), whole.encoded()[local.numbers])
 
     for count in (1, 3):
         on_ranks(count, work)

@@ -85,4 +85,3 @@ def test_sparse_features_take_their_first_step_with_the_weights(sparse_files):
 def test_what_needs_the_whole_graph_is_refused(files, setting):
     with pytest.raises(InputError, match=f"{next(iter(setting))} is .*, and on shards only"):
         fit_on(1, files, create("mt-gcn", **setting))
-

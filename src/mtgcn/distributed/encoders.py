@@ -45,7 +45,8 @@ def trained_encoders(
             _train(network, how, before, found, checkpoints, finished)
         encoder = network.trained()
         finished |= {f"{name}/{part}": values for part, values in encoder.items()}
-        result[name] = embeddings_by(network, how.dimensions), encoder
+        in_32_bits = {part: values.astype(np.float32) for part, values in encoder.items()}
+        result[name] = embeddings_by(network, how.dimensions).float(), in_32_bits
         before += how.epochs
     return result
 

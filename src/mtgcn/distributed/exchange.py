@@ -49,7 +49,7 @@ class Boundary:
         """The rows of others that this rank needs, of a table of which each rank has its own. No gradient passes."""
         return self.ranks.exchanged(table[self.given], self.outgoing, self.incoming)
 
-    def beside(self, table: Float[Tensor, "here width"]) -> Float[Tensor, "both width"]:
+    def beside(self, table: Tensor) -> Tensor:
         """This rank's rows, and those that it needs of others below them."""
         if self.ranks.count == 1:
             return table

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.shuffling import keyed_shuffle
@@ -28,8 +29,13 @@ class LocalInfomax(Infomax):
         settings: InfomaxSettings,
         seed: int,
     ) -> None:
-        super().__init__(local.whole, propagation, settings, seed, local.ranks.device, (local.adjacency, features))
+        operators = shared_in_doubles(local.adjacency), in_doubles(features)
+        super().__init__(local.whole, propagation, settings, seed, local.ranks.device, operators)
+        if local.ranks.device.type == "cpu":
+            self.double()
         self.local, self.keys = local, keys
+        if self._narrow is not None:  # found here, where all ranks come at the same time
+            vars(self)["_propagated_features"] = self._propagated(self._narrow)
 
     def go_to(self, epoch: int) -> None:
         """Go on after this epoch."""
