@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
@@ -15,6 +14,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe
+from thread_ranks import on_ranks
 
 EPOCHS = {"warmup_epochs": 4, "teaching_epochs": 4, "per_class": 6}
 
@@ -85,4 +85,3 @@ def test_sparse_features_take_their_first_step_with_the_weights(sparse_files):
 def test_what_needs_the_whole_graph_is_refused(files, setting):
     with pytest.raises(InputError, match=f"{next(iter(setting))} is .*, and on shards only"):
         fit_on(1, files, create("mt-gcn", **setting))
-
