@@ -1,4 +1,4 @@
-"""A graph of a million nodes and ten million edges over 1, 2 and 4 ranks: memory, bytes and seconds, for docs/scaling.md.
+"""A graph of a million nodes and ten million edges over 1, 2 and 4 ranks: memory, bytes, seconds; for docs/scaling.md.
 
     python benchmarks/distributed.py [--nodes 1000000] [--edges 10000000] [--ranks 1,2,4] [--epochs 3] [--folder DIR]
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "measurements" / "distributed.json"
 COMMUNITY = 500  # nodes; where an edge leads: into its community, to a neighbouring one, or anywhere
 WITHIN, NEARBY = 0.85, 0.12
-FEATURES, CLASSES, LABELS_PER_CLASS = 32, 5, 20
+FEATURES, CLASSES, LABELS_PER_CLASS = 64, 5, 20
 EDGES_AT_ONCE = 1_000_000
 SETTINGS = {"hidden_channels": 16, "per_class": 5000}
 
@@ -113,7 +113,9 @@ def write_files(folder: Path, nodes: int, edges: int) -> None:
             inside = source // reach * reach + random.integers(0, reach, size=count)
             target = np.where(kind < WITHIN + NEARBY, np.minimum(inside, nodes - 1), random.integers(nodes, size=count))
             writer.write_table(pa.table([name[source], name[target]], schema=schema))
-    chosen = np.concatenate([np.flatnonzero(labels == one)[:: nodes // 200][:LABELS_PER_CLASS] for one in range(CLASSES)])
+    chosen = np.concatenate(
+        [np.flatnonzero(labels == one)[:: nodes // 200][:LABELS_PER_CLASS] for one in range(CLASSES)]
+    )
     rows = "".join(f"{name[node]},class {labels[node]}\n" for node in chosen)
     (folder / "labels.csv").write_text("id,label\n" + rows, encoding="utf-8")
 
@@ -149,8 +151,10 @@ def worker(folder: Path, epochs: int, *, idle: bool) -> None:
 
     from mtgcn.distributed import fitting, training
     from mtgcn.distributed.ranks import Ranks
+    from mtgcn.training.freed_blocks import return_freed_blocks
 
     torch.set_num_threads(1)
+    return_freed_blocks()  # as the command does
     ranks = Ranks.started("cpu")
     ranks.total(torch.zeros(1))
     measured: dict[str, Any] = {}

@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.checkpoints import Checkpoints
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
+from thread_ranks import on_ranks
 
 FIT = {"seed": 3, "method": {"name": "mt-gcn"}}
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.exchange import Boundary, shared_operator
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.linalg.operators import SparseOperator
+from thread_ranks import on_ranks
 
 NODES = 12
 

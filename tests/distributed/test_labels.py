@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
@@ -10,6 +9,7 @@ from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
 from mtgcn.files.columns import Choices
 from mtgcn.files.notes import GraphNote
+from thread_ranks import on_ranks
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """The ranks' rows together are Â of the graph, whatever the number of ranks."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
-from thread_ranks import on_ranks
 
 from mtgcn.distributed import local_graph
 from mtgcn.distributed.local_graph import parts_of, read_local_graph
@@ -12,6 +13,7 @@ from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
+from thread_ranks import on_ranks
 
 
 def test_parts_are_dealt_evenly_and_in_order():
@@ -33,13 +35,13 @@ def test_rows_of_all_ranks_are_those_of_the_graph(files, count, at_once, monkeyp
         graph = read_local_graph(manifest, ranks)
         numbers = graph.numbers.numpy()
         assert graph.ids.to_pylist() == whole.node_ids[numbers].tolist()
-        np.testing.assert_array_equal(graph.features, whole.features[numbers])
+        np.testing.assert_array_equal(graph.take_features(), whole.features[numbers])
         np.testing.assert_allclose(graph.adjacency(values[numbers]).numpy(), propagated[numbers], rtol=1e-5)
         np.testing.assert_allclose(graph.neighbours(values[numbers]).numpy(), linked[numbers], rtol=1e-4, atol=1e-6)
         assert graph.of_numbers(graph.numbers).tolist() == list(range(graph.num_nodes))
         return numbers.tolist()
 
-    assert sorted(sum(on_ranks(count, work), [])) == list(range(60))
+    assert sorted(chain(*on_ranks(count, work))) == list(range(60))
 
 
 def test_more_ranks_than_parts_are_refused(files):

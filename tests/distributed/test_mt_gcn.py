@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
@@ -15,6 +14,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe
+from thread_ranks import on_ranks
 
 EPOCHS = {"warmup_epochs": 4, "teaching_epochs": 4, "per_class": 6}
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from thread_ranks import on_ranks
 
 from mtgcn.distributed import reductions
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.reductions import gram, mean_of_rows, most_confident_of_all
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.training.pseudo_labels import most_confident
+from thread_ranks import on_ranks
 
 TABLE = torch.from_numpy(np.random.default_rng(0).random((9, 4), dtype=np.float32))
 

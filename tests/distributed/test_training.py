@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.training import begin, train
@@ -12,6 +11,7 @@ from mtgcn.nn.base import StackedParameters
 from mtgcn.training import loop
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step
+from thread_ranks import on_ranks
 
 TARGETS = torch.tensor([1.0, 2.0, 6.0])
 ADAM = Adam(0.1, weight_decay=0.01)

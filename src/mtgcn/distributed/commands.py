@@ -152,9 +152,9 @@ def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
     """Fit, and end as all ranks should: whatever happens, one of them tells it, in one line."""
     from mtgcn.distributed.fitting import fit_shards
     from mtgcn.distributed.ranks import Ranks
-    from mtgcn.training.freed_blocks import keep_freed_blocks
+    from mtgcn.training.freed_blocks import return_freed_blocks
 
-    keep_freed_blocks()
+    return_freed_blocks()
     signal.signal(signal.SIGTERM, _stop)
     ranks = Ranks()
     try:

@@ -34,7 +34,7 @@ class LocalGraph:
     starts: Sequence[int]  # the place of each rank's first node, and of none
     numbers: Int[Tensor, "here"]  # the row of each node in the node table
     ids: pa.Array
-    features: Any  # sp.csr_array | np.ndarray; scipy's arrays are untyped
+    held_features: list[Any]  # sp.csr_array | np.ndarray, of which `take_features` leaves nothing
     boundary: Boundary
     degrees: Float[np.ndarray, "both"]  # row sums of A + I, of this rank's nodes and of its boundary
     adjacency: SharedOperator  # Â
@@ -48,6 +48,10 @@ class LocalGraph:
     def whole(self) -> Graph:
         """For what is declared to take a graph, and asks it for no more than its numbers of nodes and features."""
         return cast("Graph", self.manifest)
+
+    def take_features(self) -> Any:
+        """The features, once: whoever has them may write over them, and nobody else keeps them in memory."""
+        return self.held_features.pop()
 
     @cached_property
     def neighbours(self) -> SharedOperator:
@@ -104,7 +108,7 @@ def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
         starts,
         torch.from_numpy(read.numbers).to(ranks.device),
         pa.concat_arrays(read.ids),
-        read.features,
+        [read.features],
         boundary,
         beside,
         shared_operator(matrix, boundary),

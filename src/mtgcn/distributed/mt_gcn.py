@@ -7,10 +7,10 @@ the products with Â, the choice of pseudo labels and the means of the losses ne
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from torch import Tensor
 
 from mtgcn.distributed.answers import LocalAnswer
@@ -20,13 +20,14 @@ from mtgcn.distributed.local_task import LocalTask
 from mtgcn.distributed.reductions import most_confident_of_all
 from mtgcn.distributed.training import Progress, begin, train
 from mtgcn.errors import InputError
-from mtgcn.linalg.graph_operators import GraphOperators, smoothed_rows
+from mtgcn.linalg.graph_operators import COLUMNS_AT_ONCE, GraphOperators
 from mtgcn.linalg.normalisation import scaled_rows
-from mtgcn.linalg.operators import DenseOperator, Operator, on_device, operator
+from mtgcn.linalg.operators import DenseOperator, Operator, operator
 from mtgcn.methods.mt_gcn import MTGCN, Teaching
 from mtgcn.methods.trained import supervised_step
 from mtgcn.nn.axes import each_peer, mean_of_peers
 from mtgcn.nn.gcn import GCN
+from mtgcn.shapes import Float
 from mtgcn.task import Task
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step
@@ -48,12 +49,26 @@ class LocalGCN(GCN):
 def local_operators(local: LocalGraph, scaling: str) -> GraphOperators:
     """What a graph convolution needs of this rank's rows. Dense features take the first step along the edges once;
     sparse ones would become dense by it, so there it is taken by their product with the weights, in every epoch."""
-    features: Any = scaled_rows(local.features, scaling)
+    features = local.take_features()
     if sp.issparse(features):
+        features = scaled_rows(features, scaling)
         chain: tuple[Operator, ...] = (operator(features, local.ranks.device), local.adjacency)
         return GraphOperators(local.adjacency, features, features, chain)
-    smoothed = smoothed_rows(local.adjacency, on_device(features, np.float32, local.ranks.device))
+    _scale_in_place(features, scaling)
+    smoothed = torch.from_numpy(features).to(local.ranks.device)
+    for some in smoothed.split(COLUMNS_AT_ONCE, 1):  # written over X, which nothing here will look at again
+        some.copy_(local.adjacency.multiply(some.contiguous()))
     return GraphOperators(local.adjacency, features, smoothed, (DenseOperator(smoothed),))
+
+
+ROWS_AT_ONCE = 1 << 16
+
+
+def _scale_in_place(features: Float[np.ndarray, "here features"], scaling: str) -> None:
+    """`scaled_rows`, written over what is given, without a second table."""
+    for start in range(0, len(features), ROWS_AT_ONCE):
+        some = features[start : start + ROWS_AT_ONCE]
+        some[:] = scaled_rows(some, scaling)
 
 
 class SharedTeaching(Teaching):

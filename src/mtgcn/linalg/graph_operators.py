@@ -38,7 +38,7 @@ def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOp
         smoothed = adjacency.matrix @ features
         multiply_by_it: tuple[Operator, ...] = chain(adjacency, features, smoothed)
     else:
-        smoothed = smoothed_rows(adjacency, on_device(features, np.float32, device))
+        smoothed = _smoothed(adjacency, on_device(features, np.float32, device))
         multiply_by_it = (DenseOperator(smoothed),)
     return GraphOperators(adjacency, features, smoothed, multiply_by_it)
 
@@ -46,8 +46,7 @@ def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOp
 COLUMNS_AT_ONCE = 32  # about as wide as what training will multiply, so that the same tiles serve
 
 
-def smoothed_rows(adjacency: SparseOperator, features: Float[Tensor, "nodes features"]) -> Tensor:
-    """Â X of dense features, a few columns at a time."""
+def _smoothed(adjacency: SparseOperator, features: Float[Tensor, "nodes features"]) -> Tensor:
     result = torch.empty_like(features)
     for mine, given in zip(result.split(COLUMNS_AT_ONCE, 1), features.split(COLUMNS_AT_ONCE, 1), strict=True):
         mine.copy_(adjacency.multiply(given.contiguous()))
