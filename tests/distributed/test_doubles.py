@@ -3,12 +3,12 @@
 import numpy as np
 import scipy.sparse as sp
 import torch
-from thread_ranks import on_ranks
 
 from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.linalg.operators import DenseOperator, SparseOperator
+from thread_ranks import on_ranks
 
 THIRDS = np.array([[1 / 3, 0, 2 / 3], [0, 1 / 3, 0]])
 

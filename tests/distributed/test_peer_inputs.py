@@ -24,7 +24,8 @@ def test_rows_are_those_of_one_process(source, settings, request):
 
     def work(ranks):
         local = read_local_graph(read_manifest(folder / "shards"), ranks)
-        found = shared_inputs(local, shared_node_keys(local), settings, 3, None)
+        features = local.take_features()
+        found = shared_inputs(local, features, shared_node_keys(local, features), settings, 3, None)
         return local.numbers, found
 
     for count in (1, 3):

@@ -89,9 +89,11 @@ def test_embeddings_come_from_the_model_alone(farm, monkeypatch, tmp_path):
             patch.setenv("MTGCN_CACHE", str(tmp_path / "another machine"))
             patch.setattr("mtgcn.training.embeddings.train", lambda *_: pytest.fail("trains encoders"))
             model = load_model(tmp_path / "model")
-            before = {key: model.parameters_[key] for key in model.parameters_ if key.endswith("/discriminator")}
+            before = {
+                key: model.parameters_[key] for key in model.parameters_ if key.endswith("infomax embeddings/weight")
+            }
             model.label({name(20): "dog"})
-        assert before.keys() == {"infomax embeddings/discriminator", "held infomax embeddings/discriminator"}
+        assert before.keys() == {"infomax embeddings/weight", "held infomax embeddings/weight"}
         assert all(np.array_equal(model.parameters_[key], values) for key, values in before.items())
 
 

@@ -1,9 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
-from mtgcn.linalg.leading_directions import SPARE, leading_directions
+from mtgcn.linalg.leading_directions import SPARE, kept_directions, leading_directions, turned_to_one_side
 
 CPU = torch.device("cpu")
 
@@ -74,3 +76,25 @@ def test_the_matrix_is_not_changed(matrix):
     before = matrix.copy()
     directions_of(matrix, 5)
     np.testing.assert_array_equal(matrix, before)
+
+
+def test_of_a_walk_along_the_rows(matrix):
+    walk = np.random.default_rng(2).random((120, 120)).astype(np.float32)
+    walk = walk + walk.T
+    start = start_of(80, 5 + SPARE)
+    found = leading_directions(matrix, 5, start, CPU, lambda values: torch.from_numpy(walk) @ values).numpy()
+    kept = (walk @ matrix @ found) ** 2
+    assert kept.sum() > 0.995 * (np.linalg.svd(walk @ matrix, compute_uv=False)[:5] ** 2).sum()
+
+
+def test_a_direction_and_its_opposite_are_turned_to_one_side(matrix):
+    basis = torch.from_numpy(directions_of(matrix, 5))
+    turned = turned_to_one_side(basis)
+    torch.testing.assert_close(turned, turned_to_one_side(basis * torch.tensor([1, -1, 1, -1, -1])))
+    torch.testing.assert_close(turned.abs(), basis.abs())
+
+
+def test_large_graphs_keep_fewer_directions():
+    kept = [kept_directions(512, SimpleNamespace(num_nodes=nodes)) for nodes in (1, 2**16, 2**17, 2**19, 2**20, 2**24)]
+    assert kept == [512, 512, 256, 64, 32, 32]
+    assert kept_directions(8, SimpleNamespace(num_nodes=2**24)) == 8

@@ -166,7 +166,7 @@ def test_labels_weigh_one_in_all_and_have_their_own_class(task):
     taught = torch.full((2, NODES), 0.25)
     for run in range(2):
         taught[run, labelled(task, run)] = 0  # as a lesson has it
-    weights, classes = lessons._with_labels(taught, torch.full((2, NODES), 2))
+    weights, classes = lessons._with_labels(taught, torch.full((2, NODES), 2), slice(None))
     for run in range(2):
         mine = labelled(task, run)
         np.testing.assert_allclose(weights[run, mine], 1 / len(mine))
@@ -283,6 +283,45 @@ def test_runs_do_not_depend_on_each_other(task):
         alone, _ = lessons_of(one).taught(mine, rounds=2, steps=4)
         for name in "ab":
             torch.testing.assert_close(alone[name][0], together[name][run], rtol=1e-3, atol=1e-4)
+
+
+# Large graphs
+
+
+def test_a_round_looks_at_other_nodes_than_the_last_and_at_all_labelled_ones(task, monkeypatch):
+    monkeypatch.setattr(lessons_module, "LARGEST_CLASS", NODES // 4)
+    lessons = lessons_of(task)
+    mine = {node for run in range(2) for node in labelled(task, run)}
+    attended = [set(lessons._attending(number).tolist()) for number in range(5)]
+    for one in attended:
+        assert mine <= one
+        assert len(one) <= NODES // 4 + len(mine)
+    assert set.union(*attended[:4]) == set(range(NODES))
+    assert attended[4] == attended[0]  # and begins again
+
+
+def test_labels_find_their_place_among_those_who_attend(task, monkeypatch):
+    monkeypatch.setattr(lessons_module, "LARGEST_CLASS", NODES // 4)
+    lessons = lessons_of(task)
+    here = lessons._attending(0)
+    weights, classes = lessons._with_labels(torch.zeros(2, len(here)), torch.full((2, len(here)), 2), here)
+    for run in range(2):
+        mine = labelled(task, run)
+        assert sorted(here[weights[run] > 0].tolist()) == sorted(mine)
+        np.testing.assert_array_equal(classes[run][weights[run] > 0], here[weights[run] > 0] % CLASSES)
+
+
+def test_who_has_not_attended_is_not_pseudo_labelled_but_answered(task, monkeypatch):
+    everybody, _ = lessons_of(task).taught(dict.fromkeys("ab", some_probabilities(0)), rounds=4, steps=20)
+    monkeypatch.setattr(lessons_module, "LARGEST_CLASS", NODES // 2)
+    lessons = lessons_of(task)
+    said, _ = lessons.taught(dict.fromkeys("ab", some_probabilities(0)), rounds=1, steps=20)
+    absent = np.setdiff1d(np.arange(NODES), lessons._attending(0))
+    assert len(absent) > 0
+    assert not lessons.record.first_epochs()[:, absent].any()
+    assert said["a"].shape == everybody["a"].shape
+    said, _ = lessons_of(task).taught(dict.fromkeys("ab", some_probabilities(0)), rounds=4, steps=20)
+    assert (said["a"].argmax(-1) == everybody["a"].argmax(-1)).float().mean() > 0.8
 
 
 # What is told of it

@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional
 
 from mtgcn.graph import Graph
+from mtgcn.linalg import leading_directions
 from mtgcn.training import peer_inputs as module
 from mtgcn.training.embeddings import embedding
 from mtgcn.training.peer_inputs import (
@@ -138,16 +139,14 @@ def test_nodes_of_the_same_size_have_the_same_row_and_others_do_not(make_graph):
 def test_encoders_are_two_and_follow_from_the_seed(make_graph):
     graph = make_graph()
     encoders = QUICK.encoders(graph)
-    assert encoders[INFOMAX].weight_decay != encoders[HELD_INFOMAX].weight_decay == QUICK.held_decay
+    assert encoders.weight_decays == (0, QUICK.held_decay)
     rows, again, other = rows_of(graph), rows_of(make_graph()), rows_of(graph, seed=1)
     assert not torch.equal(rows[INFOMAX], rows[HELD_INFOMAX])
     for name in PEERS:
         assert torch.equal(rows[name], again[name])
         assert torch.equal(rows[name], other[name]) == (name in WITHOUT_ENCODERS)
-    seeds = [module.run_seed(0, number) for number in range(2)]
-    held = embedding(graph, module.ENCODED, encoders[HELD_INFOMAX], seeds[1], CPU).embeddings
+    free, held = embedding(graph, module.ENCODED, encoders, 0, CPU).embeddings
     torch.testing.assert_close(rows[HELD_INFOMAX], held)
-    free = embedding(graph, module.ENCODED, encoders[INFOMAX], seeds[0], CPU).embeddings
     torch.testing.assert_close(rows[INFOMAX], centred(free))
 
 
@@ -196,19 +195,13 @@ class _Size:
         self.num_nodes = nodes
 
 
-def test_large_graphs_keep_fewer_directions():
-    kept = [InputSettings().kept(512, _Size(nodes)) for nodes in (1, 2**16, 2**17, 2**19, 2**20, 2**24)]
-    assert kept == [512, 512, 256, 64, 32, 32]
-    assert InputSettings().kept(8, _Size(2**24)) == 8
-
-
 def test_no_more_directions_are_kept_than_asked_for(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [10, 10, 10, 6, 6, module.WAVES]
-    monkeypatch.setattr(module, "LARGEST_TABLE", 60 * 7)
-    monkeypatch.setattr(module, "FEWEST_DIRECTIONS", 2)
-    rows = rows_of(graph)
+    monkeypatch.setattr(leading_directions, "LARGEST_TABLE", 60 * 7)
+    monkeypatch.setattr(leading_directions, "FEWEST_DIRECTIONS", 2)
+    rows = rows_of(with_features(make_graph(nodes=60), 50))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [7, 7, 7, 7, 7, module.WAVES]
 
 

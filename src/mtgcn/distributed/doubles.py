@@ -1,8 +1,8 @@
 """Products in 64 bits, for what is trained long enough to make a last digit a visible difference.
 
-Sums over ranks are cut where the graph is, and another cut rounds otherwise. Two hundred epochs of training an encoder
-make 1e-7 a percent of some probabilities; 1e-16 they leave invisible. So encoders are trained in 64 bits, except on
-GPUs, whose sums are not the same twice anyway.
+Sums over ranks are cut where the graph is, and another cut rounds otherwise. Hundreds of epochs of training an encoder
+make 1e-7 a percent of some probabilities; 1e-16 they leave invisible. So encoders are trained in 64 bits, and so is
+found what they see; except on GPUs, whose sums are not the same twice anyway.
 """
 
 from __future__ import annotations

@@ -1,80 +1,67 @@
-"""The two encoders of `mt-plus`, trained one after the other over all ranks, and kept in checkpoints meanwhile."""
+"""The two encoders of `mt-plus`, trained over all ranks, and kept in checkpoints meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from mtgcn.distributed.checkpoints import Checkpoint, Checkpoints
-from mtgcn.distributed.infomax import LocalInfomax
+from mtgcn.distributed.checkpoints import Checkpoints
+from mtgcn.distributed.infomax import LocalInfomax, local_batches, local_views
 from mtgcn.distributed.local_graph import LocalGraph
+from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.training import Progress, begin, train
-from mtgcn.linalg.operators import Operator
-from mtgcn.nn.infomax import InfomaxSettings
-from mtgcn.shapes import UInt64
-from mtgcn.task import run_seed
+from mtgcn.linalg.operators import Operator, SparseOperator
+from mtgcn.nn.infomax import InfomaxSettings, activated
+from mtgcn.shapes import Float, UInt64
 from mtgcn.training.adam import Adam
-from mtgcn.training.embeddings import embeddings_by
 from mtgcn.training.loop import Phase, Step
-from mtgcn.training.peer_inputs import ENCODED, InputSettings
+from mtgcn.training.peer_inputs import ENCODED
 
-Encoder = Mapping[str, np.ndarray]
+
+@dataclass(frozen=True, eq=False)
+class TrainedEncoder:
+    """What an encoder makes of this rank's nodes, at length 1; and the encoder, as it is applied to features."""
+
+    embeddings: Float[Tensor, "here dimensions"]
+    weight: Float[np.ndarray, "features dimensions"]
+    bias: Float[np.ndarray, "dimensions"]
 
 
 def trained_encoders(
     local: LocalGraph,
+    adjacency: SparseOperator,
     features: Operator,
     keys: UInt64[np.ndarray, "here"],
-    settings: InputSettings,
+    basis: Float[Tensor, "features width"],
+    settings: InfomaxSettings,
     seed: int,
     checkpoints: Checkpoints | None,
-) -> dict[str, tuple[Tensor, Encoder]]:
-    """By peer the embeddings of this rank's nodes and the encoder that made them."""
+) -> list[TrainedEncoder]:
+    """The encoders, as they stand side by side in training."""
+    views = local_views(local, adjacency, features, keys, ENCODED, basis, settings, seed)
+    network = LocalInfomax(local, views, local_batches(local, keys, settings.epochs, seed), settings, seed)
+    progress = begin(network, Adam(settings.learning_rate))
     found = checkpoints.found() if checkpoints else None
-    result: dict[str, tuple[Tensor, Encoder]] = {}
-    finished: dict[str, np.ndarray] = {}
-    before = 0
-    for number, (name, how) in enumerate(settings.encoders(local.whole).items()):
-        network = LocalInfomax(local, features, keys, ENCODED, how, run_seed(seed, number))
-        trained = {} if found is None else _of_encoder(name, found)
-        if trained:
-            network.load_trained(trained)
-        else:
-            _train(network, how, before, found, checkpoints, finished)
-        encoder = network.trained()
-        finished |= {f"{name}/{part}": values for part, values in encoder.items()}
-        in_32_bits = {part: values.astype(np.float32) for part, values in encoder.items()}
-        result[name] = embeddings_by(network, how.dimensions).float(), in_32_bits
-        before += how.epochs
-    return result
-
-
-def _of_encoder(name: str, checkpoint: Checkpoint) -> Encoder:
-    """What a checkpoint has of an encoder that was trained to the end."""
-    start = f"{name}/"
-    return {key.removeprefix(start): one for key, one in checkpoint.shared.items() if key.startswith(start)}
-
-
-def _train(
-    network: LocalInfomax,
-    how: InfomaxSettings,
-    before: int,
-    found: Checkpoint | None,
-    checkpoints: Checkpoints | None,
-    finished: Encoder,
-) -> None:
-    """Epochs of checkpoints count through all encoders: `before` of them were the earlier ones'."""
-    progress = begin(network, Adam(how.learning_rate, how.weight_decay))
-    if found is not None and found.epoch > before:
-        progress.go_on(found.epoch - before, found.shared, network)
-        network.go_to(progress.done)
+    if found is not None:
+        progress.go_on(found.epoch, found.shared, network)
+        network.go_to(found.epoch)
 
     def after_epoch(progress: Progress) -> None:
-        epoch = before + progress.done
-        if checkpoints and checkpoints.due(epoch):
-            checkpoints.save(epoch, {**finished, **progress.shared(network)}, {})
+        if checkpoints and checkpoints.due(progress.done):
+            checkpoints.save(progress.done, progress.shared(network), {})
 
-    phase = Phase(how.epochs, lambda: Step({"infomax": network.loss()}))
-    train(network, [phase], progress, network.local.ranks, after_epoch)
+    phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
+    # All ranks see the same rows and take the same step, so there is nothing to be summed.
+    train(network, [phase], progress, Ranks(device=local.ranks.device), after_epoch)
+    with torch.no_grad():
+        return [_applied(network, views.rows, basis, number) for number in range(network.peers)]
+
+
+def _applied(network: LocalInfomax, rows: Tensor, basis: Tensor, number: int) -> TrainedEncoder:
+    weight, bias = network.weight[:, 0, number], network.bias[0, number]
+    embeddings = functional.normalize(activated(rows @ weight, bias), dim=-1).float()
+    return TrainedEncoder(embeddings, (basis @ weight).float().cpu().numpy(), bias.float().cpu().numpy())

@@ -18,9 +18,12 @@ from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.local_task import LocalTask
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import shared_inputs
+from mtgcn.distributed.shuffling import places_in_orders
+from mtgcn.linalg.node_keys import drawn_by_key
 from mtgcn.methods.mt_plus import LabelledRows, MTPlus
 from mtgcn.shapes import UInt64
 from mtgcn.task import Nodes, run_seed
+from mtgcn.training.lessons import ATTENDANCE, SharedNodes
 from mtgcn.training.peer_evidence import held_out_parts
 from mtgcn.training.peer_inputs import PeerInputs
 
@@ -28,10 +31,14 @@ from mtgcn.training.peer_inputs import PeerInputs
 def fit_mt_plus(settings: MTPlus, local: LocalGraph, task: LocalTask, checkpoints: Checkpoints | None) -> LocalAnswer:
     """Fit over all ranks; the answer is of this rank's nodes."""
     [seed] = task.seeds
-    keys = shared_node_keys(local)
-    inputs = shared_inputs(local, keys, settings.inputs, run_seed(task.seed, seed % settings.embeddings), checkpoints)
+    features = local.take_features()
+    keys = shared_node_keys(local, features)
+    number = run_seed(task.seed, seed % settings.embeddings)
+    inputs = shared_inputs(local, features, keys, settings.inputs, number, checkpoints)
     labelled = labelled_rows(local, task, inputs, keys)
-    prediction = settings.fit_to_rows(inputs, task.as_task, labelled, local.ranks.total)
+    [places] = places_in_orders(local.ranks, drawn_by_key(keys, 0, ATTENDANCE)[None])
+    shared = SharedNodes(local.ranks.total, torch.from_numpy(places).to(task.device))
+    prediction = settings.fit_to_rows(inputs, task.as_task, labelled, shared)
     assert prediction.peers is not None
     assert prediction.pseudo_labelled_at is not None
     assert prediction.parameters is not None

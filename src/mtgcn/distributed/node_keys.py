@@ -15,9 +15,9 @@ from mtgcn.linalg.node_keys import ROUNDS, feature_keys, numbered_keys, surround
 from mtgcn.shapes import UInt64
 
 
-def shared_node_keys(local: LocalGraph) -> UInt64[np.ndarray, "here"]:
+def shared_node_keys(local: LocalGraph, features: sp.csr_array | np.ndarray) -> UInt64[np.ndarray, "here"]:
     """A 64-bit number for each of this rank's nodes, which no other node has."""
-    keys = feature_keys(local.features, local.num_nodes)
+    keys = feature_keys(features, local.num_nodes)
     for _ in range(ROUNDS):
         mine = torch.from_numpy(keys.view(np.int64)[:, None].copy()).to(local.ranks.device)
         beside = local.boundary.beside(mine)[:, 0].cpu().numpy().view(np.uint64)

@@ -13,18 +13,22 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.distributed.checkpoints import Checkpoints
+from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.encoders import trained_encoders
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.reductions import mean_of_rows
-from mtgcn.linalg.leading_directions import SPARE, directions_by_products
+from mtgcn.linalg.leading_directions import SPARE, directions_by_products, kept_directions, turned_to_one_side
 from mtgcn.linalg.node_keys import keyed_normal
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, on_device
 from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.nn.infomax import Propagation
 from mtgcn.shapes import Float, UInt64
 from mtgcn.training.peer_inputs import (
     CENTRED,
     EDGES,
+    ENCODED,
+    ENCODERS,
     FAR_EDGES,
     FAR_RESTART,
     FAR_STEPS,
@@ -47,26 +51,30 @@ NO_DIRECTION = 1e-11  # of the largest square: what is shorter is rounding
 
 def shared_inputs(
     local: LocalGraph,
+    matrix: sp.csr_array | np.ndarray,
     keys: UInt64[np.ndarray, "here"],
     settings: InputSettings,
     seed: int,
     checkpoints: Checkpoints | None,
 ) -> PeerInputs:
-    """The rows of this rank's nodes, and what all ranks share: bases, means and encoders."""
-    features = scaled_operator(local)
-    basis = _feature_directions(local, features, settings)
+    """The rows of this rank's nodes, which have these features, and what all ranks share: bases, means and encoders."""
+    features, adjacency = scaled_operator(local, matrix), shared_in_doubles(local.adjacency)
+    exact = in_doubles(features)
+    basis = shared_directions(local, exact, adjacency, settings.directions).float()
     tables = walked_tables(features(basis), local.adjacency)
     tables[EDGES] = _edge_directions(local, keys, settings)
     edges = functional.normalize(tables[EDGES])
     tables[FAR_EDGES] = personalized_page_rank(edges, local.adjacency, FAR_STEPS, FAR_RESTART)
-    sizes = _sizes(local)
+    sizes = _sizes(local, matrix)
     mean, spread = _mean_and_spread(local, sizes)
     tables[SIZE] = waves_of(sizes, mean, spread, local.ranks.device)
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
-    trained = trained_encoders(local, features, keys, settings, seed, checkpoints)
-    for name, (embeddings, encoder) in trained.items():
-        tables[name] = embeddings
-        parameters |= {f"{name}/{part}": values for part, values in encoder.items()}
+    how = settings.encoders(local.whole)
+    seen = shared_directions(local, exact, adjacency, how.width, ENCODED)
+    trained = trained_encoders(local, adjacency, exact, keys, seen, how, seed, checkpoints)
+    for name, encoder in zip(ENCODERS, trained, strict=True):
+        tables[name] = encoder.embeddings
+        parameters |= {f"{name}/weight": encoder.weight, f"{name}/bias": encoder.bias}
     rows = {}
     for name in PEERS:
         table = tables.pop(name)
@@ -78,33 +86,48 @@ def shared_inputs(
     return PeerInputs(rows, parameters)
 
 
-def scaled_operator(local: LocalGraph) -> Operator:
+def scaled_operator(local: LocalGraph, matrix: sp.csr_array | np.ndarray) -> Operator:
     """This rank's rows of X, scaled; sparse on all ranks or on none, however full the rows of one may be."""
-    features = scaled_rows(local.features, SCALING)
+    features = scaled_rows(matrix, SCALING)
     if isinstance(features, np.ndarray):
         return DenseOperator(on_device(features, np.float32, local.ranks.device))
     return SparseOperator(features, local.ranks.device)
 
 
-def _feature_directions(local: LocalGraph, features: Operator, settings: InputSettings) -> Tensor:
-    columns, count = local.manifest.num_features, settings.kept(settings.directions, local.whole)
+def shared_directions(
+    local: LocalGraph,
+    features: Operator,
+    adjacency: SparseOperator,
+    wanted: int,
+    propagation: Propagation | None = None,
+) -> Float[Tensor, "features directions"]:
+    """`feature_directions` of all ranks' rows: of the features, or of what a propagation makes of them."""
+    columns, count, device = local.manifest.num_features, kept_directions(wanted, local.whole), local.ranks.device
+    number = torch.float32 if device.type == "cuda" else torch.float64
     if columns <= count:
-        return torch.eye(columns, device=local.ranks.device)
+        return torch.eye(columns, device=device, dtype=number)
     start = np.random.default_rng(0).standard_normal((columns, count + SPARE), dtype=np.float32)
     back = features.transposed if isinstance(features, SparseOperator) else DenseOperator(features.matrix.T)
-    return directions_by_products(
-        lambda basis: local.ranks.total(back(features(basis)).contiguous()),
-        features,
+
+    def walk(values: Tensor) -> Tensor:
+        if propagation is None:
+            return values
+        return personalized_page_rank(values, adjacency, propagation.steps, propagation.restart)
+
+    found = directions_by_products(
+        lambda basis: local.ranks.total(back(walk(walk(features(basis)))).contiguous()),
+        lambda basis: walk(features(basis)),
         count,
-        torch.from_numpy(start).to(local.ranks.device),
+        torch.from_numpy(start).to(device, number),
         gram=lambda rows: local.ranks.total(rows.T @ rows),
     )
+    return turned_to_one_side(found)
 
 
 def _edge_directions(local: LocalGraph, keys: UInt64[np.ndarray, "here"], settings: InputSettings) -> Tensor:
     """D^-1/2 A in its leading directions. A is symmetric, so every product is one with this rank's rows of it."""
     nodes = local.manifest.num_nodes
-    count = min(settings.kept(settings.edge_directions, local.whole), max(1, nodes - SPARE))
+    count = min(kept_directions(settings.edge_directions, local.whole), max(1, nodes - SPARE))
     degrees = local.neighbours.matrix.sum(axis=1, dtype=np.float64)
     scale = 1 / np.sqrt(np.maximum(degrees, np.finfo(np.float32).tiny))
     scaled = on_device(scale, np.float32, local.ranks.device)[:, None]
@@ -130,7 +153,7 @@ def _orthonormal(local: LocalGraph, columns: Float[Tensor, "here columns"]) -> T
     return columns
 
 
-def _sizes(local: LocalGraph) -> Float[np.ndarray, "here sizes"]:
+def _sizes(local: LocalGraph, matrix: sp.csr_array | np.ndarray) -> Float[np.ndarray, "here sizes"]:
     """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
     neighbours = local.neighbours.matrix.astype(np.float64)
     degrees = neighbours.sum(axis=1)
@@ -140,7 +163,7 @@ def _sizes(local: LocalGraph) -> Float[np.ndarray, "here sizes"]:
         mine = torch.from_numpy(np.ascontiguousarray(values)).to(local.ranks.device)
         return average @ local.boundary.beside(mine).cpu().numpy()
 
-    own = own_sizes(degrees, local.features)
+    own = own_sizes(degrees, matrix)
     once = around(own)
     return np.concatenate([own, once, around(once)], axis=1)
 

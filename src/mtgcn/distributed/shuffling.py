@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -50,17 +49,22 @@ def numbers_before(
     return found
 
 
-def places_in_order(ranks: Ranks, draws: UInt64[np.ndarray, "here"]) -> Int[np.ndarray, "here"]:
-    """Where each of this rank's numbers, of which no two are equal, stands when those of all ranks are sorted."""
-    place = np.arange(len(draws))
-    met, sender = delivered(ranks, np.stack([draws.view(np.int64), place], 1), _dealt_to(ranks, draws))
-    smaller = sum(ranks.everyones(len(met))[: ranks.rank])
+def places_in_orders(ranks: Ranks, draws: UInt64[np.ndarray, "orders here"]) -> Int[np.ndarray, "orders here"]:
+    """Where each of this rank's numbers stands when those of all ranks are sorted; each row is an order of its own, and
+    has no number twice."""
+    orders, here = draws.shape
+    flat, place = draws.reshape(-1), np.arange(orders * here)
+    row = np.repeat(np.arange(orders), here)
+    met, sender = delivered(ranks, np.stack([flat.view(np.int64), place, row], 1), _dealt_to(ranks, flat))
+    counts = np.bincount(met[:, 2], minlength=orders)
+    smaller = np.sum([np.zeros(orders, dtype=np.int64), *ranks.everyones(counts)[: ranks.rank]], axis=0)
+    sorted_ = np.lexsort((met[:, 0].view(np.uint64), met[:, 2]))
     position = np.empty(len(met), dtype=np.int64)
-    position[np.argsort(met[:, 0].view(np.uint64), kind="stable")] = smaller + np.arange(len(met))
+    position[sorted_] = np.arange(len(met)) - np.repeat(np.cumsum(counts) - counts - smaller, counts)
     back, _ = delivered(ranks, np.stack([met[:, 1], position], 1), sender)
-    found = np.empty(len(draws), dtype=np.int64)
+    found = np.empty(orders * here, dtype=np.int64)
     found[back[:, 0]] = back[:, 1]
-    return found
+    return found.reshape(orders, here)
 
 
 def _dealt_to(ranks: Ranks, words: UInt64[np.ndarray, "some"]) -> Int[np.ndarray, "some"]:
@@ -79,32 +83,11 @@ class Shuffle:
     places: Int[Tensor, "here"]  # where the rows that come belong
 
     def __call__(self, rows: Float[Tensor, "here width"]) -> Float[Tensor, "here width"]:
-        """This rank's rows after it; gradients go back the way that rows came."""
-        result: Tensor = _Shuffled.apply(rows, self)
-        return result
-
-    def moved(self, rows: Tensor) -> Tensor:
+        """This rank's rows after it."""
         came = rows[self.given]
         if self.ranks.count > 1:
             came = self.ranks.exchanged(came, self.outgoing, self.incoming)
         return torch.empty_like(rows).index_copy_(0, self.places, came)
-
-    def moved_back(self, rows: Tensor) -> Tensor:
-        went = rows[self.places]
-        if self.ranks.count > 1:
-            went = self.ranks.exchanged(went, self.incoming, self.outgoing)
-        return torch.empty_like(rows).index_copy_(0, self.given, went)
-
-
-class _Shuffled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, shuffle: Shuffle) -> Tensor:
-        ctx.shuffle = shuffle
-        return shuffle.moved(rows)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.shuffle.moved_back(gradient), None
 
 
 def keyed_shuffle(local: LocalGraph, keys: UInt64[np.ndarray, "here"], seed: int, number: int) -> Shuffle:
@@ -113,8 +96,7 @@ def keyed_shuffle(local: LocalGraph, keys: UInt64[np.ndarray, "here"], seed: int
     ranks, starts = local.ranks, np.asarray(local.starts)
     here = starts[ranks.rank] + np.arange(len(keys))
     nodes, met_at = int(starts[-1]), []
-    for half in (0, 1):
-        place = places_in_order(ranks, drawn_by_key(keys, seed, 2 * number + half))
+    for place in places_in_orders(ranks, np.stack([drawn_by_key(keys, seed, 2 * number + half) for half in (0, 1)])):
         met, _ = delivered(ranks, np.stack([place, here], 1), place * ranks.count // max(nodes, 1))
         met_at.append(met[np.argsort(met[:, 0]), 1])  # nodes, by their place in this order
     getting, giving = met_at

@@ -9,11 +9,20 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.graph import Graph
+from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import DenseOperator, SparseOperator
+from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
 
 ROUNDS = 4  # of subspace iteration; more change no accuracy
 SPARE = 16  # directions searched for beside those kept, which makes the kept ones more exact
+LARGEST_TABLE = 2**25  # numbers in a table of all nodes; large graphs keep fewer directions
+FEWEST_DIRECTIONS = 32
+
+
+Product = Callable[[Tensor], Tensor]
 
 
 def leading_directions(
@@ -21,8 +30,10 @@ def leading_directions(
     count: int,
     start: Float[np.ndarray, "columns count_and_spare"],
     device: torch.device,
+    walk: Product = lambda values: values,
 ) -> Float[Tensor, "columns count"]:
-    """An orthonormal basis of about the `count` leading directions, so that `matrix @ basis` keeps most of each row.
+    """An orthonormal basis of about the `count` leading directions, so that `walk(matrix @ basis)` keeps most of each
+    row; `walk` is any symmetric matrix, as a function.
 
     By subspace iteration (Halko, Martinsson and Tropp, 2011) from the numbers in `start`, random ones with `SPARE`
     columns more than are kept. Which basis of these directions it is depends on rounding; lengths and angles of rows in
@@ -31,7 +42,10 @@ def leading_directions(
     product = _operator(matrix, device)
     transposed = DenseOperator(product.matrix.T) if isinstance(product, DenseOperator) else product.transposed
     return directions_by_products(
-        lambda basis: transposed(product(basis)), product, count, torch.from_numpy(start).to(device)
+        lambda basis: transposed(walk(walk(product(basis)))),
+        lambda basis: walk(product(basis)),
+        count,
+        torch.from_numpy(start).to(device),
     )
 
 
@@ -45,12 +59,12 @@ def _gram(rows: Tensor) -> Tensor:
 
 
 def directions_by_products(
-    there_and_back: Callable[[Tensor], Tensor],
-    product: Callable[[Tensor], Tensor],
+    there_and_back: Product,
+    product: Product,
     count: int,
     start: Float[Tensor, "columns count_and_spare"],
-    orthonormal: Callable[[Tensor], Tensor] = _orthonormal,
-    gram: Callable[[Tensor], Tensor] = _gram,
+    orthonormal: Product = _orthonormal,
+    gram: Product = _gram,
 ) -> Float[Tensor, "columns count"]:
     """The same of a matrix M that is known by its products: `there_and_back` gives MᵀM · basis, `product` M · basis.
     Where rows are spread over many processes, `orthonormal` and `gram` know how to look at all of them."""
@@ -58,10 +72,41 @@ def directions_by_products(
     for _ in range(ROUNDS):
         basis = orthonormal(there_and_back(basis))
     _, turn = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
-    return basis @ turn[:, -count:].float()
+    return basis @ turn[:, -count:].to(basis.dtype)
 
 
 def _operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> SparseOperator | DenseOperator:
     if isinstance(matrix, np.ndarray):
         return DenseOperator(torch.from_numpy(np.array(matrix, dtype=np.float32)).to(device))
     return SparseOperator(matrix, device)
+
+
+@once_per_graph
+def feature_directions(
+    graph: Graph, scaling: str, device: torch.device, wanted: int, steps: int = 0, restart: float = 0.0
+) -> Float[Tensor, "features directions"]:
+    """The directions in which the features of nodes differ most, or those of their surroundings: features after so many
+    steps of a walk that goes back to where it began with the probability `restart`. All where there are few."""
+    operators = graph_operators(graph, scaling, device)
+    features, count = operators.features, kept_directions(wanted, graph)
+    if features.shape[1] <= count:
+        return torch.eye(features.shape[1], device=device)
+
+    def walk(values: Tensor) -> Tensor:
+        return personalized_page_rank(values, operators.adjacency, steps, restart) if steps else values
+
+    # The start is drawn by column, so that it does not know the order of nodes.
+    start = np.random.default_rng(0).standard_normal((features.shape[1], count + SPARE), dtype=np.float32)
+    return turned_to_one_side(leading_directions(features, count, start, device, walk))
+
+
+def kept_directions(wanted: int, graph: Graph) -> int:
+    """So many directions, fewer on large graphs."""
+    return min(wanted, max(FEWEST_DIRECTIONS, LARGEST_TABLE // max(1, graph.num_nodes)))
+
+
+def turned_to_one_side(basis: Float[Tensor, "columns directions"]) -> Float[Tensor, "columns directions"]:
+    """Each direction or its opposite, whichever lies on one side of the origin: which of the two is found depends on
+    rounding, and who learns from them step by step should not."""
+    side = np.random.default_rng(1).standard_normal(len(basis))
+    return basis * torch.from_numpy(side).to(basis).matmul(basis).sign()

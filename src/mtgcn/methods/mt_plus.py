@@ -19,7 +19,7 @@ taught by each other is what this method adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,12 +27,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.leading_directions import kept_directions
 from mtgcn.linalg.softmax_regression import logits_of
 from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, PeerReport, Prediction, Task, run_seed
-from mtgcn.training.lessons import Lessons, Probabilities, average, evenness_by_labels
+from mtgcn.training.lessons import Lessons, Probabilities, SharedNodes, average, evenness_by_labels
 from mtgcn.training.peer_evidence import (
     PeerEvidence,
     accuracy_of,
@@ -82,7 +83,7 @@ USUAL_SKILL, USUALLY = 0.7, 25  # what to expect before any label is held out, a
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """What peers see of the labelled nodes: the task numbers the rows of these tables."""
+    """What peers see of all labelled nodes: the task numbers the rows of these tables."""
 
     task: Task
     rows: Mapping[str, Float[Tensor, "nodes width"]]
@@ -99,11 +100,11 @@ class MTPlus(Method):
     0.96
     """
 
-    directions: PositiveInt = 512  # of the features that are kept
+    directions: PositiveInt = 256  # of the features that are kept
     edge_directions: PositiveInt = 256  # of the edges that are kept
     dimensions: PositiveInt = 256  # of an encoder's embeddings
     held_decay: NonNegativeFloat = 2e-3  # weight decay of the encoder that is held back
-    infomax_epochs: NonNegativeInt = 200  # of training the encoders
+    infomax_epochs: NonNegativeInt = 150  # of training the encoders, each on some of the nodes
     # so many differently seeded pairs of encoders are shared by the runs of an experiment
     embeddings: Annotated[int, Ge(1), Le(1000)] = 5
     rounds: NonNegativeInt = 10  # of teaching
@@ -128,14 +129,9 @@ class MTPlus(Method):
         return self.fit_to_rows(inputs, task, LabelledRows(task, inputs.rows, held_out_parts(task)))
 
     def fit_to_rows(
-        self,
-        inputs: PeerInputs,
-        task: Task,
-        labelled: LabelledRows,
-        total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,
+        self, inputs: PeerInputs, task: Task, labelled: LabelledRows, shared: SharedNodes | None = None
     ) -> Prediction:
-        """Peers that see these rows of the nodes. Where nodes are spread over many processes, each has the rows of its
-        own and of all labelled ones, and `total` is the sum of what every process has found."""
+        """Peers that see these rows of the nodes; with `shared`, of those nodes that this process holds."""
         rows = {name: inputs.rows[name] for name in self._peers}
         with stage("votes"):
             seen = {name: labelled.rows[name] for name in self._peers}
@@ -147,14 +143,14 @@ class MTPlus(Method):
             for name, one in evidence.items()
         }
         amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
-        lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, total)
+        lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
         with stage("teaching"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
         # The less they teach, the more of the answer is what they said before.
         peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
         answer = average(votes, peers.unbind(1))
         agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
-        agreement = total(agreed) / task.graph.num_nodes
+        agreement = (shared.total(agreed) if shared else agreed) / task.graph.num_nodes
         return Prediction(
             answer.cpu().numpy(),
             lessons.history(),
@@ -251,16 +247,16 @@ class MTPlus(Method):
         )
 
     def bytes_per_run(self, task: Task) -> int:
-        width = max(self.inputs.kept(self.directions, task.graph), self.dimensions) + 1
+        width = max(kept_directions(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
         at_nodes = task.num_nodes * task.num_classes * (3 * len(PEERS) + 6)
         return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
         graph, inputs = task.graph, self.inputs
-        encoders = max(encoder.bytes_for(graph) for encoder in inputs.encoders(graph).values())
-        features = min(inputs.kept(self.directions, graph), graph.num_features)
-        edges = inputs.kept(self.edge_directions, graph)
+        encoders = inputs.encoders(graph).bytes_for(graph)
+        features = min(kept_directions(self.directions, graph), graph.num_features)
+        edges = kept_directions(self.edge_directions, graph)
         tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
         return encoders + 4 * tables
 

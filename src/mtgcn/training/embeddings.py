@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -12,24 +11,31 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation
+from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.leading_directions import feature_directions
+from mtgcn.linalg.node_keys import drawn_by_key, keyed_orders, node_keys
+from mtgcn.linalg.operators import DenseOperator, operator
+from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.once_per_graph import once_per_graph
-from mtgcn.shapes import Float
+from mtgcn.shapes import Float, Int, UInt64
 from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
-RECIPE = 2  # raise it when the same settings no longer give the same encoders
-Encoders = dict[str, np.ndarray]
+RECIPE = 3  # raise it when the same settings no longer give the same encoders
+BATCHES = 0xBA7C4  # tells what is drawn for batches from what else a seed decides
+Encoders = dict[str, np.ndarray]  # weight: encoders x features x dimensions; bias: encoders x dimensions
 _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Embeddings of length 1, one for every node of a graph, and what made them."""
+    """What each of several encoders makes of every node, at length 1; and the encoders."""
 
-    embeddings: Float[Tensor, "nodes width"]
+    embeddings: tuple[Float[Tensor, "nodes dimensions"], ...]
     encoders: Mapping[str, np.ndarray]
 
 
@@ -39,24 +45,39 @@ def embedding(
 ) -> Embedding:
     """The embeddings of a graph's nodes, made once for every propagation, setting and seed."""
     trained = trained_encoders(graph, propagation, settings, seed, device)
-    return Embedding(encode(graph, propagation, trained, device), trained)
+    found = tuple(
+        encode(graph, propagation, weight, bias, device)
+        for weight, bias in zip(trained["weight"], trained["bias"], strict=True)
+    )
+    return Embedding(found, trained)
 
 
 def encode(
-    graph: Graph, propagation: Propagation, trained: Mapping[str, np.ndarray], device: torch.device
-) -> Float[Tensor, "nodes width"]:
-    """What trained encoders make of the nodes of a graph, which need not be the one they were trained on."""
-    _, _, repeats, dimensions = trained["weight"].shape  # runs, features, repeats, dimensions
-    network = Infomax(graph, propagation, InfomaxSettings(dimensions, repeats), seed=0, device=device)
-    network.load_trained(trained)
-    return embeddings_by(network, dimensions)
+    graph: Graph,
+    propagation: Propagation,
+    weight: Float[np.ndarray, "features dimensions"],
+    bias: Float[np.ndarray, "dimensions"],
+    device: torch.device,
+) -> Float[Tensor, "nodes dimensions"]:
+    """What a trained encoder makes of the nodes of a graph, which need not be the one it was trained on."""
+    if graph.num_features != len(weight):
+        raise InputError(
+            f"a graph with {graph.num_features} features, where the encoder has learned from {len(weight)}; "
+            "use a graph with the features that it was trained with"
+        )
+    operators = graph_operators(graph, propagation.feature_scaling, device)
+    features = operator(operators.features, device)
+    by, add = (torch.from_numpy(np.ascontiguousarray(values)).to(device) for values in (weight, bias))
 
+    def propagated(values: Tensor) -> Tensor:
+        return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
 
-@torch.no_grad()
-def embeddings_by(network: Infomax, dimensions: int) -> Float[Tensor, "nodes width"]:
-    """What a network makes of its nodes, at length 1."""
-    embeddings = functional.normalize(network.encoded().unflatten(1, (network.peers, dimensions)), dim=-1)
-    return embeddings.flatten(1) / math.sqrt(network.peers)
+    # Whatever is narrower goes along the edges; the result is the same.
+    if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1]:
+        values = propagated(features.matrix) @ by
+    else:
+        values = propagated(features(by))
+    return functional.normalize(activated(values, add), dim=-1)
 
 
 def know_encoders(
@@ -78,12 +99,55 @@ def trained_encoders(
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
     name = fingerprint(recipe, graph.adjacency, graph.features)
-    network = Infomax(graph, propagation, settings, seed, device)
+    encoders, dimensions = len(settings.weight_decays), settings.dimensions
+    shapes = {"weight": (encoders, graph.num_features, dimensions), "bias": (encoders, dimensions)}
 
     def train_anew() -> Encoders:
+        scaling, steps, restart = propagation.feature_scaling, propagation.steps, propagation.restart
+        basis = feature_directions(graph, scaling, device, settings.width, steps, restart)
+        network = Infomax(views_of(graph, propagation, basis, settings, seed, device), settings, seed, device)
         phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
-        train(network, [phase], Adam(settings.learning_rate, settings.weight_decay))
-        return network.trained()
+        train(network, [phase], Adam(settings.learning_rate))
+        with torch.no_grad():  # from what the encoder saw back to the features themselves
+            weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
+        return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
 
-    shapes = {key: value.shape for key, value in network.trained().items()}
     return kept_or_made("infomax", name, shapes, train_anew)
+
+
+def views_of(
+    graph: Graph,
+    propagation: Propagation,
+    basis: Float[Tensor, "features width"],
+    settings: InfomaxSettings,
+    seed: int,
+    device: torch.device,
+) -> Views:
+    """What encoders see of a graph, and where. Whose features a node gets in a corrupted graph, and which nodes are
+    looked at together, follows from what they are and not from where they stand."""
+    operators = graph_operators(graph, propagation.feature_scaling, device)
+    features = operator(operators.features, device)(basis)
+
+    def propagated(values: Tensor) -> Tensor:
+        return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
+
+    keys = node_keys(graph)
+    orders = keyed_orders(keys, seed, settings.corruptions(*features.shape))
+    corrupted = torch.empty((len(orders), *features.shape), device=device)
+    for mine, order in zip(corrupted, orders, strict=True):
+        mine.copy_(propagated(features.index_select(0, torch.from_numpy(order).to(device))))
+    batches = torch.from_numpy(_batches(keys, settings.epochs, seed)).to(device)
+    return Views(propagated(features), corrupted, batches)
+
+
+def _batches(keys: UInt64[np.ndarray, "nodes"], epochs: int, seed: int) -> Int[np.ndarray, "epochs some"]:
+    """The nodes, shuffled again and again, dealt out to the epochs; all of them to each where they are few."""
+    nodes = len(keys)
+    if nodes <= NODES_AT_ONCE:
+        return np.tile(np.arange(nodes), (max(1, epochs), 1))
+    wanted = max(1, epochs) * NODES_AT_ONCE
+    shuffled = [
+        np.argsort(drawn_by_key(keys, seed, BATCHES + number), kind="stable")[:wanted]
+        for number in range(-(-wanted // nodes))
+    ]
+    return np.concatenate(shuffled)[:wanted].reshape(-1, NODES_AT_ONCE)

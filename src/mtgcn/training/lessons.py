@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.node_keys import drawn_by_key, node_keys
 from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
@@ -21,8 +24,20 @@ FEW_LABELS = 3  # per class; up to so many all classes weigh the same
 # classes are not evened out a larger one lets the largest class swallow the others.
 LARGEST_PENALTY = 1e-3
 
+LARGEST_CLASS = 2**12  # nodes that a round of teaching looks at
+ATTENDANCE = 0xC1A55  # tells what is drawn for who attends a round from what else is drawn by node
+
 Probabilities = Float[Tensor, "runs nodes classes"]
 Teacher = Literal["all", "itself"]
+Here = Int[Tensor, "here"] | slice  # the nodes that a round looks at, in order
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNodes:
+    """What a process needs to know of nodes that others hold, where it holds only some of them."""
+
+    total: Callable[[Tensor], Tensor]  # the sum of what every process has found
+    places: Int[Tensor, "nodes"]  # of the nodes held here, where they stand as all come to be looked at
 
 
 class Lessons:
@@ -37,9 +52,10 @@ class Lessons:
         amount: Float[Tensor, "runs"],  # what all pseudo labels together weigh beside the labels
         evenness: Float[Tensor, "runs 1"],
         all_labels: Task | None = None,  # a task that has them all, where this one has those of some nodes
-        total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,  # and the sum over all nodes
+        shared: SharedNodes | None = None,
     ) -> None:
-        self.total, self.given = total, (all_labels or task).labelled.present.sum(1, keepdim=True)
+        self.given = (all_labels or task).labelled.present.sum(1, keepdim=True)
+        self.shared = shared
         self.task, self.rows, self.evidence, self.votes = task, rows, evidence, votes
         self.amount, self.evenness = amount, evenness
         self.apart = evenness * inequality_of_labels(all_labels or task)
@@ -53,57 +69,95 @@ class Lessons:
         self, before: Mapping[str, Probabilities], rounds: int, steps: int, taught_by: Teacher = "all"
     ) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
         """What every peer says after so many rounds of so many steps, and its weights."""
-        said, weights = dict(before), {name: one.weight for name, one in self.evidence.items()}
-        for _ in range(rounds):
+        weights = {name: one.weight for name, one in self.evidence.items()}
+        for number in range(rounds):
+            here = self._attending(number)
+            rows = {name: table[here] for name, table in self.rows.items()}
+            said = {
+                name: logits_of(rows[name], weights[name]).softmax(-1) if number else before[name][:, here]
+                for name in rows
+            }
             if taught_by == "all":
-                lessons = dict.fromkeys(self.rows, self.lesson(average(self.votes, [said[name] for name in self.rows])))
+                together = average(self.votes, [said[name] for name in rows])
+                lessons = dict.fromkeys(rows, self.lesson(together, here))
             else:
-                lessons = {name: self.lesson(said[name]) for name in self.rows}
-            for name, table in self.rows.items():
+                lessons = {name: self.lesson(said[name], here) for name in rows}
+            for name, table in rows.items():
                 share, classes = lessons[name]
-                examples = self._with_labels(share * self.amount[:, None], classes)
+                examples = self._with_labels(share * self.amount[:, None], classes, here)
                 penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
-                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps, self.total)
-                said[name] = logits_of(table, weights[name]).softmax(-1)
-            teaches = torch.stack([share > 0 for share, _ in lessons.values()], 1)  # runs, peers, nodes
-            self.record.next_epoch(teaches.any(1).T)
-            self._counts.append(self.total(teaches.sum(2)))
-        return said, weights
+                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps, self._total)
+            self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
+        if not rounds:
+            return dict(before), weights
+        return {name: logits_of(table, weights[name]).softmax(-1) for name, table in self.rows.items()}, weights
 
-    def lesson(self, teacher: Probabilities) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
+    def _attending(self, number: int) -> Here:
+        """The nodes that a round looks at: all; on large graphs some, others in every round, beside those that have a
+        label. Who attends together follows from what nodes are. Thousands of examples fix what a peer learns, and a
+        round costs the same on a graph of any size."""
+        nodes, labelled = self.task.graph.num_nodes, self.task.labelled
+        if nodes <= LARGEST_CLASS:
+            return slice(None)
+        attends = (self._places - number * LARGEST_CLASS) % nodes < LARGEST_CLASS
+        attends[labelled.index[labelled.present]] = True
+        return attends.nonzero()[:, 0]
+
+    @cached_property
+    def _places(self) -> Int[Tensor, "nodes"]:
+        """Where nodes stand as they come to be looked at."""
+        if self.shared:
+            return self.shared.places
+        drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
+        return torch.from_numpy(np.argsort(np.argsort(drawn, kind="stable"))).to(self.task.device)
+
+    def _total(self, values: Tensor) -> Tensor:
+        """The sum of what every process has found."""
+        return self.shared.total(values) if self.shared else values
+
+    def lesson(
+        self, teacher: Probabilities, here: Here = slice(None)
+    ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
         """How much each node counts, in all 1, and as which class.
 
         Nodes teach of which the teacher is surer than of the average node. Where some classes were given more labels
         than others it is surer of those, and while labels are few it is the average node of their class that counts.
         """
         sure, classes = teacher.max(-1)
-        free, apart = self.free.to(sure.dtype), self.apart
+        free, apart = self.free[:, here].to(sure.dtype), self.apart
 
         def by_class(values: Float[Tensor, "runs nodes"]) -> Float[Tensor, "runs classes"]:
-            return self.total(_sum_by_class(values, classes, self.task.num_classes))
+            return self._total(_sum_by_class(values, classes, self.task.num_classes))
 
         of_class = (by_class(sure * free) / by_class(free).clamp(min=1)).gather(1, classes)
-        of_all = self.total((sure * free).sum(1, keepdim=True)) / self.total(free.sum(1, keepdim=True)).clamp(min=1)
+        of_all = self._total((sure * free).sum(1, keepdim=True)) / self._total(free.sum(1, keepdim=True)).clamp(min=1)
         threshold = apart * of_class + (1 - apart) * of_all
         weight = free * (sure >= (1 - ROUNDING) * threshold)  # nodes that are all equally sure all teach
         weight = weight / (by_class(weight).clamp(min=1) ** self.evenness).gather(1, classes)
-        return weight / self.total(weight.sum(1, keepdim=True)).clamp(min=torch.finfo(weight.dtype).tiny), classes
+        return weight / self._total(weight.sum(1, keepdim=True)).clamp(min=torch.finfo(weight.dtype).tiny), classes
 
     def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         """How many nodes taught each peer, round by round."""
         return {"pseudo labels": torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
-        self, weight: Float[Tensor, "runs nodes"], classes: Int[Tensor, "runs nodes"]
-    ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
+        self, weight: Float[Tensor, "runs here"], classes: Int[Tensor, "runs here"], here: Here
+    ) -> tuple[Float[Tensor, "runs here"], Int[Tensor, "runs here"]]:
         """The given labels among them, weighing 1 in all."""
         labelled: Nodes = self.task.labelled
         present = labelled.present
         share = present / self.given
-        extra = labelled.index % (self.task.num_nodes + 1)
-        weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, extra, share)[:, :-1]
-        classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, extra, labelled.classes)
+        place = labelled.index if isinstance(here, slice) else torch.searchsorted(here, labelled.index)
+        place = torch.where(present, place, weight.shape[1])  # NOBODY falls into an extra column
+        weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, place, share)[:, :-1]
+        classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, place, labelled.classes)
         return weight, classes[:, :-1]
+
+    def _write_down(self, teaches: Bool[Tensor, "runs peers here"], here: Here) -> None:
+        taught = torch.zeros(self.task.num_nodes, self.task.runs, dtype=torch.bool, device=self.task.device)
+        taught[here] = teaches.any(1).T
+        self.record.next_epoch(taught)
+        self._counts.append(self._total(teaches.sum(2)))
 
 
 def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,14 +27,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.leading_directions import SPARE, leading_directions
+from mtgcn.linalg.leading_directions import SPARE, feature_directions, kept_directions, leading_directions
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
-from mtgcn.task import run_seed
 from mtgcn.training.embeddings import embedding, encode, know_encoders
 from mtgcn.training.progress import stage
 
@@ -54,32 +53,26 @@ NEAR_STEPS = 2
 FAR_STEPS, FAR_RESTART = 20, 0.1
 ENCODED = Propagation(SCALING, steps=4, restart=0.2)  # what the encoders see
 WAVES, FREQUENCY = 256, 0.5  # of cosines that make sizes a smooth function of six numbers
-ENCODER_PARTS = ("weight", "bias", "discriminator")
+ENCODERS = (INFOMAX, HELD_INFOMAX)  # as they stand side by side in training
+ENCODER_PARTS = ("weight", "bias")
 ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
 SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
-LARGEST_TABLE = 2**25  # numbers in the rows of one peer; large graphs keep fewer directions
-FEWEST_DIRECTIONS = 32
 
 
 @dataclass(frozen=True)
 class InputSettings:
     """How the rows are made."""
 
-    directions: int = 512  # of the features that are kept
+    directions: int = 256  # of the features that are kept
     edge_directions: int = 256  # of the edges
     dimensions: int = 256  # of an encoder's embeddings
     held_decay: float = 2e-3  # weight decay of the encoder that is held back
-    infomax_epochs: int = 200
+    infomax_epochs: int = 150
 
-    def encoders(self, graph: Graph) -> dict[str, InfomaxSettings]:
+    def encoders(self, graph: Graph) -> InfomaxSettings:
         """How the two encoders are trained on this graph."""
-        free = InfomaxSettings(self.dimensions, epochs=self.infomax_epochs)
-        held = replace(free, weight_decay=self.held_decay)
-        return {INFOMAX: free.for_graph(graph), HELD_INFOMAX: held.for_graph(graph)}
-
-    def kept(self, wanted: int, graph: Graph) -> int:
-        """So many directions, fewer on large graphs."""
-        return min(wanted, max(FEWEST_DIRECTIONS, LARGEST_TABLE // graph.num_nodes))
+        settings = InfomaxSettings(self.dimensions, epochs=self.infomax_epochs, held_decay=self.held_decay)
+        return settings.for_graph(graph)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,32 +88,31 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
     with stage("features and edges"):
         shared = _without_encoders(graph, settings, device)
     rows, parameters = dict(shared.rows), dict(shared.parameters)
-    for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
-        with stage(f"embeddings {number + 1} of 2"):
-            found = embedding(graph, ENCODED, encoder, run_seed(seed, number), device)
-        parameters |= {f"{name}/{part}": values for part, values in found.encoders.items()}
+    with stage("embeddings"):
+        found = embedding(graph, ENCODED, settings.encoders(graph), seed, device)
+    for number, (name, table) in enumerate(zip(ENCODERS, found.embeddings, strict=True)):
+        parameters |= {f"{name}/{part}": found.encoders[part][number] for part in ENCODER_PARTS}
         if name in CENTRED:
-            centred, centre = centred_rows(found.embeddings, None)
+            centred, centre = centred_rows(table, None)
             rows[name], parameters[f"{name}/centre"] = with_ones(centred), centre.cpu().numpy()
         else:
-            rows[name] = with_ones(found.embeddings)
+            rows[name] = with_ones(table)
     return PeerInputs({name: rows[name] for name in PEERS}, parameters)
 
 
 def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: InputSettings, seed: int) -> None:
     """Let `peer_inputs` with this seed take the encoders among these parameters, which an earlier fit on the same graph
     has trained, instead of training others."""
-    for number, (name, encoder) in enumerate(settings.encoders(graph).items()):
-        trained = {part: parameters[f"{name}/{part}"] for part in ENCODER_PARTS}
-        know_encoders(trained, graph, ENCODED, encoder, run_seed(seed, number))
+    trained = {part: np.stack([parameters[f"{name}/{part}"] for name in ENCODERS]) for part in ENCODER_PARTS}
+    know_encoders(trained, graph, ENCODED, settings.encoders(graph), seed)
 
 
 def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device) -> dict[str, Tensor]:
     """The rows that the peers `OF_ANY_GRAPH` see of another graph, made as those they learned from."""
     # Encoders first: they refuse a graph whose features are not those they know.
     tables = {
-        name: encode(graph, ENCODED, {part: parameters[f"{name}/{part}"] for part in ENCODER_PARTS}, device)
-        for name in (INFOMAX, HELD_INFOMAX)
+        name: encode(graph, ENCODED, parameters[f"{name}/weight"], parameters[f"{name}/bias"], device)
+        for name in ENCODERS
     }
     basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
     tables |= walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
@@ -133,16 +125,10 @@ def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device:
 
 @once_per_graph
 def _without_encoders(graph: Graph, settings: InputSettings, device: torch.device) -> PeerInputs:
-    features = graph_operators(graph, SCALING, device).features
-    count = settings.kept(settings.directions, graph)
-    if features.shape[1] <= count:
-        basis = torch.eye(features.shape[1], device=device)
-    else:  # the start is drawn by column, so that it does not know the order of nodes
-        start = np.random.default_rng(0).standard_normal((features.shape[1], count + SPARE), dtype=np.float32)
-        basis = leading_directions(features, count, start, device)
+    basis = feature_directions(graph, SCALING, device, settings.directions)
     adjacency = graph_operators(graph, SCALING, device).adjacency
     tables = walked_tables(_reduced(graph, basis, device), adjacency)
-    edges = _edge_directions(graph, settings.kept(settings.edge_directions, graph), device)
+    edges = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
     tables[EDGES] = edges
     tables[FAR_EDGES] = personalized_page_rank(functional.normalize(edges), adjacency, FAR_STEPS, FAR_RESTART)
     sizes = _sizes(graph)

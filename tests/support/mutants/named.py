@@ -33,8 +33,8 @@ NAMED = [
     (
         "mt-plus: the first peer alone teaches",
         "src/mtgcn/training/lessons.py",
-        "self.lesson(average(self.votes, [said[name] for name in self.rows]))",
-        "self.lesson(said[next(iter(self.rows))])",
+        "together = average(self.votes, [said[name] for name in rows])",
+        "together = said[next(iter(rows))]",
     ),
     (
         "calibration error over 10 bins, not 15",
