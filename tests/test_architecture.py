@@ -39,6 +39,7 @@ WIDER_TESTS = {
     "files/test_properties.py",
     "fuzz/test_fuzz.py",
     "preparation/test_properties.py",
+    "distributed/test_torchrun.py",
     "methods/test_awkward_graphs.py",
     "methods/test_contract.py",
     "report/test_command.py",

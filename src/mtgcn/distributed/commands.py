@@ -107,6 +107,10 @@ def fit(
     ] = None,
     every: Annotated[int, typer.Option(help="Epochs between two checkpoints.", metavar="N")] = 50,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Also write a model as mtgcn fit does, for which rank 0 holds the graph.", metavar="DIR"),
+    ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -124,6 +128,7 @@ def fit(
         checkpoint,
         every,
         resume,
+        model,
         _choices(unknown_nodes, parsed_roles(columns or ()), header),
     )
     status = _on_all_ranks(options, device, as_json)

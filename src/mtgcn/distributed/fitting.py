@@ -21,12 +21,15 @@ from mtgcn.distributed.mt_plus import fit_mt_plus
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.results import check_destination, local_predictions, write_result
 from mtgcn.distributed.shards import Manifest, read_manifest
+from mtgcn.distributed.whole_model import Told, write_model
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.estimator import model_folder
 from mtgcn.files.columns import Choices
 from mtgcn.files.labels import UNKNOWN
 from mtgcn.files.paths import readable_file
-from mtgcn.methods import method_from_text
+from mtgcn.methods import method_class, method_from_text
+from mtgcn.settings import parse_settings
 
 Fit = Callable[[Any, LocalGraph, LocalTask, Checkpoints | None], LocalAnswer]
 METHODS: dict[str, Fit] = {"mt-plus": fit_mt_plus, "mt-gcn": fit_mt_gcn}
@@ -46,6 +49,7 @@ class FitOptions:
     checkpoint: Path | None = None
     every: int = 50
     resume: bool = False
+    model: Path | None = None  # a folder for a model as `mtgcn fit` writes it
     choices: Choices = field(default_factory=Choices)  # of the label table
 
 
@@ -79,6 +83,10 @@ def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
         "device": ranks.device.type,
         "versions": versions(),
     }
+    if options.model is not None:
+        typed = parse_settings(method_class(options.method), options.settings)
+        told_by_card = Told(options.method, typed, options.seed, seconds)
+        write_model(options.model, graph, answer, labels, class_names, told_by_card)
     return write_result(options.out, graph, answer, predictions, card)
 
 
@@ -95,6 +103,8 @@ def _checked(options: FitOptions) -> tuple[Manifest, Any]:
     method = method_from_text(options.method, options.settings)
     readable_file(options.labels)
     check_destination(options.out)
+    if options.model is not None:
+        model_folder.check_destination(options.model)
     return read_manifest(options.shards), method
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from mtgcn.distributed.answers import LocalAnswer
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.errors import InputError
+from mtgcn.estimator.answers import summing_to_one
 from mtgcn.estimator.classifier import GIVEN, NEVER
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.labels import UNKNOWN
@@ -59,7 +60,7 @@ def local_predictions(
     return Predictions(
         ids=np.array(local.ids.to_pylist(), dtype=object),
         class_names=class_names,
-        probabilities=answer.probabilities,
+        probabilities=summing_to_one(answer.probabilities),
         peers=answer.peers,
         labeled_iter=np.where(labels != UNKNOWN, GIVEN, np.where(taught > 0, taught, NEVER)),
         weights=None if votes is None else votes.weights[0],
