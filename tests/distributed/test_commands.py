@@ -13,7 +13,7 @@ from mtgcn.graph import Graph
 from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.own_graph.predicting import predict_files
 
-QUICK = ["--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
+QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
 
 
 @pytest.fixture

@@ -9,14 +9,18 @@ import sys
 import numpy as np
 import pytest
 
+from mtgcn.distributed.commands import main
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.local_task import local_task
 from mtgcn.distributed.mt_plus import fit_mt_plus
 from mtgcn.distributed.shards import read_manifest
+from mtgcn.estimator.model_folder import load_model
 from mtgcn.files.columns import Choices
 from mtgcn.graph import Graph
 from mtgcn.methods import create
+from mtgcn.own_graph.inputs import GraphFiles
+from mtgcn.own_graph.predicting import predict_files
 from mtgcn.splits import Split
 from mtgcn.task import observe
 from mtgcn.training import lessons
@@ -66,7 +70,9 @@ def test_ranks_give_what_one_process_gives(source, settings, request):
             for part in ("weights", "held_out_accuracy", "agreement", "teaching"):
                 found, expected = getattr(answer.peer_report, part), getattr(alone.peer_report, part)
                 np.testing.assert_allclose(found, expected, atol=1e-4, err_msg=part)
-            assert answer.parameters.keys() == alone.parameters.keys()
+            assert {name: one.shape for name, one in answer.parameters.items()} == {
+                name: one.shape for name, one in alone.parameters.items()
+            }  # so that a model may take them over
             for name, values in answers[0].parameters.items():
                 np.testing.assert_array_equal(answer.parameters[name], values)  # peers never drift apart
 
@@ -84,8 +90,28 @@ def test_large_graphs_are_taught_by_some_of_their_nodes(files, monkeypatch):
         np.testing.assert_array_equal(answers[0].history["pseudo labels"], alone.history["pseudo labels"])
 
 
+def test_the_command_fits_it_unasked_keeps_its_state_and_writes_a_model(files, tmp_path, capsys):
+    typed = ["fit", files / "shards", "--labels", files / "labels.csv", "--set", "infomax_epochs=6", "--device", "cpu"]
+    keep = ["--checkpoint", tmp_path / "kept", "--every", 4]
+    assert main(list(map(str, [*typed, "--out", tmp_path / "result", "--model", tmp_path / "model"]))) == 0
+    assert main(list(map(str, [*typed, *keep, "--out", tmp_path / "kept result"]))) == 0
+    capsys.readouterr()
+    assert main(list(map(str, [*typed, *keep, "--resume", "--out", tmp_path / "resumed"]))) == 0
+    printed = capsys.readouterr()
+    assert "mt-plus on 1 ranks" in printed.out
+    assert "going on after epoch 4" in printed.err
+    expected = predictions(tmp_path / "result")
+    assert predictions(tmp_path / "kept result") == predictions(tmp_path / "resumed") == expected
+    predict_files(tmp_path / "model", GraphFiles(), out=tmp_path / "predictions-of-model.csv")
+    assert predictions(tmp_path) == expected
+    graph = Graph.from_csv(files / "edges.csv", files / "nodes.csv")
+    asked = load_model(tmp_path / "model").predict_proba(graph=graph)  # of encoders and peers, as of any graph
+    known = load_model(tmp_path / "model").label_distributions_
+    assert (asked.argmax(1) == known.argmax(1)).mean() > 0.8
+
+
 def predictions(folder):
-    rows = [row for path in folder.glob("predictions-*.csv") for row in csv.DictReader(path.open())]
+    rows = [row for path in folder.glob("predictions-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
     names = [name for name in rows[0] if name.startswith("probability_")]
     return {row["id"]: (row["predicted"], [float(row[name]) for name in names]) for row in rows}
 

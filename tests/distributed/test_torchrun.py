@@ -77,7 +77,7 @@ def cora(tmp_path_factory, write_graph):
 @pytest.mark.parametrize("dropout", [0.5, 0.0])
 def test_one_two_and_four_ranks_give_the_same_on_cora(cora, dropout):
     typed = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", f"dropout={dropout}"]
-    typed += ["--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--seed", 3]
+    typed += ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--seed", 3]
     assert main(list(map(str, [*typed, "--out", cora / "one"]))) == 0
     alone = answer_of(cora / "one")
     for ranks in (2, 4):
@@ -91,7 +91,7 @@ def test_one_two_and_four_ranks_give_the_same_on_cora(cora, dropout):
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_job_that_loses_a_rank_ends_and_goes_on_with_fewer(files, tmp_path, victim):
     typed = ["fit", files / "shards", "--labels", files / "labels.csv"]
-    typed += ["--set", "warmup_epochs=5", "--set", "teaching_epochs=300"]
+    typed += ["--method", "mt-gcn", "--set", "warmup_epochs=5", "--set", "teaching_epochs=300"]
     kept = ["--checkpoint", tmp_path / "kept", "--every", 5, "--out", tmp_path / "result"]
     job = started(3, *typed, *kept)
     try:
