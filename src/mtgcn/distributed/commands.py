@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +38,10 @@ app = typer.Typer(
 
 class Stopped(Exception):
     """This process was told to end: torchrun does so when another one has failed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number  # of the signal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,6 +88,7 @@ def shard(
     for note in notes:
         remark(f"note: {note}")
     print(f"{summary.nodes} nodes, {summary.edges} edges and {summary.features} features in {summary.parts} parts")
+    print(*summary.columns, sep="\n")
     print(f"order: {summary.order}; {summary.boundary:.1%} of the edges lead from one part to another")
     print(summary.shards)
 
@@ -157,22 +163,25 @@ def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
     """Fit, and end as all ranks should: whatever happens, one of them tells it, in one line."""
     from mtgcn.distributed.fitting import fit_shards
     from mtgcn.distributed.ranks import Ranks
+    from mtgcn.report.progress import fitting_progress
     from mtgcn.training.freed_blocks import return_freed_blocks
 
     return_freed_blocks()
-    signal.signal(signal.SIGTERM, _stop)
     ranks = Ranks()
     try:
-        ranks = Ranks.started(device)
-        card = fit_shards(options, ranks)
-        if ranks.rank == 0:
-            _tell(card, options, as_json)
-        ranks.end()
+        with _stopped_by_signals():
+            ranks = Ranks.started(device)
+            with fitting_progress(f"fitting {options.method}") if ranks.rank == 0 else nullcontext():
+                card = fit_shards(options, ranks)
+            if ranks.rank == 0:
+                _tell(card, options, as_json)
+            ranks.end()
         return 0
     except InputError as error:
         return _told(ranks, str(error), BAD_INPUT)
-    except Stopped:
-        return _told(ranks, f"told to stop, probably since another rank has failed; {_how_to_go_on(options)}", STOPPED)
+    except Stopped as stopped:
+        why = "interrupted" if stopped.number == signal.SIGINT else "told to stop, probably as another rank has failed"
+        return _told(ranks, f"{why}; {_how_to_go_on(options)}", STOPPED)
     except RuntimeError as error:
         if ranks.count > 1 and _is_about_others(error):
             return _told(ranks, f"another rank has ended or cannot be reached; {_how_to_go_on(options)}", LOST)
@@ -181,8 +190,19 @@ def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
         return LOST
 
 
-def _stop(number: int, frame: object) -> None:
-    raise Stopped
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """While this lasts, whoever tells this process to end makes it raise `Stopped`."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _is_about_others(error: RuntimeError) -> bool:

@@ -42,6 +42,11 @@ class Ranks:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return Ranks(device=chosen)
         if chosen.type == "cuda":
+            here, found = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+            if here > found:
+                raise InputError(
+                    f"{here} ranks on this machine and {found} GPUs; start at most {found}, or --device cpu"
+                )
             chosen = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
             torch.cuda.set_device(chosen)
         store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
@@ -108,8 +113,8 @@ class Ranks:
 
     def first_to_tell(self) -> bool:
         """Whether this rank is the first to tell of a fault: it alone should, since the others suffer from the same."""
-        if self.store is None:
-            return True
+        if self.store is None:  # alone, or they never met; then they all failed in the same way
+            return os.environ.get("RANK", "0") == "0"
         try:
             return bool(self.store.add("told", 1) == 1)
         except RuntimeError:  # nobody keeps the words of ranks any more

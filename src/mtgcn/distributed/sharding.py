@@ -172,7 +172,6 @@ def _write(
         "sparse": features.sparse,
         "preparation": table.preparation.plain(),
         "order": ordering.TITLE if parts > 1 else "as in the node table",
-        "notes": [],
         "versions": versions(),
         "parts": entries,
     }

@@ -40,7 +40,6 @@ _FORM = {
     "sparse": Truth(),
     "order": Text(),
     "feature_names": [Text(LONGEST_TEXT)],
-    "notes": [Text()],
     "parts": [{"file": Text(), "sha256": Text(), **dict.fromkeys(("nodes", "entries", "bytes"), Whole())}],
 }
 

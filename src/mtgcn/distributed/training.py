@@ -14,6 +14,7 @@ from mtgcn.errors import InputError
 from mtgcn.nn.base import StackedParameters
 from mtgcn.training.adam import Adam, Optimisation
 from mtgcn.training.loop import Phase, Step
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
 
 
 @dataclass
@@ -74,7 +75,7 @@ def train(
 ) -> None:
     """Minimise the sum of all ranks' losses, phase after phase, from where the progress is."""
     network.train()
-    before = 0
+    before, total = 0, sum(phase.epochs for phase in phases)
     for phase in phases:
         for _ in range(max(progress.done, before), before + phase.epochs):
             network.new_epoch()
@@ -86,6 +87,10 @@ def train(
             progress.done += 1
             _write(progress, totals, step)
             after_epoch(progress)
+            if (callback := _progress.get()) and (
+                progress.done % EPOCHS_BETWEEN_REPORTS == 0 or progress.done == total
+            ):
+                callback(progress.done, total)
         before += phase.epochs
 
 
