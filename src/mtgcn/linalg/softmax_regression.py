@@ -9,6 +9,8 @@ its own. With every node as an example, the bound is a matrix of the width's squ
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -79,13 +81,15 @@ def fit_to_all(
     penalty: Float[Tensor, "runs"],
     start: Float[Tensor, "runs width classes"],
     steps: int,
+    total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,
 ) -> Float[Tensor, "runs width classes"]:
     """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
-    the penalty and the further off the start, the more they leave."""
+    the penalty and the further off the start, the more they leave. Where nodes are spread over many processes, `total`
+    is the sum of what each of them has found of its own."""
     found, (runs, nodes) = start, weights.shape
     width, num_classes = start.shape[1:]
-    inverse = torch.stack([_inverse_bound(rows, *one) for one in zip(weights, penalty, strict=True)])
+    inverse = torch.stack([_inverse_bound(rows, *one, total) for one in zip(weights, penalty, strict=True)])
     pull = 2 * penalty[:, None, None]
     ahead, since = found, found.new_zeros(runs, 1, 1)
     for _ in range(steps):
@@ -93,7 +97,7 @@ def fit_to_all(
         error.scatter_add_(2, classes[..., None], error.new_full((), -1.0).expand(runs, nodes, 1))
         error.mul_(weights[..., None])
         gradient = (rows.T @ error.transpose(0, 1).reshape(nodes, -1)).view(width, runs, num_classes).transpose(0, 1)
-        gradient = gradient + pull * ahead
+        gradient = total(gradient.contiguous()) + pull * ahead
         new = ahead - inverse @ gradient
         move = new - found
         since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
@@ -111,11 +115,14 @@ def logits_of(
 
 
 def _inverse_bound(
-    rows: Float[Tensor, "nodes width"], weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
+    rows: Float[Tensor, "nodes width"],
+    weights: Float[Tensor, "nodes"],
+    penalty: Float[Tensor, ""],
+    total: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "width width"]:
     """One over what the second derivative never exceeds."""
     counting = rows[weights > 0]
-    bound = CURVATURE * (counting * weights[weights > 0][:, None]).T @ counting
-    bound.diagonal().add_(2 * penalty + ROUNDING * weights.sum())
+    bound = total(CURVATURE * (counting * weights[weights > 0][:, None]).T @ counting)
+    bound.diagonal().add_(2 * penalty + ROUNDING * total(weights.sum()))
     inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
     return inverse
