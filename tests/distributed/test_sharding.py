@@ -100,6 +100,12 @@ def test_parts_must_be_some_and_not_more_than_nodes(untidy, parts, message):
         cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, CHOICES)
 
 
+def test_a_file_may_have_a_name_that_is_not_unicode(untidy):
+    (untidy / "edges.csv").rename(untidy / "e\udcff.csv")
+    cut(untidy / "e\udcff.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+    assert read_manifest(untidy / "shards").name == "e\\udcff.csv"
+
+
 def test_a_folder_with_something_else_is_not_touched(untidy):
     with pytest.raises(InputError, match="holds files and no shards"):
         cut(untidy / "edges.csv", untidy / "nodes.csv", untidy, 2, CHOICES)

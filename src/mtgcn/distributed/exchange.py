@@ -1,7 +1,8 @@
 """Boundary rows: of any table whose rows are nodes, those that neighbours in other ranks need.
 
 Nodes stand in one order over all ranks, and each rank has a stretch of it. What a rank needs of the others, the nodes
-that its own have edges to, is the same in every product with the graph; so who sends what to whom is settled once.
+that its own have edges to, is the same in every product with the graph; so who sends what to whom is settled once. A
+rank sends each other one only what that one needs, which is never more than sending everybody all of it would be.
 """
 
 from __future__ import annotations

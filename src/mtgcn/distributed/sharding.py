@@ -73,13 +73,18 @@ def cut(edges: Path, nodes: Path, out: Path, parts: int, choices: Choices) -> Sh
             links = _Links(waiting, edge_table.path.stat().st_size, len(table.ids))
             for batch, _ in edge_batches(edge_table, choices, LargeIndex(table.ids, str(nodes)), str(nodes)):
                 links.add(batch.sources, batch.targets, batch.weights)
-            summary = _write(folder, waiting, table, links, parts, edges.name, out)
+            summary = _write(folder, waiting, table, links, parts, _writable(edges.name), out)
             shutil.rmtree(waiting)
     except HeldElsewhere:
         raise InputError(f"another process is writing to {out} and does not end; give another folder") from None
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror or error}; make room, or give another folder") from error
     return summary
+
+
+def _writable(name: str) -> str:
+    """The name of a file as JSON can hold it, also where it is no UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def check_destination(folder: Path) -> None:

@@ -44,6 +44,14 @@ _FORM = {
 }
 
 
+class DamagedShards(InputError):
+    """Shards that are no longer what was written."""
+
+
+class OtherFormat(InputError):
+    """Shards that another version wrote."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What is to be known of a graph before any part of it is read."""
@@ -190,7 +198,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not isinstance(card, dict) or card.get("kind") != KIND:
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
     if card.get("format") != FORMAT:
-        raise InputError(f"{folder} has shards of format {card.get('format')}, and {FORMAT} is read; shard again")
+        raise OtherFormat(f"{folder} has shards of format {card.get('format')}, and {FORMAT} is read; shard again")
     if card.get("sha256") != _sum_of(card):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     try:
@@ -203,11 +211,14 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def is_shards(folder: Path) -> bool:
-    """Whether a folder has a manifest of shards."""
+    """Whether a folder has a manifest of shards, of any format, perhaps a damaged one."""
     try:
-        return bool(read_manifest(folder))
-    except InputError as error:
-        return "are damaged" in str(error)
+        read_manifest(folder)
+    except (DamagedShards, OtherFormat):
+        return True
+    except InputError:
+        return False
+    return True
 
 
 def _sum_of(card: Mapping[str, Any]) -> str:
@@ -220,5 +231,5 @@ def _sums(path: Path) -> dict[str, Any]:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
-def _damaged(folder: Path, why: str) -> InputError:
-    return InputError(f"the shards in {folder} are damaged: {why}; restore them from a copy, or shard again")
+def _damaged(folder: Path, why: str) -> DamagedShards:
+    return DamagedShards(f"the shards in {folder} are damaged: {why}; restore them from a copy, or shard again")
