@@ -23,6 +23,7 @@ FLOORS = [
     {"trust", "benchmark"},
     {"report", "estimator"},
     {"own_graph", "comparing"},
+    {"studio"},
     {"commands", "cli", "__main__"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
