@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import mtgcn
-from mtgcn.commands import data, experiments, own_graph, reproduction
+from mtgcn.commands import data, experiments, own_graph, reproduction, studio
 from mtgcn.commands.examples import epilogue
 from mtgcn.commands.streams import discard_output, flushed_output, show_any_letter
 from mtgcn.errors import InputError
@@ -87,7 +87,7 @@ def paragraphs(command: Callable[..., None]) -> str:
 
 
 COMMANDS = {
-    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label),
+    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label, studio.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
     "The paper's tables": (reproduction.reproduce, reproduction.report, reproduction.convert),
 }

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -29,7 +30,13 @@ class Browser:
         self._address = address
 
     def open(self, path: Path):
-        self._call("POST", "/url", {"url": path.as_uri()})
+        self.visit(path.as_uri())
+
+    def visit(self, address):
+        self._call("POST", "/url", {"url": address})
+
+    def reload(self):
+        self._call("POST", "/refresh", {})
 
     def run(self, script, *arguments):
         """What a piece of JavaScript returns; elements found before may be its arguments."""
@@ -45,6 +52,23 @@ class Browser:
         element = self.find(selector)[ELEMENT]
         self._call("POST", f"/element/{element}/clear", {})
         self._call("POST", f"/element/{element}/value", {"text": text})
+
+    def choose_file(self, selector, path: Path):
+        """As if a person had picked a file in the dialogue."""
+        self._call("POST", f"/element/{self.find(selector)[ELEMENT]}/value", {"text": str(path)})
+
+    def press(self, *keys):
+        """One key after the other, wherever the focus is; those without a letter by their code in the standard."""
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def wait_until(self, script, *arguments, seconds=SECONDS):
+        """Until a piece of JavaScript returns something true, which is given back."""
+        end = monotonic() + seconds
+        while not (found := self.run(script, *arguments)):
+            assert monotonic() < end, f"waited {seconds} s for: {script} {arguments}"
+            sleep(0.05)
+        return found
 
     def text(self, selector):
         return self._call("GET", f"/element/{self.find(selector)[ELEMENT]}/text")
