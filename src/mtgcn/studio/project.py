@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import Graph
 from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.own_graph.summary import columns_of
 from mtgcn.studio.folder import ProjectFolder, checked_name
@@ -197,13 +197,7 @@ class Project:
 
     def labelled_graph(self) -> Graph:
         """The graph with the labels of now, classes in the order in which `mtgcn fit` would have them."""
-        from mtgcn.files.labels import classes_of
-
-        labels, loaded = self.labels(), self.loaded
-        _, names = classes_of(sorted(set(labels.values())))
-        number = {name: place for place, name in enumerate(names)}
-        codes = [number.get(labels.get(node, ""), UNKNOWN) for node in loaded.ids]
-        return replace(loaded.graph, labels=codes, class_names=names)  # type: ignore[arg-type]
+        return self.loaded.labelled(self.labels())
 
     def label(self, node: str, name: str, *, window: str = "") -> None:
         """Say of which class a node is; what was said before is replaced."""

@@ -47,9 +47,11 @@ def next_nodes(project: Project, model: MutualTeachingClassifier | None = None, 
             for one in suggest(model, wanted, labelled=labelled, free=free)
         ]
     elif wanted:
+        # What is like a node that was skipped is no easier to tell.
+        spoken_for = np.flatnonzero(~free)
         items = [
             QueueItem(loaded.ids[one.index], one.index, one.reason, None, one.score)
-            for one in first_suggestions(project.graph, labelled, free, wanted, max(2, len(project.classes)))
+            for one in first_suggestions(project.graph, spoken_for, free, wanted)
         ]
     later = [QueueItem(node, loaded.place[node], SKIPPED, None, 0.0) for node in skipped]
     return (items + later)[:count]

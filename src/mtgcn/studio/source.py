@@ -11,6 +11,7 @@ import numpy as np
 
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
+from mtgcn.files.labels import classes_of
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.own_graph.inputs import GraphFiles, read_graph
 from mtgcn.own_graph.notes import collected_notes
@@ -84,15 +85,30 @@ class Loaded:
     given: Mapping[str, str]  # labels that the files brought; never those of a dataset, which stay hidden
     class_names: tuple[str, ...]  # that the files or the dataset know
     notes: tuple[str, ...]  # what the readers remarked
+    _last: Graph | None = None  # without labels, with the classes that were last asked for
+
+    def labelled(self, labels: Mapping[str, str]) -> Graph:
+        """The graph with these labels, classes in the order in which `mtgcn fit` would have them. What is made once of
+        a graph is shared by all that have the same classes."""
+        _, names = classes_of(sorted(set(labels.values())))
+        number = {name: place for place, name in enumerate(names)}
+        codes = np.array([number.get(labels.get(node, ""), UNKNOWN) for node in self.ids])
+        return self._bare(names).with_labels_of(replace(self.graph, labels=codes, class_names=names))
+
+    def _bare(self, names: tuple[str, ...]) -> Graph:
+        if self._last is None or self._last.class_names != names:
+            object.__setattr__(self, "_last", replace(self.graph, class_names=names))
+        assert self._last is not None
+        return self._last
 
 
 def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:
     """Read what a source names."""
     if source.dataset:
-        return _loaded(datasets.load(source.dataset), (), labels_are_hidden=True)
+        return loaded_graph(datasets.load(source.dataset), labels_are_hidden=True)
     with collected_notes() as notes:
         graph = read_graph(source.graph_files(folder, load))
-    return _loaded(graph, tuple(notes), labels_are_hidden=False)
+    return loaded_graph(graph, tuple(notes), labels_are_hidden=False)
 
 
 def copied(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
@@ -122,7 +138,8 @@ def check_suffix(role: str, name: str) -> None:
         raise InputError(f"{role} file {shown(name)}; give one of {', '.join(suffixes)}")
 
 
-def _loaded(graph: Graph, notes: tuple[str, ...], *, labels_are_hidden: bool) -> Loaded:
+def loaded_graph(graph: Graph, notes: tuple[str, ...] = (), *, labels_are_hidden: bool) -> Loaded:
+    """What a project keeps of a graph: labels, unless hidden, are taken out and put beside it."""
     ids = tuple(map(str, graph.node_ids.tolist()))
     known = () if labels_are_hidden else graph.known
     return Loaded(

@@ -14,6 +14,7 @@ from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
+from mtgcn.training.progress import tell_epochs
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
@@ -21,6 +22,7 @@ FEW_LABELS = 3  # per class; up to so many all classes weigh the same
 # However large a penalty suits a peer with a handful of labels: thousands of pseudo labels need no more, and where
 # classes are not evened out a larger one lets the largest class swallow the others.
 LARGEST_PENALTY = 1e-3
+PSEUDO_LABELS = "pseudo labels"  # how many nodes teach
 
 Probabilities = Float[Tensor, "runs nodes classes"]
 Teacher = Literal["all", "itself"]
@@ -52,7 +54,7 @@ class Lessons:
     ) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
         """What every peer says after so many rounds of so many steps, and its weights."""
         said, weights = dict(before), {name: one.weight for name, one in self.evidence.items()}
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
             if taught_by == "all":
                 lessons = dict.fromkeys(self.rows, self.lesson(average(self.votes, [said[name] for name in self.rows])))
             else:
@@ -66,6 +68,7 @@ class Lessons:
             teaches = torch.stack([share > 0 for share, _ in lessons.values()], 1)  # runs, peers, nodes
             self.record.next_epoch(teaches.any(1).T)
             self._counts.append(teaches.sum(2))
+            tell_epochs(number, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
         return said, weights
 
     def lesson(self, teacher: Probabilities) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
@@ -86,7 +89,7 @@ class Lessons:
 
     def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         """How many nodes taught each peer, round by round."""
-        return {"pseudo labels": torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
+        return {PSEUDO_LABELS: torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
         self, weight: Float[Tensor, "runs nodes"], classes: Int[Tensor, "runs nodes"]
