@@ -86,7 +86,7 @@ def paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
 
 
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label, studio.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
     "The paper's tables": (reproduction.reproduce, reproduction.report, reproduction.convert),

@@ -81,11 +81,12 @@ def test_the_token_moves_from_the_address_into_a_cookie():
 
 
 def test_cookies_of_others_on_this_host_do_not_matter():
-    assert status(OPENED | {"cookie": "a[b]=c; =; session=\"x; mtgcn-studio-8123=the-token; mtgcn-studio-9=z"}) == 200
+    assert status(OPENED | {"cookie": 'a[b]=c; =; session="x; mtgcn-studio-8123=the-token; mtgcn-studio-9=z'}) == 200
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", "localhost:8123", "127.0.0.1:8123.", ""]
+    "host",
+    ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", "localhost:8123", "127.0.0.1:8123.", ""],
 )
 def test_another_host_is_refused_even_with_the_token(host):
     assert status(OPENED | {"host": host}) == 403

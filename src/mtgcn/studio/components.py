@@ -29,9 +29,9 @@ class NodeMap(Element, component="static/node_map.js"):
         self.props["title"] = f"Map of all {len(ids)} nodes; arrow keys move it, plus and minus zoom, Home shows it all"
         self.on("node", lambda event: on_node(number_of(event)))
 
-    def move(self, places: np.ndarray) -> None:
+    def wander(self, places: np.ndarray) -> None:
         """Other places of the same nodes."""
-        self.run_method("move", *_centred(places))
+        self.run_method("wander", *_centred(places))
 
     def colour(
         self, predicted: np.ndarray, confidence: np.ndarray, given: np.ndarray, class_names: Sequence[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
@@ -33,15 +34,15 @@ def offer_exports(application: FastAPI, desk: Desk) -> None:
         return _file(content, "text/csv; charset=utf-8", "labels.csv")
 
 
-async def _of_answers(desk: Desk, make: object, kind: str, name: str) -> Response:
+async def _of_answers(desk: Desk, make: Callable[[ProjectAnswers], bytes], kind: str, name: str) -> Response:
     answers = desk.answers
     if answers is None:
         return PlainTextResponse(NO_MODEL, 404)
     try:
-        content = await asyncio.to_thread(make, answers)  # type: ignore[arg-type]
+        content = await asyncio.to_thread(make, answers)
     except InputError as error:
         return PlainTextResponse(str(error), 409)
-    return _file(content, kind, name)  # type: ignore[arg-type]
+    return _file(content, kind, name)
 
 
 def _file(content: bytes, kind: str, name: str) -> Response:

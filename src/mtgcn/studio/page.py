@@ -17,7 +17,7 @@ from mtgcn.studio.page_data import DataPane
 from mtgcn.studio.page_label import KEYS, LabelPane
 from mtgcn.studio.page_map import MapPane
 from mtgcn.studio.page_teaching import TeachingPane
-from mtgcn.studio.window import Window
+from mtgcn.studio.window import Pane, Window
 
 STATIC = Path(__file__).parent / "static"
 VIEWS = {"label": "Label", "teaching": "Teaching", "books": "Books", "data": "Data"}
@@ -48,7 +48,7 @@ class Page:
             self._draw_bar_once()
             with tag("main", classes="view"):
                 with tag("div", classes="desk", id="desk") as label_view:
-                    panes = [LabelPane(self.window), MapPane(self.window), AroundPane(self.window)]
+                    panes: list[Pane] = [LabelPane(self.window), MapPane(self.window), AroundPane(self.window)]
                 teaching = TeachingPane(self.window)
                 books = BooksPane(self.window, partial(self.go, "label"))
                 data = DataPane(self.window, partial(self.go, "label"))

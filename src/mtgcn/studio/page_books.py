@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from mtgcn.studio.answers import ProjectAnswers
-from mtgcn.studio.elements import emptied, swatch, tag
+from mtgcn.studio.answers import Histogram, ProjectAnswers
+from mtgcn.studio.elements import button, emptied, swatch, tag
 from mtgcn.studio.exports import LABELS, MODEL, PREDICTIONS
 from mtgcn.studio.page_teaching import expected_figure
 from mtgcn.studio.window import Window
@@ -16,7 +17,7 @@ MOST_DISPUTED = 25
 class BooksPane:
     """A page of its own, drawn when it is looked at and something is new."""
 
-    def __init__(self, window: Window, go_to_label: object) -> None:
+    def __init__(self, window: Window, go_to_label: Callable[[], None]) -> None:
         self.window, self._go_to_label = window, go_to_label
         self._drawn: object = None
         self.pane = tag("div", classes="page", id="books")
@@ -36,7 +37,9 @@ class BooksPane:
             tag("h2", "The books")
             self._draw_exports(answers is not None)
         if answers is None:
-            tag("p", "There is no model yet. Label nodes of two classes and teach, and its books are kept here.", "soft")
+            tag(
+                "p", "There is no model yet. Label nodes of two classes and teach, and its books are kept here.", "soft"
+            )
             self._draw_labels()
             return
         seen = self.window.desk.seen
@@ -62,8 +65,8 @@ class BooksPane:
         most = max([*histogram.counts, 1])
         with tag("figure", classes="stack"):
             tag("h3", "How sure the model is of the nodes without a label")
-            with tag("div", classes="histogram", role="img", aria_label=histogram_words(histogram.counts, histogram.edges)):
-                for count, low, high in zip(histogram.counts, histogram.edges, histogram.edges[1:], strict=False):
+            with tag("div", classes="histogram", role="img", aria_label=histogram_words(histogram)):
+                for count, low, high in zip(histogram.counts, histogram.edges[:-1], histogram.edges[1:], strict=True):
                     title = f"{count} nodes between {100 * low:.0f} and {100 * high:.0f} %"
                     tag("i", title=title, style=f"height: {100 * count / most:.1f}%")
             with tag("div", classes="histogram-scale", aria_hidden="true"):
@@ -101,7 +104,7 @@ class BooksPane:
                     for one in disputed:
                         with tag("tr"):
                             with tag("td"):
-                                tag("button", one.node, "link", type="button").on("click", partial(self._show, one.node), [])
+                                button(one.node, partial(self._show, one.node), "link")
                             tag("td", one.predicted)
                             tag("td", f"{100 * one.confidence:.0f} %", "number")
                             tag("td", votes_words(one.peers), "soft")
@@ -114,22 +117,21 @@ class BooksPane:
 
     async def _show(self, node: str) -> None:
         await self.window.step(lambda: self.window.show(node))
-        self._go_to_label()  # type: ignore[operator]
+        self._go_to_label()
 
 
-def histogram_words(counts: object, edges: object) -> str:
+def histogram_words(histogram: Histogram) -> str:
     """The histogram for whoever does not see it."""
-    ends = list(edges)  # type: ignore[call-overload]
-    pairs = zip(list(counts), ends, ends[1:], strict=False)  # type: ignore[call-overload]
-    return "; ".join(f"{count} nodes from {100 * low:.0f} to {100 * high:.0f} %" for count, low, high in pairs if count)
+    bins = zip(histogram.counts, histogram.edges[:-1], histogram.edges[1:], strict=True)
+    return "; ".join(f"{count} nodes from {100 * low:.0f} to {100 * high:.0f} %" for count, low, high in bins if count)
 
 
-def votes_words(peers: dict[str, str] | object) -> str:
+def votes_words(peers: Mapping[str, str]) -> str:
     """Which classes the peers name, the most named first.
 
     >>> votes_words({"gcn": "cat", "sgc": "dog", "lp": "cat"})
     '2 × cat, 1 × dog'
     """
-    names = list(peers.values())  # type: ignore[attr-defined]
+    names = list(peers.values())
     counts = sorted({name: names.count(name) for name in names}.items(), key=lambda one: (-one[1], one[0]))
     return ", ".join(f"{count} × {name}" for name, count in counts)

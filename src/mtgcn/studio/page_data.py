@@ -105,7 +105,9 @@ class DataPane:
             for number, (name, count) in enumerate(counts.items()):
                 self._draw_class(number, name, count, [other for other in counts if other != name])
         with tag("form", classes="class-row") as form:
-            field = tag("input", type="text", placeholder="another class", aria_label="Name of another class", id="new-class")
+            field = tag(
+                "input", type="text", placeholder="another class", aria_label="Name of another class", id="new-class"
+            )
             tag("button", "Add", type="submit")
         form.on("submit.prevent", self._add, js_handler=f"() => emit({_value_of(field)})")
 
@@ -229,5 +231,3 @@ def neighbours(typed: object) -> int:
 def _value_of(field: Tag) -> str:
     """What stands in a field, in the words of the page's scripts."""
     return f"document.getElementById({field.props['id']!r}).value"
-
-

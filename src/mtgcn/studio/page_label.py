@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+
+from nicegui.events import GenericEventArguments
 
 from mtgcn.studio.elements import Tag, button, emptied, key, swatch, tag
 from mtgcn.studio.picture import picture_address
-from mtgcn.studio.window import NodeFacts, Window
+from mtgcn.studio.window import NodeFacts, Step, Window
 
 KEYS = "1234567890"  # of the classes, in their order
 MANY_CLASSES = 8  # from which they stand in two columns
+NodeStep = Callable[[str], Awaitable[None]]
 # The node that was shown when the button was pressed, whatever is shown when the server hears of it.
 WITH_SHOWN_NODE = "() => emit(document.querySelector('[data-node]').dataset.node)"
 
@@ -49,16 +53,12 @@ class LabelPane:
             self._drawn_node = now
             self._draw_node(facts, given)
 
-    def _move(self, title: str, shortcut: str, action: object) -> Tag:
-        made = tag("button", "", type="button")
-        made.on("click", partial(self.window.step, action), [])
-        with made:
+    def _move(self, title: str, shortcut: str, action: Step) -> None:
+        with button("", partial(self.window.step, action)):
             tag("span", title)
-            if shortcut:
-                key(shortcut)
-        return made
+            key(shortcut)
 
-    def _move_of_node(self, title: str, shortcut: str, action: object) -> Tag:
+    def _move_of_node(self, title: str, shortcut: str, action: NodeStep) -> Tag:
         made = tag("button", "", type="button")
         made.on("click", partial(self._on_node, action), js_handler=WITH_SHOWN_NODE)
         with made:
@@ -67,9 +67,9 @@ class LabelPane:
                 key(shortcut)
         return made
 
-    async def _on_node(self, action: object, event: object) -> None:
-        node = str(event.args)  # type: ignore[attr-defined]
-        await self.window.step(lambda: action(node))  # type: ignore[operator]
+    async def _on_node(self, action: NodeStep, event: GenericEventArguments) -> None:
+        node = str(event.args)
+        await self.window.step(lambda: action(node))
 
     def _draw_classes(self) -> None:
         classes = self.window.desk.seen.classes
@@ -89,8 +89,8 @@ class LabelPane:
             if not classes:
                 tag("p", "There is no class yet. Add the first under Data.", "soft small")
 
-    async def _say(self, number: int, event: object) -> None:
-        node = str(event.args)  # type: ignore[attr-defined]
+    async def _say(self, number: int, event: GenericEventArguments) -> None:
+        node = str(event.args)
         await self.window.step(lambda: self.window.label(node, number))
 
     def _draw_node(self, facts: NodeFacts | None, given: str | None) -> None:
@@ -127,7 +127,8 @@ class LabelPane:
     def _draw_head(self, facts: NodeFacts, given: str | None) -> None:
         with tag("div", classes="node-head"):
             if facts.details.picture is not None:
-                tag("img", classes="picture", src=picture_address(facts.details.picture), alt=f"Picture of {facts.node}")
+                address = picture_address(facts.details.picture)
+                tag("img", classes="picture", src=address, alt=f"Picture of {facts.node}")
             with tag("div", classes="stack"):
                 tag("span", "Node", "soft small")
                 tag("h2", facts.node)

@@ -50,7 +50,7 @@ class MapPane:
             return
         self._places = {node: place for place, node in enumerate(points.nodes)}
         if self._map is not None and list(points.nodes) == self._map.ids:
-            self._map.move(points.places)
+            self._map.wander(points.places)
             return
         with emptied(self._holder):
             self._map = NodeMap(points.places, points.nodes, self._pressed)

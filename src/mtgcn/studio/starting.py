@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import importlib.util
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,7 @@ def application_of(project: Project, teaching: Teaching) -> FastAPI:
     return application
 
 
-def _watching(desk: Desk) -> object:
+def _watching(desk: Desk) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await desk.look()

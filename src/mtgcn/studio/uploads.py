@@ -46,5 +46,3 @@ async def _written(request: Request, place: Path) -> None:
     with place.open("xb") as file:
         async for part in request.stream():
             await asyncio.to_thread(file.write, part)
-
-

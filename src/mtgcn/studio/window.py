@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mtgcn.errors import InputError
-from mtgcn.studio.answers import NodeAnswer, NodeDetails, Neighbourhood, neighbourhood, node_details
+from mtgcn.studio.answers import Neighbourhood, NodeAnswer, NodeDetails, neighbourhood, node_details
 from mtgcn.studio.desk import Desk
 from mtgcn.studio.picture import picture_address
 from mtgcn.studio.queue import QueueItem
@@ -16,6 +16,7 @@ from mtgcn.studio.trail import Trail
 
 MOST_NEIGHBOURS = 24
 MOST_WAITING = 5
+Step = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ class NodeFacts:
     pictures: Mapping[str, str]  # addresses, of nodes around it and waiting, where nodes have pictures
 
 
+class Telling(Protocol):
+    """Says something to a person, of something that went badly or just so."""
+
+    def __call__(self, text: str, *, bad: bool = False) -> None: ...
+
+
 class Pane(Protocol):
     """A part of the page, which knows when it has to be drawn anew."""
 
@@ -41,7 +48,7 @@ class Pane(Protocol):
 class Window:
     """What one person looks at. Steps are taken one after the other, in the order in which they were asked for."""
 
-    def __init__(self, desk: Desk, tell: Callable[..., None], name: Callable[[], str]) -> None:
+    def __init__(self, desk: Desk, tell: Telling, name: Callable[[], str]) -> None:
         self.desk, self.tell, self.name = desk, tell, name
         self.trail = Trail()
         self.facts: NodeFacts | None = None
@@ -51,7 +58,7 @@ class Window:
         self._load = 0
         self._waiting = False  # for whom to label next, with nobody known yet
 
-    async def step(self, action: Callable[[], Awaitable[None]]) -> None:
+    async def step(self, action: Step) -> None:
         """Take one step and draw what came of it; what a person can mend is told."""
         async with self._one_step:
             try:

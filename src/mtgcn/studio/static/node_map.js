@@ -59,7 +59,7 @@ export default {
       this.draw();
     },
     // Other places of the same nodes, to which they wander.
-    move(x, y) {
+    wander(x, y) {
       const state = this.own.state, from = [state.xs, state.ys];
       const to = [new Float32Array(bytes(x)), new Float32Array(bytes(y))];
       const still = matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden, began = performance.now();
