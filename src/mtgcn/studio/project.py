@@ -285,6 +285,11 @@ class Project:
             self._change(Change(f"merged class {one} into {into}", window, labels, (classes, left)))
             self._keep(replace(self.state, renamed=(*self.state.renamed, (one, into))))
 
+    def forget_renames(self, told: Sequence[tuple[str, str]]) -> None:
+        """Forget what classes were called before: a model knows their new names now."""
+        with self.files.locked():
+            self._keep(replace(self.state, renamed=self.state.renamed[len(told) :]))
+
     # How it is done
 
     def settle(self) -> None:
