@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
@@ -31,16 +29,6 @@ each_path = pytest.mark.parametrize("path", PATHS)
 def server(tmp_path_factory):
     with studio(tmp_path_factory.mktemp("studio")) as running:
         yield running
-
-
-def refused(command, **settings):
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=120, **settings
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    return done.stderr
 
 
 def test_the_page_opens_with_the_token_and_stays_open_with_the_cookie(server):
@@ -139,16 +127,3 @@ def test_one_line_is_printed_and_nothing_written_elsewhere(tmp_path):
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
     assert sorted(os.listdir(tmp_path)) == ["errors.txt", "home", "mtgcn-studio"]
     assert list((tmp_path / "home").rglob("*")) == []
-
-
-def test_without_the_package_one_line_says_how_to_get_it(tmp_path):
-    program = "import sys; sys.modules['nicegui'] = None; from mtgcn.cli import main; sys.exit(main(['studio']))"
-    assert "pip install 'mtgcn[studio]'" in refused(["-c", program], cwd=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_address_that_cannot_be_served_is_refused_in_one_line(tmp_path, server):
-    command = ["-m", "mtgcn", "studio", "--no-browser", "--project", str(tmp_path)]
-    assert "give the one others reach it by" in refused([*command, "--host", "0.0.0.0"])
-    assert "give another --host or --port" in refused([*command, "--port", str(server.served.port)])
-    assert "give another --host or --port" in refused([*command, "--host", "no.such.host.invalid"])

@@ -70,21 +70,24 @@ class Studio:
         self.process.wait(SECONDS)
 
 
+def environment(home):
+    """That of a person with this home, who has set nothing; the source is that which is tested."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MTGCN_CACHE", "XDG_", "NICEGUI"))
+    }
+    return kept | {"HOME": str(home), "PYTHONPATH": str(Path(mtgcn.__file__).parent.parent)}
+
+
 @contextmanager
 def studio(folder, *options):
     """Started in a folder, with its project and a home of its own there; ended in the end, however it goes."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    # What a person's environment would have the server do otherwise.
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MTGCN_CACHE", "XDG_", "NICEGUI"))
-    }
-    home_and_source = {"HOME": str(home), "PYTHONPATH": str(Path(mtgcn.__file__).parent.parent)}
     command = [sys.executable, "-m", "mtgcn", "studio", "--no-browser", *map(str, options)]
     with (
         (folder / "errors.txt").open("w", encoding="utf-8") as errors,
         subprocess.Popen(
-            command, cwd=folder, env=kept | home_and_source, stdout=subprocess.PIPE, stderr=errors, text=True
+            command, cwd=folder, env=environment(home), stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
         try:

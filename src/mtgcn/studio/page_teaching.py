@@ -8,7 +8,8 @@ from typing import Any
 from mtgcn.studio.components import Curves
 from mtgcn.studio.desk import LABELS_BEFORE_TEACHING, RUNNING
 from mtgcn.studio.elements import button, emptied, tag
-from mtgcn.studio.teaching import Progress, Taught
+from mtgcn.studio.lesson import Taught
+from mtgcn.studio.teaching import Progress
 from mtgcn.studio.window import Window
 
 COLOURS = ("c0", "c1", "c2", "c3", "c4", "c5", "c6")

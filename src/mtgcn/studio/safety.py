@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -129,37 +130,33 @@ class Guard:
         if any(not one.isdecimal() or int(one) > allowed for one in announced):
             await _answer(send, 413, f"At most {allowed:,} bytes are taken.")
             return
-        read = 0
+        read, started = 0, False
 
         async def counted() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
             if read > allowed:
-                raise TooLarge(allowed)
+                raise TooLarge
             return message
-
-        started = False
 
         async def with_headers(message: Message) -> None:
             nonlocal started
+            if read > allowed and not started:
+                return  # whatever the application makes of being interrupted, the answer is ours
             if message["type"] == "http.response.start":
                 started = True
                 message = {**message, "headers": [*message.get("headers", []), *_encoded(HEADERS)]}
             await send(message)
 
-        try:
+        with suppress(TooLarge):
             await self.application(scope, counted, with_headers)
-        except TooLarge as error:
-            if not started:
-                await _answer(send, 413, str(error))
+        if read > allowed and not started:
+            await _answer(send, 413, f"At most {allowed:,} bytes are taken.")
 
 
 class TooLarge(Exception):
     """A body that goes on beyond what is taken."""
-
-    def __init__(self, allowed: int) -> None:
-        super().__init__(f"At most {allowed:,} bytes are taken.")
 
 
 def _same(given: str, token: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import warnings
@@ -29,9 +30,9 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(
     application: Application,
+    listener: socket.socket,
+    served: Served,
     *,
-    host: str,
-    port: int,
     tell: Callable[[str], None],
     largest_upload: int,
     open_browser: bool,
@@ -39,27 +40,23 @@ def serve(
     """Serve until interrupted. `tell` is given the address once, when it can be opened."""
     import uvicorn
 
-    with listening(host, port) as listener:
-        served = Served(host, listener.getsockname()[1])
-        config = uvicorn.Config(
-            Guard(application, served, largest_upload),
-            log_config=None,  # no greeting: the address is told once, and by us
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws_max_size=LARGEST_MESSAGE,
-            timeout_graceful_shutdown=SECONDS_TO_CLOSE,
-        )
-        # NiceGUI looks through all objects for its server, and one of torch's complains when it is looked at.
-        warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
-        tell(served.address)
-        if open_browser:
-            webbrowser.open(served.address)
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        except KeyboardInterrupt:  # which is how one ends it
-            return
+    config = uvicorn.Config(
+        Guard(application, served, largest_upload),
+        log_config=None,  # no greeting: the address is told once, and by us
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws_max_size=LARGEST_MESSAGE,
+        timeout_graceful_shutdown=SECONDS_TO_CLOSE,
+    )
+    # NiceGUI looks through all objects for its server, and one of torch's complains when it is looked at.
+    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
+    tell(served.address)
+    if open_browser:
+        webbrowser.open(served.address)
+    with contextlib.suppress(KeyboardInterrupt):  # which is how one ends it
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def keep_package_files_in(folder: Path) -> None:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from mtgcn.errors import InputError
 from mtgcn.storage.cache import cache_folder
-from mtgcn.studio.project import Project
-from mtgcn.studio.server import keep_package_files_in, serve
-from mtgcn.studio.source import MOST_UPLOAD_BYTES
-from mtgcn.studio.teaching import Teaching
+from mtgcn.studio.safety import Served
+from mtgcn.studio.server import keep_package_files_in, listening, serve
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from mtgcn.own_graph.inputs import GraphFiles
     from mtgcn.studio.desk import Desk
+    from mtgcn.studio.project import Project
+    from mtgcn.studio.teaching import Teaching
 
 CACHE = "cache"  # in the project: what is costly to make again
 
@@ -39,24 +39,29 @@ def start(
 ) -> None:
     """Open the project, load what was asked for, and serve its page until interrupted."""
     check_installed()
-    project = Project.open(folder)
-    keep_everything_in(project.folder)
-    if dataset is not None:
-        project.load_dataset(dataset)
-    if files is not None:
-        project.load_files(files)
-    teaching = Teaching(project, device=device)
-    try:
-        serve(
-            application_of(project, teaching),
-            host=host,
-            port=port,
-            tell=lambda address: print(address, flush=True),
-            largest_upload=MOST_UPLOAD_BYTES,
-            open_browser=open_browser,
-        )
-    finally:
-        teaching.close()
+    with listening(host, port) as listener:  # before time is spent on what could not be served
+        from mtgcn.studio.project import Project
+        from mtgcn.studio.source import MOST_UPLOAD_BYTES
+        from mtgcn.studio.teaching import Teaching
+
+        project = Project.open(folder)
+        keep_everything_in(project.folder)
+        if dataset is not None:
+            project.load_dataset(dataset)
+        if files is not None:
+            project.load_files(files)
+        teaching = Teaching(project, device=device)
+        try:
+            serve(
+                application_of(project, teaching),
+                listener,
+                Served(host, listener.getsockname()[1]),
+                tell=lambda address: print(address, flush=True),
+                largest_upload=MOST_UPLOAD_BYTES,
+                open_browser=open_browser,
+            )
+        finally:
+            teaching.close()
 
 
 def check_installed() -> None:
