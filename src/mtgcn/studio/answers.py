@@ -1,18 +1,41 @@
-"""What a page shows of a project: predictions node by node, how sure they are, the map, and files to take away."""
+"""What a model says of the nodes of a project, and files to take away."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mtgcn.shapes import Float, Int
-from mtgcn.studio.project import Project
+from mtgcn.errors import InputError, shown
+from mtgcn.estimator.answers import of_fit
+from mtgcn.estimator.classifier import GIVEN
+from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.graph import UNKNOWN
+from mtgcn.own_graph.predictions import predictions_of, predictions_table
+from mtgcn.report.fit_view import histogram
+from mtgcn.shapes import Bool, Float, Int
+from mtgcn.storage.folder_update import place_of
+from mtgcn.storage.reading import read_plain
+from mtgcn.studio.details import NodeDetails as NodeDetails
+from mtgcn.studio.details import Picture as Picture
+from mtgcn.studio.details import node_details as node_details
+from mtgcn.studio.lesson import model_of
+from mtgcn.studio.map import MapPoints as MapPoints
+from mtgcn.studio.map import project_map as project_map
+from mtgcn.studio.neighbourhood import Neighbour as Neighbour
+from mtgcn.studio.neighbourhood import Neighbourhood as Neighbourhood
+from mtgcn.studio.neighbourhood import neighbourhood as neighbourhood
+from mtgcn.trust.peer_votes import peers_agree, vote_weights
+from mtgcn.trust.suggestions import uncertainty_of
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.studio.project import Project
 
 Order = Literal["graph", "confidence", "disagreement"]
 
@@ -26,12 +49,12 @@ class NodeAnswer:
     predicted: str
     confidence: float  # the probability of that class
     probabilities: Mapping[str, float]  # by class
-    peers: Mapping[str, str]  # what each peer predicts on its own, by its name
+    peers: Mapping[str, str]  # what each peer predicts on its own, by its name; empty for methods without peers
     disagreement: float  # of the peers, 0 to 1
     peers_agree: bool
     given: str | None  # the label of now
     role: str  # in the fit: "given", "pseudo-label" or "neither"
-    taught_at: int | None  # the epoch in which it first served as pseudo label
+    taught_at: int | None  # the epoch, or round, from which on it served as pseudo label
 
 
 @dataclass(frozen=True)
@@ -42,18 +65,6 @@ class AnswerPage:
     total: int  # of the rows that match
 
 
-@dataclass(frozen=True, eq=False)
-class MapPoints:
-    """All nodes in the plane, or of very many some."""
-
-    nodes: Sequence[str]
-    places: Float[np.ndarray, "shown 2"]  # x from 0 to 1, y from 0 to at most 1
-    predicted: Int[np.ndarray, "shown"]  # places in `classes`; -1 where there is no model
-    confidence: Float[np.ndarray, "shown"]  # 0 where there is no model
-    given: Int[np.ndarray, "shown"]  # places in `classes`; -1 where no label is given now
-    classes: Sequence[str]
-
-
 @dataclass(frozen=True)
 class Histogram:
     """How many nodes without a label lie between which confidences."""
@@ -62,49 +73,8 @@ class Histogram:
     edges: Sequence[float]  # one more than counts
 
 
-@dataclass(frozen=True)
-class Neighbour:
-    """A node around the one that is looked at."""
-
-    node: str
-    weight: float  # of the edge; 0 for the middle itself
-    given: str | None
-    predicted: str | None
-    confidence: float | None
-    taught_at: int | None  # the epoch in which it first served as pseudo label
-
-
-@dataclass(frozen=True)
-class Neighbourhood:
-    """A node, those it is joined with, and the edges among them."""
-
-    middle: Neighbour
-    neighbours: Sequence[Neighbour]  # the largest weight first
-    edges: Sequence[tuple[str, str, float]]  # among all of them
-    left_out: int  # neighbours beyond the most that were asked for
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The features of a node as grey values, row after row, 0 to 1."""
-
-    rows: int
-    columns: int
-    pixels: Sequence[float]
-
-
-@dataclass(frozen=True)
-class NodeDetails:
-    """A node as a person knows it."""
-
-    node: str
-    attributes: Sequence[tuple[str, str]]  # name and value; of very many the first that are not 0
-    attributes_left_out: int
-    picture: Picture | None
-
-
 class ProjectAnswers:
-    """The model of the last teaching, and what it says."""
+    """The model of the last teaching, and what it says. Classes that were renamed since have their new names here."""
 
     def __init__(self, project: Project, model: MutualTeachingClassifier) -> None:
         self.project, self.model = project, model
@@ -112,10 +82,55 @@ class ProjectAnswers:
     @staticmethod
     def read(project: Project) -> ProjectAnswers | None:
         """The answers of the model in the project; None where there is none, or one of another graph."""
-        raise NotImplementedError
+        model = model_of(project)
+        return None if model is None else ProjectAnswers(project, model)
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """Of the model's classes, as they are called now; two that were merged since have the same."""
+        state = self.project.state
+        return tuple(state.name_now(name) for name in self.model.graph_.class_names)
+
+    @cached_property
+    def predicted(self) -> Int[np.ndarray, "nodes"]:
+        """Places in `class_names`."""
+        return self.model.label_distributions_.argmax(axis=1)
+
+    @cached_property
+    def confidence(self) -> Float[np.ndarray, "nodes"]:
+        return self.model.label_distributions_.max(axis=1)
+
+    @cached_property
+    def disagreement(self) -> Float[np.ndarray, "nodes"]:
+        """How far the peers are apart (Jensen-Shannon): 0 of one mind, 1 as far as can be."""
+        peers = self.model.peer_distributions_
+        if peers is None:
+            return np.zeros(self.model.graph_.num_nodes)
+        together = self.model.label_distributions_
+        apart = uncertainty_of(together, peers, vote_weights(self.model)) - uncertainty_of(together, None)
+        return np.clip(apart, 0, 1)
+
+    @cached_property
+    def peers_agree(self) -> Bool[np.ndarray, "nodes"]:
+        """Whether the peers that hold most of the vote predict the same class."""
+        peers = self.model.peer_distributions_
+        if peers is None:
+            return np.ones(self.model.graph_.num_nodes, dtype=bool)
+        return peers_agree(peers, vote_weights(self.model))
+
+    @cached_property
+    def peer_names(self) -> tuple[str, ...]:
+        report, peers = self.model.peer_report_, self.model.peer_distributions_
+        if report is not None:
+            return report.names
+        return () if peers is None else tuple(f"peer {number + 1}" for number in range(len(peers)))
 
     def answer(self, node: str) -> NodeAnswer:
-        raise NotImplementedError
+        """All that is known of a node."""
+        place = self.project.loaded.place.get(node)
+        if place is None:
+            raise InputError(f"no node is called {shown(node)}; choose one of the graph {self.project.source.title}")
+        return self._answer(place, self.project.labels())
 
     def table(
         self,
@@ -128,47 +143,95 @@ class ProjectAnswers:
         predicted: str | None = None,
         disputed: bool = False,
     ) -> AnswerPage:
-        """Rows of nodes whose id or class holds `search`, of one predicted class, or of which peers disagree."""
-        raise NotImplementedError
+        """Rows of nodes whose id holds `search`, of one predicted class, or of which peers disagree."""
+        chosen = np.ones(self.model.graph_.num_nodes, dtype=bool)
+        ids = self.project.loaded.ids
+        if search:
+            wanted = search.casefold()
+            chosen &= np.fromiter((wanted in node.casefold() for node in ids), dtype=bool, count=len(ids))
+        if predicted is not None:
+            of_class = [number for number, name in enumerate(self.class_names) if name == predicted]
+            chosen &= np.isin(self.predicted, of_class)
+        if disputed:
+            chosen &= ~self.peers_agree
+        nodes = np.flatnonzero(chosen)
+        keys = {"graph": nodes, "confidence": self.confidence[nodes], "disagreement": self.disagreement[nodes]}[order]
+        nodes = nodes[np.argsort(-keys if descending else keys, kind="stable")]
+        labels = self.project.labels()
+        return AnswerPage([self._answer(node, labels) for node in nodes[start : start + count].tolist()], len(nodes))
 
     def disputed(self, count: int = 50) -> list[NodeAnswer]:
-        """The nodes of which the peers disagree most."""
-        raise NotImplementedError
+        """The nodes of which the peers disagree, those where they are farthest apart first."""
+        return list(self.table(count=count, order="disagreement", descending=True, disputed=True).rows)
 
     def histogram(self) -> Histogram:
-        raise NotImplementedError
+        """Of the nodes that had no label in the fit."""
+        free = self.model.graph_.labels == UNKNOWN
+        counts, edges = histogram(self.confidence[free], len(self.class_names))
+        return Histogram(counts.tolist(), edges.tolist())
 
     def predicted_counts(self) -> dict[str, int]:
-        """By class, of the nodes without a label."""
-        raise NotImplementedError
+        """By class, of the nodes that had no label in the fit."""
+        counts = dict.fromkeys(self.class_names, 0)
+        for number in self.predicted[self.model.graph_.labels == UNKNOWN].tolist():
+            counts[self.class_names[number]] += 1
+        return counts
 
     @property
     def expected_accuracy(self) -> Mapping[str, Any] | None:
         """accuracy, ci95, labels and folds; None where it is not known, and `why_no_expected_accuracy` says why."""
-        raise NotImplementedError
+        return self.model.training_.get("expected_accuracy")
 
     @property
     def why_no_expected_accuracy(self) -> str | None:
-        raise NotImplementedError
+        return self.model.training_.get("why_no_expected_accuracy")
+
+    @property
+    def labels_since(self) -> int:
+        """How many labels were given, changed or taken back since the fit."""
+        graph = self.model.graph_
+        then = {str(graph.node_ids[node]): self.class_names[graph.labels[node]] for node in graph.known}
+        now = self.project.labels()
+        return sum(then.get(node) != now.get(node) for node in {*then, *now})
 
     def predictions_csv(self) -> bytes:
         """The table that `mtgcn predict` writes."""
-        raise NotImplementedError
+        return predictions_table(predictions_of(self.model, self.model.graph_.node_ids, of_fit(self.model)))
 
     def model_archive(self) -> bytes:
         """The model folder as a zip file; unpacked, `mtgcn predict` reads it."""
-        raise NotImplementedError
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in FILES:
+                path = place_of(self.project.model_folder, name)
+                if path.exists():
+                    archive.writestr(f"model/{name}", read_plain(path))
+        return content.getvalue()
 
+    def taught_at(self, place: int) -> int | None:
+        """The epoch, or round, from which on a node served as pseudo label; None where it never did."""
+        epoch = int(self.model.labeled_iter_[place])
+        return epoch if epoch > GIVEN else None
 
-def project_map(project: Project, answers: ProjectAnswers | None) -> MapPoints:
-    """Places in the plane. With a model, nodes lie together of which the same is believed; takes seconds, the first
-    time, so call it outside of the event loop."""
-    raise NotImplementedError
-
-
-def neighbourhood(project: Project, node: str, answers: ProjectAnswers | None, most: int = 24) -> Neighbourhood:
-    raise NotImplementedError
-
-
-def node_details(project: Project, node: str, most: int = 40) -> NodeDetails:
-    raise NotImplementedError
+    def _answer(self, place: int, labels: Mapping[str, str]) -> NodeAnswer:
+        node = self.project.loaded.ids[place]
+        probabilities: dict[str, float] = {}
+        for name, share in zip(self.class_names, self.model.label_distributions_[place].tolist(), strict=True):
+            probabilities[name] = probabilities.get(name, 0.0) + share
+        peers = self.model.peer_distributions_
+        votes = [] if peers is None else peers[:, place].argmax(axis=1).tolist()
+        taught_at = self.taught_at(place)
+        was_given = self.model.labeled_iter_[place] == GIVEN
+        return NodeAnswer(
+            node=node,
+            index=place,
+            predicted=self.class_names[self.predicted[place]],
+            confidence=float(self.confidence[place]),
+            probabilities=probabilities,
+            peers=dict(zip(self.peer_names, (self.class_names[vote] for vote in votes), strict=True)),
+            disagreement=float(self.disagreement[place]),
+            peers_agree=bool(self.peers_agree[place]),
+            given=labels.get(node),
+            role="given" if was_given else "neither" if taught_at is None else "pseudo-label",
+            taught_at=taught_at,
+        )

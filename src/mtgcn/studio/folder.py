@@ -38,7 +38,7 @@ def checked_name(name: str) -> str:
 class ProjectFolder:
     """Files by names that cannot lead out of the folder, and a lock between threads and processes."""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | Path) -> None:
         check_folder(root, holds="the project")
         self.root = Path(os.path.realpath(root))
         self._thread = RLock()

@@ -19,14 +19,15 @@ class Change:
     labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)  # node -> label before, label after
     classes: Sequence[Sequence[str]] | None = None  # the classes before and after, where they changed
     skipped: str | None = None  # the node that was skipped
+    renamed: tuple[str, str] | None = None  # what a class was called before and after; merged classes are, too
 
 
 def read_history(content: bytes | None) -> list[Change]:
     """The changes, oldest first. A file that cannot be read costs no label, only the way back."""
     try:
         rows: list[dict[str, Any]] = json.loads(content or b"[]")
-        return [Change(**row) for row in rows]
-    except (ValueError, TypeError):
+        return [Change(**row | {"renamed": row["renamed"] and tuple(row["renamed"])}) for row in rows]
+    except (ValueError, TypeError, KeyError):
         return []
 
 

@@ -1,4 +1,4 @@
-"""One teaching: the model fitted on the labels of now, as `mtgcn fit` and `mtgcn label` do it, and what that changed."""
+"""One teaching: the model fitted on the labels of now, as `mtgcn fit` and `mtgcn label` do it; what that changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.summary import mean_confidence
 from mtgcn.settings import parse_settings
+from mtgcn.studio.map import model_places
 from mtgcn.studio.project import Project
+from mtgcn.studio.state import State
 from mtgcn.training.progress import stage
 from mtgcn.trust.expected_accuracy import expected_accuracy, why_not_measurable
 
@@ -113,7 +115,7 @@ def teach(project: Project, recipe: Recipe) -> Taught:
         before = model_of(project)
         model = recipe.model(project)
         device, method = chosen_device(recipe.device), chosen_method(model)
-    said = None if before is None else _Said(before, dict(state.renamed))
+    said = None if before is None else _Said(before, state)
     refitted = before is not None and before.method_ == method and before.seed_ == recipe.seed
     with collected_notes() as notes, _cache_in(project.folder / CACHE), within_memory(graph, method, device):
         started = perf_counter()
@@ -129,6 +131,7 @@ def teach(project: Project, recipe: Recipe) -> Taught:
     with stage("writing the model"):
         save_model(model, project.model_folder, training=for_the_card(summary) | {LOAD: state.load})
         project.forget_renames(state.renamed)
+    model_places(project, model)
     told = Taught(
         labels=summary.labels,
         seconds=seconds,
@@ -144,8 +147,8 @@ def teach(project: Project, recipe: Recipe) -> Taught:
 class _Said:
     """What a model said, kept while another takes its place."""
 
-    def __init__(self, model: MutualTeachingClassifier, renamed: Mapping[str, str]) -> None:
-        names = [_renamed(str(name), renamed) for name in model.classes_]
+    def __init__(self, model: MutualTeachingClassifier, state: State) -> None:
+        names = [state.name_now(str(name)) for name in model.classes_]
         self.predicted = np.array(names, dtype=object)[model.label_distributions_.argmax(axis=1)]
         self.free = model.graph_.labels == UNKNOWN
         self.confidence = mean_confidence(model)
@@ -163,12 +166,6 @@ class _Said:
             mean_confidence_before=self.confidence,
             expected_accuracy_before=self.accuracy,
         )
-
-
-def _renamed(name: str, renamed: Mapping[str, str]) -> str:
-    for _ in renamed:  # one after the other, and no further, should names go in a circle
-        name = renamed.get(name, name)
-    return name
 
 
 def _expectation(model: MutualTeachingClassifier, recipe: Recipe) -> Expectation:

@@ -41,9 +41,10 @@ def next_nodes(project: Project, model: MutualTeachingClassifier | None = None, 
     free[[loaded.place[node] for node in skipped]] = False
     wanted = min(count, int(free.sum()))
     items: list[QueueItem] = []
+    name_now = project.state.name_now
     if wanted and model is not None:
         items = [
-            QueueItem(loaded.ids[one.index], one.index, one.reason, one.predicted, one.score)
+            QueueItem(loaded.ids[one.index], one.index, one.reason, name_now(one.predicted), one.score)
             for one in suggest(model, wanted, labelled=labelled, free=free)
         ]
     elif wanted:

@@ -47,7 +47,7 @@ class Source:
 
     def graph_files(self, folder: ProjectFolder, load: int) -> GraphFiles:
         """The copies in the project, as readers take them."""
-        places = {role: folder.place(FILES, str(load), name) for role, name in self.files.items()}
+        places: dict[str, Any] = {role: folder.place(FILES, str(load), name) for role, name in self.files.items()}
         return GraphFiles(**places, **self.options, few_labels=True)
 
     @staticmethod
@@ -96,10 +96,11 @@ class Loaded:
         return self._bare(names).with_labels_of(replace(self.graph, labels=codes, class_names=names))
 
     def _bare(self, names: tuple[str, ...]) -> Graph:
-        if self._last is None or self._last.class_names != names:
-            object.__setattr__(self, "_last", replace(self.graph, class_names=names))
-        assert self._last is not None
-        return self._last
+        last = self._last
+        if last is None or last.class_names != names:
+            last = replace(self.graph, class_names=names)
+            object.__setattr__(self, "_last", last)
+        return last
 
 
 def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:

@@ -24,6 +24,12 @@ class State:
     skipped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()  # classes before and after, since the model was fitted
 
+    def name_now(self, name: str) -> str:
+        """What a class that the model knows by this name is called now."""
+        for before, after in self.renamed:
+            name = after if name == before else name
+        return name
+
 
 def read_state(content: bytes | None) -> State:
     """What `state_text` wrote; a new project where there is nothing."""

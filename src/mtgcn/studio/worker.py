@@ -27,8 +27,9 @@ def main() -> None:
     from mtgcn.training.freed_blocks import keep_freed_blocks
 
     keep_freed_blocks()
+    projects: dict[str, Any] = {}  # which keep the graph that was read, and what was made of it
     while True:
-        _carry_out(orders.get(), said)
+        _carry_out(orders.get(), projects, said)
 
 
 def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
@@ -37,7 +38,7 @@ def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
     os._exit(0)
 
 
-def _carry_out(order: dict[str, Any], said: TextIO) -> None:
+def _carry_out(order: dict[str, Any], projects: dict[str, Any], said: TextIO) -> None:
     from mtgcn.studio.lesson import Recipe, teach
     from mtgcn.studio.project import Project
     from mtgcn.training.progress import current_stage, reporting_progress
@@ -51,7 +52,8 @@ def _carry_out(order: dict[str, Any], said: TextIO) -> None:
             lambda title: tell(stage=title, epochs=0, total=0),
             lambda epoch, values: tell(curve=current_stage(), epoch=epoch, values=dict(values)),
         ):
-            result = teach(Project.open(order["folder"]), Recipe(**order["recipe"]))
+            project = projects.setdefault(order["folder"], Project.open(order["folder"]))
+            result = teach(project, Recipe(**order["recipe"]))
         tell(done=asdict(result))
     except InputError as error:
         tell(failed=" ".join(str(error).split()))
