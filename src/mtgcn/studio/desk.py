@@ -17,7 +17,8 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.studio.answers import MapPoints, ProjectAnswers, project_map
+from mtgcn.studio.answers import ProjectAnswers
+from mtgcn.studio.map import MapPoints, project_map
 from mtgcn.studio.project import Project
 from mtgcn.studio.queue import QueueItem, next_nodes
 from mtgcn.studio.teaching import Progress, Teaching
@@ -41,6 +42,7 @@ class Seen:
     classes: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
+    new_labels: int = 0  # that the model has not seen
 
     @property
     def is_loaded(self) -> bool:
@@ -68,10 +70,10 @@ class Desk:
         self.teaches_itself = True
         self.revision = 0  # of everything but the teacher's progress
         self.points_revision = 0
-        self._model_labels: Mapping[str, str] = {}  # that the model knows
         self._tried_labels: Mapping[str, str] = {}  # with which teaching began last
         self._queue_for: object = None
-        self._model_stale = True
+        self._model_stale = self._names_stale = True
+        self._prepared = False
         self._look_soon = asyncio.Event()
         self._reading_trouble = self._working_trouble = ""
         self._failed_on: object = None
@@ -84,11 +86,6 @@ class Desk:
     def trouble(self) -> str:
         """Why the project cannot be read, or nothing be made of it, just now; empty where all is well."""
         return self._reading_trouble or self._working_trouble
-
-    @property
-    def new_labels(self) -> int:
-        """Labels that the model has not seen."""
-        return differing(self._model_labels, self.seen.labels)
 
     # What windows ask for
 
@@ -145,30 +142,39 @@ class Desk:
             seen, trouble = self.seen, fault(error)
         if seen.load != self.seen.load:
             self.answers, self.points, self.queue = None, None, []
-            self._queue_for, self._model_labels, self._tried_labels, self._model_stale = None, {}, {}, True
+            self._queue_for, self._tried_labels, self._model_stale = None, {}, True
+        elif seen.classes != self.seen.classes:
+            self._names_stale = True
         if (seen, trouble) != (self.seen, self._reading_trouble):
             self.seen, self._reading_trouble = seen, trouble
             self.revision += 1
             self._look_soon.set()
 
     def _observed(self) -> Seen:
-        state = self.project.state
+        state, answers = self.project.state, self.answers
         if state.source is None:
             return Seen()
+        labels = self.project.labels()
         return Seen(
             load=state.load,
             title=state.source.title,
             classes=self.project.classes,
-            labels=self.project.labels(),
+            labels=labels,
             skipped=self.project.skipped,
+            new_labels=len(labels) if answers is None else ProjectAnswers(self.project, answers.model).labels_since,
         )
 
     async def _work(self) -> None:
         """What follows from what was seen, one step at a time. What fails is tried again when things have changed."""
         situation, trouble = self._situation(), ""
         try:
+            if not self._prepared:
+                self._prepared = True
+                await asyncio.to_thread(self.teaching.prepare)  # the process takes seconds to start
             if self._model_stale and self.progress.state != RUNNING:
                 await self._take_model()
+            elif self._names_stale and self.answers is not None:
+                await self._take_answers(ProjectAnswers(self.project, self.answers.model))
             if self._queue_is_due():
                 await self._fill_queue()
             if self.points is None:
@@ -193,11 +199,15 @@ class Desk:
         answers = await asyncio.to_thread(ProjectAnswers.read, self.project)
         if load != self.seen.load:
             return
+        await self._take_answers(answers)
+        if not self._tried_labels and answers is not None and not self.seen.new_labels:
+            self._tried_labels = self.seen.labels
+
+    async def _take_answers(self, answers: ProjectAnswers | None) -> None:
+        self._names_stale = False
         self.answers = answers
-        self._model_labels = {} if answers is None else labels_of(answers)
-        self._tried_labels = self._tried_labels or self._model_labels
         self._queue_for = None
-        self.revision += 1
+        await self.look()  # what is new to this model
         await self._draw_map()
 
     async def _draw_map(self) -> None:
@@ -226,7 +236,8 @@ class Desk:
     async def _teach_by_itself(self) -> None:
         """After a few new labels, once every class of theirs can be told from another."""
         labels = self.seen.labels
-        enough = differing(self._tried_labels, labels) >= LABELS_BEFORE_TEACHING and len(set(labels.values())) > 1
+        new = min(self.seen.new_labels, differing(self._tried_labels, labels))
+        enough = new >= LABELS_BEFORE_TEACHING and len(set(labels.values())) > 1
         every_class = self.answers is not None or set(labels.values()) >= set(self.seen.classes)
         if self.teaches_itself and enough and every_class and self.progress.state != RUNNING:
             await self.teach()
@@ -244,10 +255,3 @@ def differing(before: Mapping[str, str], now: Mapping[str, str]) -> int:
     3
     """
     return sum(before.get(node) != now.get(node) for node in {*before, *now})
-
-
-def labels_of(answers: ProjectAnswers) -> dict[str, str]:
-    """The labels that a model was taught."""
-    graph = answers.model.graph_
-    ids = graph.node_ids.tolist()
-    return {str(ids[node]): graph.class_names[graph.labels[node]] for node in graph.known}

@@ -135,8 +135,8 @@ def state_of(desk: Desk) -> tuple[str, str]:
         return f"Teaching{share}", "busy"
     if progress.state == "failed":
         return "Teaching failed", "failed"
-    if desk.new_labels and desk.seen.labels:
-        return f"{desk.new_labels} to learn", ""
+    if desk.seen.new_labels and desk.seen.labels:
+        return f"{desk.seen.new_labels} to learn", ""
     return ("Up to date", "ready") if desk.answers is not None else ("No model yet", "")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from mtgcn.studio.answers import Neighbour, NodeAnswer
-from mtgcn.studio.answers import Neighbourhood as Around
+from mtgcn.studio.answers import NodeAnswer
 from mtgcn.studio.components import Neighbourhood
 from mtgcn.studio.elements import emptied, swatch, tag
+from mtgcn.studio.neighbourhood import Neighbour
+from mtgcn.studio.neighbourhood import Neighbourhood as Around
 from mtgcn.studio.window import NodeFacts, Window
 
 LONGEST_NAME = 12  # letters beside a point
@@ -63,6 +64,12 @@ class AroundPane:
             tag("h3", "Who taught whom")
             for line in story(answer, given):
                 tag("p", line, "small")
+            others = {peer: name for peer, name in answer.peers.items() if name != answer.predicted}
+            if others:
+                with tag("dl", classes="facts"):
+                    for peer, name in others.items():
+                        tag("dt", peer)
+                        tag("dd", f"says {name}")
             taught = [one for one in facts.around.neighbours if one.taught_at is not None and one.given is None]
             if taught:
                 first = min(taught, key=lambda one: one.taught_at or 0)
@@ -72,12 +79,6 @@ class AroundPane:
                     f"{first.taught_at}; in the picture they have a dashed ring.",
                     "small soft",
                 )
-            others = {peer: name for peer, name in answer.peers.items() if name != answer.predicted}
-            if others:
-                with tag("dl", classes="facts"):
-                    for peer, name in others.items():
-                        tag("dt", peer)
-                        tag("dd", f"says {name}")
 
     def _number(self, one: Neighbour) -> int | None:
         name, classes = one.given or one.predicted, self.window.desk.seen.classes

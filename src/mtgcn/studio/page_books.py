@@ -90,7 +90,7 @@ class BooksPane:
                     tag("span", f"{count}{more}", "value")
 
     def _draw_disputed(self, answers: ProjectAnswers) -> None:
-        disputed = answers.disputed(MOST_DISPUTED)
+        disputed, classes = answers.disputed(MOST_DISPUTED), self.window.desk.seen.classes
         with tag("section", classes="stack"):
             tag("h3", "Where the peers disagree")
             if not disputed:
@@ -98,14 +98,16 @@ class BooksPane:
                 return
             with tag("div", classes="scroll"), tag("table"):
                 with tag("thead"), tag("tr"):
-                    for title, classes in (("node", ""), ("together", ""), ("sure", "number"), ("the peers say", "")):
+                    for title, classes in (("node", ""), ("class", ""), ("sure", "number"), ("the peers say", "")):
                         tag("th", title, classes)
                 with tag("tbody"):
                     for one in disputed:
                         with tag("tr"):
                             with tag("td"):
                                 button(one.node, partial(self._show, one.node), "link")
-                            tag("td", one.predicted)
+                            with tag("td"):
+                                swatch(classes.index(one.predicted) if one.predicted in classes else None)
+                                tag("span", one.predicted)
                             tag("td", f"{100 * one.confidence:.0f} %", "number")
                             tag("td", votes_words(one.peers), "soft")
 

@@ -11,8 +11,8 @@ from mtgcn.errors import InputError
 from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.components import FileField
 from mtgcn.studio.elements import Tag, button, emptied, swatch, tag
-from mtgcn.studio.project import UPLOADS, ProjectSummary
 from mtgcn.studio.source import GRAPH_SUFFIXES, TABLE_SUFFIXES
+from mtgcn.studio.stored_project import UPLOADS, ProjectSummary
 from mtgcn.studio.window import Window
 
 ABOUT = {
@@ -77,7 +77,11 @@ class DataPane:
                 "soft",
             )
             return
-        summary = self.window.desk.project.summary()
+        try:
+            summary = self.window.desk.project.summary()
+        except InputError as error:
+            tag("p", str(error), "note")
+            return
         tag("h2", summary.title)
         with tag("div", classes="figures"):
             for figure, meaning in figures_of(summary):

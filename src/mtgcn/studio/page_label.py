@@ -33,7 +33,7 @@ class LabelPane:
             self._classes = tag("div", classes="classes", role="group", aria_label="Classes")
             self._moves = tag("div", classes="moves")
             self._facts = tag("div", classes="stack")
-            self._waiting = tag("div", classes="stack")
+            self._waiting = tag("div", classes="stack waiting")
         with self._moves:
             self._move("Previous", "←", window.previous)
             self._move_of_node("Skip", "S", window.skip)
@@ -144,7 +144,7 @@ class LabelPane:
                 tag("span", f"{given}, as you said")
             elif facts.answer is None:
                 swatch(None)
-                tag("span", "Nothing is predicted yet", "soft")
+                tag("span", "Not predicted yet", "soft")
             else:
                 predicted = facts.answer.predicted
                 swatch(classes.index(predicted) if predicted in classes else None)

@@ -38,12 +38,12 @@ class TeachingPane:
                         own = tag("input", type="checkbox", checked=window.desk.teaches_itself or None)
                         own.on("change", self._by_itself, js_handler="(event) => emit(event.target.checked)")
                         tag("span", f"by itself, after {LABELS_BEFORE_TEACHING} new labels")
-            self._curves = tag("section", classes="columns", aria_label="Curves")
+            self._curves = tag("section", classes="curve-columns", aria_label="Curves")
             self._result = tag("section", classes="stack", aria_label="What changed")
 
     def update(self) -> None:
         desk, progress = self.window.desk, self.window.desk.progress
-        now = (progress.state, progress.stage, progress.epochs, progress.total, progress.error, desk.new_labels)
+        now = (progress.state, progress.stage, progress.epochs, progress.total, progress.error, desk.seen.new_labels)
         if self._drawn_state != now:
             self._drawn_state = now
             self._draw_state(progress)
@@ -56,7 +56,7 @@ class TeachingPane:
 
     def _draw_state(self, progress: Progress) -> None:
         running = progress.state == RUNNING
-        self._words.text = words_of(progress, self.window.desk.new_labels, self.window.desk.answers is not None)
+        self._words.text = words_of(progress, self.window.desk.seen.new_labels, self.window.desk.answers is not None)
         share = progress.epochs / progress.total if progress.total else float(progress.state == "done")
         self._bar.classes(add="" if running else "hidden", remove="hidden")
         self._bar.attributes(aria_valuenow=str(round(100 * share)))

@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from mtgcn.studio.answers import Picture
+from mtgcn.studio.details import Picture
 
 
 def picture_address(picture: Picture) -> str:

@@ -13,8 +13,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from mtgcn.errors import InputError
 from mtgcn.studio.folder import checked_name
-from mtgcn.studio.project import UPLOADS, Project
+from mtgcn.studio.project import Project
 from mtgcn.studio.safety import UPLOAD_PATH
+from mtgcn.studio.stored_project import UPLOADS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mtgcn.errors import InputError
-from mtgcn.studio.answers import Neighbourhood, NodeAnswer, NodeDetails, neighbourhood, node_details
+from mtgcn.studio.answers import NodeAnswer
 from mtgcn.studio.desk import Desk
+from mtgcn.studio.details import NodeDetails, node_details
+from mtgcn.studio.neighbourhood import Neighbourhood, neighbourhood
 from mtgcn.studio.picture import picture_address
 from mtgcn.studio.queue import QueueItem
 from mtgcn.studio.trail import Trail

@@ -1,5 +1,5 @@
 // Lines over the epochs, drawn anew whenever another few epochs have passed.
-const WIDTH = 560, HEIGHT = 220, LEFT = 44, RIGHT = 14, TOP = 12, BOTTOM = 30, SVG = "http://www.w3.org/2000/svg";
+const WIDTH = 420, HEIGHT = 200, LEFT = 44, RIGHT = 14, TOP = 12, BOTTOM = 30, SVG = "http://www.w3.org/2000/svg";
 
 function element(name, attributes, text = null) {
   const made = document.createElementNS(SVG, name);

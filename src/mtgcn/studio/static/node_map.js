@@ -120,7 +120,7 @@ export default {
       return found;
     },
     look(x, y, scale) {
-      const view = this.own.state.view, half = Math.max(0, 0.5 - 0.5 / scale) + 0.02;
+      const view = this.own.state.view, half = scale > 1 ? 0.52 - 0.5 / scale : 0;
       view.scale = scale;
       view.x = Math.min(0.5 + half, Math.max(0.5 - half, x));
       view.y = Math.min(0.5 + half, Math.max(0.5 - half, y));
