@@ -44,6 +44,7 @@ WIDER_TESTS = {
     "methods/test_contract.py",
     "report/test_command.py",
     "report/test_page_in_browser.py",
+    "studio/test_studio_in_browser.py",
 }
 
 
