@@ -11,6 +11,7 @@ from threading import RLock
 from mtgcn.errors import InputError, shown
 from mtgcn.storage.atomic import force_to_disk, write_file
 from mtgcn.storage.destinations import check_folder
+from mtgcn.storage.folder_update import PARTIAL
 from mtgcn.storage.locks import HeldElsewhere, one_at_a_time
 from mtgcn.storage.reading import read_plain
 
@@ -71,9 +72,16 @@ class ProjectFolder:
 
     def write(self, content: bytes, *names: str) -> Path:
         """Write a file so that it is there, or what was there before is, whatever ends this process or the power."""
-        path = write_file(self.place(*names), content)
-        force_to_disk(path.parent)
+        with self.locked():
+            path = write_file(self.place(*names), content)
+            force_to_disk(path.parent)
         return path
+
+    def tidy(self) -> None:
+        """Remove what a process left that was killed while it wrote."""
+        with self.locked():
+            for left in self.root.glob(PARTIAL):  # nobody else is writing
+                left.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

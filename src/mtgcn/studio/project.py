@@ -36,7 +36,7 @@ class Project(StoredProject):
     def open(folder: str | Path) -> Project:
         """The project in that folder; a folder that is not there yet becomes an empty project."""
         project = Project(ProjectFolder(folder))
-        project.files.make()
+        project.files.tidy()
         project.settle()
         return project
 

@@ -22,7 +22,7 @@ from mtgcn.shapes import Bool, Float, Int
 from mtgcn.trust.suggestions import appearance, centrality
 
 MOST_NODES = 4_000  # that are compared with each other; of larger graphs a sample
-NEAR_SHARE = 20  # a node is like this part of the nodes, the nearest, on average
+NEAR_SHARE, LEAST_NEAR = 20, 10  # a node is like this part of the nodes, the nearest; in small graphs like so many
 ALIKE = 0.5  # nodes count as alike from here on
 CENTRAL_POWER = 0.5  # of the centrality that a gain is weighed by
 
@@ -98,7 +98,7 @@ def _sample(graph: Graph) -> tuple[Int[np.ndarray, "sample"], float]:
     if graph.num_nodes > MOST_NODES:
         sample = np.sort(np.random.default_rng(0).choice(graph.num_nodes, MOST_NODES, replace=False))
     distance = _distances(looks[sample], looks[sample])
-    place = len(sample) // NEAR_SHARE
+    place = max(len(sample) // NEAR_SHARE, min(LEAST_NEAR, len(sample) // 4))
     near = np.partition(distance, place, axis=1)[:, place]
     return sample, max(float(np.median(near)), float(np.finfo(np.float32).eps))
 
