@@ -84,6 +84,13 @@ class Browser:
         actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
         self._call("POST", "/actions", {"actions": actions})
 
+    def drag(self, start, end):
+        """Press the button in one place and let go of it in another."""
+        places = [{"type": "pointerMove", "duration": 100, "x": x, "y": y} for x, y in (start, end)]
+        moves = [places[0], {"type": "pointerDown", "button": 0}, places[1], {"type": "pointerUp", "button": 0}]
+        actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
+        self._call("POST", "/actions", {"actions": actions})
+
     def show(self, *, width, height=900, dark=False):
         """As on a screen of this size, of somebody who likes light or dark pages."""
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}

@@ -90,7 +90,7 @@ class BooksPane:
                     tag("span", f"{count}{more}", "value")
 
     def _draw_disputed(self, answers: ProjectAnswers) -> None:
-        disputed, classes = answers.disputed(MOST_DISPUTED), self.window.desk.seen.classes
+        disputed, names = answers.disputed(MOST_DISPUTED), self.window.desk.seen.classes
         with tag("section", classes="stack"):
             tag("h3", "Where the peers disagree")
             if not disputed:
@@ -106,7 +106,7 @@ class BooksPane:
                             with tag("td"):
                                 button(one.node, partial(self._show, one.node), "link")
                             with tag("td"):
-                                swatch(classes.index(one.predicted) if one.predicted in classes else None)
+                                swatch(names.index(one.predicted) if one.predicted in names else None)
                                 tag("span", one.predicted)
                             tag("td", f"{100 * one.confidence:.0f} %", "number")
                             tag("td", votes_words(one.peers), "soft")
