@@ -7,6 +7,7 @@ import pytest
 from mtgcn.cli import main
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder import load_model
+from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.lesson import Recipe, check_teachable, model_of, teach
 
 QUICK = Recipe("gcn", ["epochs=20"], folds=0)
@@ -77,8 +78,10 @@ def test_another_method_or_seed_or_graph_starts_anew(labelled, files):
     teach(labelled, QUICK)
     assert not teach(labelled, Recipe("gcn", ["epochs=20"], seed=1, folds=0)).refitted
     assert not teach(labelled, Recipe("gcn", ["epochs=21"], seed=1, folds=0)).refitted
-    labelled.load_files(files)
+    labelled.load_files(GraphFiles(nodes=files.nodes, knn=3))
     assert model_of(labelled) is None
+    labelled.load_files(files)
+    assert model_of(labelled) is not None  # it is the same graph
 
 
 def test_accuracy_is_measured_where_labels_are_many(labelled, truth):

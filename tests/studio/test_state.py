@@ -6,7 +6,14 @@ from mtgcn.errors import InputError
 from mtgcn.studio.source import Source
 from mtgcn.studio.state import State, read_state, state_text
 
-STATE = State(3, Source(files={"edges": "e.csv"}, options={"knn": None}), True, ("a", "b"), ("n1",), (("x", "a"),))
+STATE = State(
+    3,
+    Source(files={"edges": "e.csv"}, options={"knn": None}),
+    "labels-before-3.csv",
+    ("a", "b"),
+    ("n1",),
+    (("x", "a"),),
+)
 
 
 def test_it_is_read_as_it_was_written():
@@ -25,6 +32,8 @@ def test_it_is_read_as_it_was_written():
         {"source": {"dataset": None, "files": {"edges": "../../etc/passwd"}, "options": {}}},
         {"source": {"dataset": None, "files": {"secrets": "e.csv"}, "options": {}}},
         {"renamed": [["a"]]},
+        {"unsettled": "../labels.csv"},
+        {"unsettled": 3},
     ],
 )
 def test_what_a_person_broke_is_one_line(change):

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import pytest
@@ -6,6 +5,7 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio import stored_project
+from mtgcn.studio.folder import ProjectFolder
 from mtgcn.studio.project import Project
 
 
@@ -58,40 +58,63 @@ def test_loading_something_else_sets_the_labels_aside(labelled, files):
     labelled.load_dataset("digits")
     assert labelled.labels() == {}
     assert labelled.undo() is None
-    assert (labelled.folder / "labels-before-2.csv").read_bytes() == before
+    assert (labelled.folder / "labels-before-1.csv").read_bytes() == before
     assert not (labelled.folder / "files" / "1").exists()
     labelled.label("0", "0")
     labelled.load_files(files)
-    assert (labelled.folder / "labels-before-3.csv").read_text() == "id,label\n0,0\n"
+    assert (labelled.folder / "labels-before-2.csv").read_text() == "id,label\n0,0\n"
 
 
-def test_a_load_that_was_stopped_half_way_is_finished_by_the_next_who_opens(labelled, monkeypatch):
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_a_load_that_was_stopped_half_way_is_finished_by_the_next_who_opens(labelled, monkeypatch, writes):
     before = labelled.labels_path.read_bytes()
-    for stop_at in range(3):
-        project = Project.open(labelled.folder)
-        writes = []
+    (labelled.folder / "labels-before-1.csv").write_text("of somebody else")
+    done = []
 
-        def stopped(self, content, *names, writes=writes, stop_at=stop_at, write=stored_project.ProjectFolder.write):
-            if len(writes) > stop_at:
-                raise KeyboardInterrupt
-            writes.append(names)
-            return write(self, content, *names)
+    def write_and_stop(self, content, *names, write=ProjectFolder.write):
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(names)
+        return write(self, content, *names)
 
-        monkeypatch.setattr(stored_project.ProjectFolder, "write", stopped)
+    with monkeypatch.context() as patched:
+        patched.setattr(ProjectFolder, "write", write_and_stop)
         with pytest.raises(KeyboardInterrupt):
-            project.load_dataset("digits")
-        monkeypatch.undo()
-        again = Project.open(labelled.folder)
-        assert again.source.title == "digits"
-        assert again.labels() == {}
-        assert (labelled.folder / f"labels-before-{again.state.load}.csv").read_bytes() == before
-        # back to where it was
-        for number, aside in enumerate(sorted(labelled.folder.glob("labels-before-*.csv"))):
-            aside.rename(labelled.folder / f"kept-{stop_at}-{number}")
-        again.labels_path.write_bytes(before)
-        (labelled.folder / "project.json").write_text(
-            json.dumps(json.loads((labelled.folder / "project.json").read_text()) | {"source": None})
-        )
+            labelled.load_dataset("digits")
+    again = Project.open(labelled.folder)
+    assert again.source.title == "digits"
+    assert again.labels() == {}
+    assert (labelled.folder / "labels-before-2.csv").read_bytes() == before
+    assert not again.state.unsettled
+
+
+def test_a_label_file_that_was_there_first_is_taken_in(files, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "labels.csv").write_text("id,label,why\nn3,cat,fur\n")
+    project = Project.open(tmp_path / "project")
+    labels = tmp_path / "given" / "some.csv"
+    labels.write_text("node,class\nn3,eel\nn5,eel\n")
+    project.load_files(replace(files, labels=labels))
+    assert project.labels() == {"n3": "cat", "n5": "eel"}
+    assert (project.folder / "labels-by-hand-1.csv").read_text() == "id,label,why\nn3,cat,fur\n"
+
+
+def test_a_label_file_of_something_else_is_set_aside(files, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "labels.csv").write_text("id,label\nx3,cat\n")
+    project = Project.open(tmp_path / "project")
+    project.load_files(files)
+    assert project.labels() == {}
+    assert (project.folder / "labels-before-1.csv").read_text() == "id,label\nx3,cat\n"
+
+
+def test_where_project_json_is_lost_the_labels_stay(labelled, files):
+    before = labelled.labels()
+    (labelled.folder / "project.json").unlink()
+    again = Project.open(labelled.folder)
+    assert not again.is_loaded
+    again.load_files(files)
+    assert again.labels() == before
 
 
 def test_a_load_that_fails_changes_nothing(labelled, files, tmp_path):

@@ -46,7 +46,7 @@ def test_there_must_be_something_to_learn(project):
 
 
 def test_a_method_that_there_is_not_is_told_at_once(labelled):
-    with pytest.raises(InputError, match="did you mean 'gcn'"):
+    with pytest.raises(InputError, match="unknown method 'gnc'"):
         Teaching(labelled, method="gnc").start()
     with pytest.raises(InputError, match="epochs"):
         Teaching(labelled, method="gcn", settings=["epohcs=3"]).start()
@@ -91,7 +91,7 @@ def test_it_teaches_in_the_background_and_is_cancelled_at_once(labelled):
     assert teaching.progress.state == "running"
     told = teaching.wait()
     assert (told.state, told.error) == ("done", None)
-    assert told.curves["labels"][-1][0] == 30
+    assert told.curves["supervised"][-1][0] == 30
     assert told.result.labels == {"cat": 2, "dog": 2, "eel": 2}
     model = model_of(labelled)
     assert model.n_iter_ == 30

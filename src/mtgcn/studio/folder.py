@@ -27,7 +27,7 @@ def checked_name(name: str) -> str:
     >>> checked_name("my edges.csv")
     'my edges.csv'
     """
-    if not name or name != name.strip() or name.startswith(".") or name.endswith("."):
+    if not isinstance(name, str) or not name or name != name.strip() or name.startswith(".") or name.endswith("."):
         raise InputError(f"file name {shown(name)}; give one that neither begins nor ends with a blank or a dot")
     if any(letter in NOT_IN_NAMES or not letter.isprintable() for letter in name):
         raise InputError(f"file name {shown(name)}; give a plain name, without {NOT_IN_NAMES} and control characters")

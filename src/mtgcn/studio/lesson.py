@@ -32,7 +32,7 @@ from mtgcn.training.progress import stage
 from mtgcn.trust.expected_accuracy import expected_accuracy, why_not_measurable
 
 CACHE = "cache"  # what is costly to make again; nothing is written outside of the project
-LOAD = "studio_load"  # in the card of a model: what was loaded when it was fitted
+GRAPH = "studio_graph"  # in the card of a model: the fingerprint of the graph that was loaded
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def check_teachable(project: Project) -> None:
 
 
 def model_of(project: Project) -> MutualTeachingClassifier | None:
-    """The model of the last teaching; None where there is none, or it belongs to what was loaded before."""
+    """The model of the last teaching; None where there is none, or it belongs to another graph."""
     if not project.is_loaded or not is_model(project.model_folder):
         return None
     model = load_model(project.model_folder)
-    return model if model.training_.get(LOAD) == project.state.load else None
+    return model if model.training_.get(GRAPH) == project.loaded.fingerprint else None
 
 
 def teach(project: Project, recipe: Recipe) -> Taught:
@@ -129,7 +129,7 @@ def teach(project: Project, recipe: Recipe) -> Taught:
             expected = _expectation(model, recipe)
     summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
     with stage("writing the model"):
-        save_model(model, project.model_folder, training=for_the_card(summary) | {LOAD: state.load})
+        save_model(model, project.model_folder, training=for_the_card(summary) | {GRAPH: project.loaded.fingerprint})
         project.forget_renames(state.renamed)
     model_places(project, model)
     told = Taught(

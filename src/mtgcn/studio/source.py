@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mtgcn.files.labels import classes_of
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.own_graph.inputs import GraphFiles, read_graph
 from mtgcn.own_graph.notes import collected_notes
+from mtgcn.storage.kept_arrays import fingerprint
 from mtgcn.studio.folder import ProjectFolder, checked_name
 
 FILES = "files"  # the folder that holds the copies, one folder for each time something was loaded
@@ -86,6 +88,11 @@ class Loaded:
     class_names: tuple[str, ...]  # that the files or the dataset know
     notes: tuple[str, ...]  # what the readers remarked
     _last: Graph | None = None  # without labels, with the classes that were last asked for
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the graph, by which a model tells whether it was fitted on it."""
+        return fingerprint(self.ids, self.graph.adjacency, self.graph.features)
 
     def labelled(self, labels: Mapping[str, str]) -> Graph:
         """The graph with these labels, classes in the order in which `mtgcn fit` would have them. What is made once of

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mtgcn.errors import InputError
+from mtgcn.studio.folder import checked_name
 from mtgcn.studio.source import Source
 
 FORMAT = 1
@@ -17,9 +18,10 @@ FORMAT = 1
 class State:
     """All that a project knows beside its labels."""
 
-    load: int = 0  # how often something was loaded; the copies and the model belong to the last time
+    load: int = 0  # how often something was loaded; the copies belong to the last time
     source: Source | None = None
-    unsettled: bool = False  # loaded, and the labels of what was loaded before are still in labels.csv
+    # Where labels.csv goes, which is still that of what was loaded before; "" once it is done.
+    unsettled: str = ""
     classes: tuple[str, ...] = ()  # in the order of their keys; those that only labels.csv knows come after
     skipped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()  # classes before and after, since the model was fitted
@@ -42,7 +44,7 @@ def read_state(content: bytes | None) -> State:
         return State(
             load=int(told["load"]),
             source=None if told["source"] is None else Source.from_json(told["source"]),
-            unsettled=bool(told["unsettled"]),
+            unsettled=told["unsettled"] and checked_name(told["unsettled"]),
             classes=_texts(told["classes"]),
             skipped=_texts(told["skipped"]),
             renamed=tuple((str(before), str(after)) for before, after in told["renamed"]),

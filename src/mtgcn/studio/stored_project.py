@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -111,7 +112,8 @@ class StoredProject:
 
     def load_files(self, files: GraphFiles) -> ProjectSummary:
         """Take a person's files: copies of them go to the project, and the labels they bring to `labels.csv`. Labels of
-        what was loaded before are set aside, as `labels-before-N.csv`."""
+        what was loaded before are set aside, as `labels-before-N.csv`; a `labels.csv` that was there before anything
+        was loaded stays."""
         with self.files.locked():
             self.settle()
             load = self.state.load + 1
@@ -191,39 +193,58 @@ class StoredProject:
         with self.files.locked():
             state = self.state
             if state.unsettled:
-                aside = self.files.place(f"labels-before-{state.load}.csv")
+                aside = self.files.place(state.unsettled)
                 if self.labels_path.exists() and not aside.exists():
                     self.labels_path.rename(aside)
                 self.files.write(label_table(self.loaded.given), LABELS)
                 self.files.write(history_text([]), HISTORY)
-                self._keep(replace(state, unsettled=False))
+                self._keep(replace(state, unsettled=""))
 
     def _take(self, load: int, source: Source, loaded: Loaded) -> ProjectSummary:
-        self._keep(State(load, source, unsettled=True, classes=loaded.class_names))  # from here on it is loaded
+        state = State(load, source, classes=loaded.class_names)
+        there = None if self.is_loaded else self._labels_for(loaded)
+        if there is None:
+            # From here on it is loaded, and whoever opens the project next does what is left to do.
+            self._keep(replace(state, unsettled=self._unused("labels-before")))
+        else:  # put there by hand, or left where project.json was lost
+            self._write_labels({**loaded.given, **there}, loaded)
+            self._keep(state)
         self._loaded = load, loaded
         self.settle()
         if load > 1:
             shutil.rmtree(self.files.place(FILES, str(load - 1)), ignore_errors=True)
         return self.summary()
 
+    def _labels_for(self, loaded: Loaded) -> dict[str, str] | None:
+        """What labels.csv says of a graph; None where there is no such file, or it is about something else."""
+        if not (self.files.read(LABELS) or b"").strip():
+            return None
+        try:
+            return read_label_file(self.labels_path, loaded.ids)
+        except InputError:
+            return None
+
     def _set_labels(self, changes: Mapping[str, str | None]) -> None:
-        if not changes:
-            return
         now = self.labels()
         labels = {node: name for node, name in {**now, **changes}.items() if name is not None}
-        if labels == now:
-            return
-        self._keep_what_was_written_by_hand(now)
-        place = self.loaded.place
-        self.files.write(label_table(dict(sorted(labels.items(), key=lambda one: place[one[0]]))), LABELS)
+        if labels != now:
+            self._write_labels(labels, self.loaded)
 
-    def _keep_what_was_written_by_hand(self, labels: Mapping[str, str]) -> None:
-        """A file that says more than ids and labels, remarks for instance, is kept as it was before it is replaced."""
-        content = self.files.read(LABELS)
-        if content is None or sorted(content.splitlines()) == sorted(label_table(labels).splitlines()):
-            return
-        number = next(n for n in range(1, 1 << 30) if not self.files.place(f"labels-by-hand-{n}.csv").exists())
-        self.files.write(content, f"labels-by-hand-{number}.csv")
+    def _write_labels(self, labels: Mapping[str, str], loaded: Loaded) -> None:
+        """In the order of the nodes. A file that says more than ids and labels, remarks for instance, is kept as it was
+        before it is replaced."""
+        content = self.files.read(LABELS) or b""
+        if content.strip():
+            said = label_table(read_label_file(self.labels_path, loaded.ids))
+            if sorted(content.splitlines()) != sorted(said.splitlines()):
+                self.files.write(content, self._unused("labels-by-hand"))
+        order = sorted(labels.items(), key=lambda one: loaded.place[one[0]])
+        self.files.write(label_table(dict(order)), LABELS)
+
+    def _unused(self, name: str) -> str:
+        """A name for a label file that nobody has yet."""
+        numbered = (f"{name}-{number}.csv" for number in itertools.count(1))
+        return next(one for one in numbered if not self.files.place(one).exists())
 
     def _keep(self, state: State) -> None:
         self.files.write(state_text(state), STATE)

@@ -140,10 +140,10 @@ class Teaching:
                     if worker is self._worker and self._progress.state == "running":
                         self._heard(json.loads(line))
         status = worker.wait()
-        assert worker.stdin is not None
-        with suppress(OSError):
-            worker.stdin.close()
         with self._changed:
+            assert worker.stdin is not None
+            with suppress(OSError):
+                worker.stdin.close()
             if worker is self._worker and self._progress.state == "running":
                 self._worker = None
                 why = f"signal {-status}, most likely for want of memory" if status < 0 else f"exit status {status}"

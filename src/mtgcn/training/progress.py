@@ -37,8 +37,8 @@ def tell_epochs(done: int, total: int, latest: Callable[[], Mapping[str, float]]
     """So many epochs are done; `latest` is asked how the last one went if anybody wants to know."""
     if callback := _progress.get():
         callback(done, total)
-    if told := _values.get():
-        told(done, latest())
+    if (told := _values.get()) and (values := latest()):
+        told(done, values)
 
 
 @contextmanager
