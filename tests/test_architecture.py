@@ -107,6 +107,8 @@ HEAVY = (
     "pandas",
     "pyarrow",
     "networkx",
+    "nicegui",
+    "fastapi",
 )
 
 

@@ -7,6 +7,7 @@ from browser import chromium
 from mtgcn.datasets import load
 from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.project import Project
+from mtgcn.studio.server import leading_to
 from mtgcn.studio.teaching import Teaching
 from studio_server import studio
 
@@ -255,6 +256,13 @@ def test_teaching_is_begun_watched_and_stopped(page):
     page.click("#teaching .row button:nth-child(2)")
     page.wait_until("return document.querySelector('#teaching').innerText.includes('the model before is still there')")
     assert page.text("#pill") == "Up to date"
+
+
+def test_a_browser_is_led_there_by_a_page_on_disk(browser, taught, tmp_path):
+    with leading_to(taught.address, tmp_path / "open.html") as leading:
+        browser.open(leading)
+        browser.wait_until(NODE)
+    assert browser.run("return location.href") == f"{taught.served.origin}/"
 
 
 def test_nothing_is_asked_of_anybody_else(page, taught):

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
+from mtgcn.studio.server import leading_to
 from mtgcn.studio.source import MOST_UPLOAD_BYTES
 from studio_server import studio
 
@@ -114,6 +115,15 @@ def test_names_cannot_leave_the_project(server, name):
 def test_without_a_model_there_is_nothing_to_take_away(server):
     assert server.ask("/export/model.zip", server.opened)[0] == 404
     assert server.ask("/export/labels.csv", server.opened)[2] == b"id,label\n"
+
+
+def test_the_page_that_leads_there_is_for_its_owner_alone(tmp_path):
+    page = tmp_path / "open.html"
+    page.write_text("left by a server that was killed", encoding="utf-8")
+    with leading_to("http://127.0.0.1:1/?token=a&b", page) as leading:
+        assert leading.stat().st_mode & 0o777 == 0o600
+        assert "url=http://127.0.0.1:1/?token=a&amp;b" in leading.read_text(encoding="utf-8")
+    assert not page.exists()
 
 
 def test_one_line_is_printed_and_nothing_written_elsewhere(tmp_path):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtgcn.commands.completion import dataset_names
 from mtgcn.commands.file_options import takes_graph_files
 from mtgcn.commands.shared import Device
 from mtgcn.errors import InputError
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def studio(
     *,
     dataset: Annotated[
-        str | None, typer.Option(help="Begin with a graph that has a name, such as digits.", metavar="NAME")
+        str | None,
+        typer.Option(
+            help="Begin with a graph that has a name, such as digits.", metavar="NAME", autocompletion=dataset_names
+        ),
     ] = None,
     files: GraphFiles,
     project: Annotated[

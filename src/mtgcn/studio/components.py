@@ -24,14 +24,14 @@ class NodeMap(Element, component="static/node_map.js"):
     def __init__(self, places: np.ndarray, ids: Sequence[str], on_node: Callable[[int], Any]) -> None:
         super().__init__()
         self.ids = list(ids)
-        self.props["x"], self.props["y"] = _centred(places)
+        self.props["x"], self.props["y"] = centred(places)
         self.props["ids"] = self.ids
         self.props["title"] = f"Map of all {len(ids)} nodes; arrow keys move it, plus and minus zoom, Home shows it all"
         self.on("node", lambda event: on_node(number_of(event)))
 
     def wander(self, places: np.ndarray) -> None:
         """Other places of the same nodes."""
-        self.run_method("wander", *_centred(places))
+        self.run_method("wander", *centred(places))
 
     def colour(
         self, predicted: np.ndarray, confidence: np.ndarray, given: np.ndarray, class_names: Sequence[str]
@@ -49,7 +49,7 @@ class NodeMap(Element, component="static/node_map.js"):
         self.run_method("show_only", -1 if class_number is None else class_number)
 
 
-def _centred(places: np.ndarray) -> tuple[str, str]:
+def centred(places: np.ndarray) -> tuple[str, str]:
     """Places from 0 to 1, in the middle of a square."""
     extent = np.ptp(places, axis=0)
     span = max(float(extent.max()), 1e-9)

@@ -124,12 +124,16 @@ class Desk:
     async def watch(self) -> None:
         """Until it is cancelled."""
         while True:
-            await self.look()
-            if self.seen.is_loaded and not self._reading_trouble and self._failed_on != self._situation():
-                await self._work()
+            await self.step()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look_soon.wait(), SECONDS_BETWEEN_LOOKS)
             self._look_soon.clear()
+
+    async def step(self) -> None:
+        """Look once, and do what follows from what is seen. What failed is tried again when things have changed."""
+        await self.look()
+        if self.seen.is_loaded and not self._reading_trouble and self._failed_on != self._situation():
+            await self._work()
 
     async def look(self) -> None:
         """See what the project is now."""
@@ -165,7 +169,7 @@ class Desk:
         )
 
     async def _work(self) -> None:
-        """What follows from what was seen, one step at a time. What fails is tried again when things have changed."""
+        """What follows from what was seen, one thing after the other."""
         situation, trouble = self._situation(), ""
         try:
             if not self._prepared:

@@ -7,7 +7,8 @@ import os
 import socket
 import warnings
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 
 from mtgcn.errors import InputError
@@ -35,9 +36,10 @@ def serve(
     *,
     tell: Callable[[str], None],
     largest_upload: int,
-    open_browser: bool,
+    opening: Path | None = None,
 ) -> None:
-    """Serve until interrupted. `tell` is given the address once, when it can be opened."""
+    """Serve until interrupted. `tell` is given the address once, when it can be opened. `opening` is where a page may
+    lie by which a browser is led there; None to open none."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -53,10 +55,24 @@ def serve(
     # NiceGUI looks through all objects for its server, and one of torch's complains when it is looked at.
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
     tell(served.address)
-    if open_browser:
-        webbrowser.open(served.address)
-    with contextlib.suppress(KeyboardInterrupt):  # which is how one ends it
+    with contextlib.ExitStack() as stack:
+        if opening is not None:
+            webbrowser.open(stack.enter_context(leading_to(served.address, opening)).as_uri())
+        stack.enter_context(contextlib.suppress(KeyboardInterrupt))  # which is how one ends it
         uvicorn.Server(config).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def leading_to(address: str, page: Path) -> Iterator[Path]:
+    """While this lasts, a page that leads to the address, for its owner's eyes only. A browser is given the page: what
+    stands in its command, and so would the token, is seen by everybody on this machine."""
+    page.unlink(missing_ok=True)
+    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">')
+    try:
+        yield page
+    finally:
+        page.unlink(missing_ok=True)
 
 
 def keep_package_files_in(folder: Path) -> None:

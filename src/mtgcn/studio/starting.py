@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtgcn.studio.teaching import Teaching
 
 CACHE = "cache"  # in the project: what is costly to make again
+OPENING = "open.html"  # there too, while it is served
 
 
 def start(
@@ -58,7 +59,7 @@ def start(
                 Served(host, listener.getsockname()[1]),
                 tell=lambda address: print(address, flush=True),
                 largest_upload=MOST_UPLOAD_BYTES,
-                open_browser=open_browser,
+                opening=project.folder / OPENING if open_browser else None,
             )
         finally:
             teaching.close()
