@@ -7,7 +7,7 @@ over the graph often come by counts for more:
     argmax_j  sqrt(centrality_j) · Σ_i max(0, s_ij - max over labelled l of s_il),   s_ij = exp(-|x_i - x_j|² / 2σ²),
 
 x being what a node and those around it look like. Each choice is made as if those before it had been labelled, so that
-labelling the first of the list does not change the rest. docs/studio.md shows what this gains over picking at random.
+labelling the first of the list does not change the rest. docs/trust.md shows what this gains over picking at random.
 """
 
 from __future__ import annotations
