@@ -22,7 +22,8 @@ FLOORS = [
     {"methods", "datasets"},
     {"trust", "benchmark"},
     {"report", "estimator"},
-    {"own_graph", "comparing", "studio"},
+    {"own_graph", "comparing"},
+    {"studio"},
     {"commands", "cli", "__main__"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -117,6 +118,19 @@ def test_two_who_have_it_open_see_each_others_changes(project):
     other.add_class("ant")
     project.label("n3", "ant")
     assert project.labels() == other.labels() == {"n1": "dog", "n2": "eel", "n3": "ant"}
+
+
+def test_windows_of_one_page_label_at_once(project):
+    """One object, many threads: as a server has it."""
+
+    def label(first):
+        for number in range(first, 36, 4):
+            project.label(f"n{number}", "cat", window=str(first))
+
+    with ThreadPoolExecutor(4) as windows:
+        list(windows.map(label, range(4)))
+    assert project.labels() == {f"n{number}": "cat" for number in range(36)}
+    assert project.undo(window="2").title == "labelled n34 as cat"
 
 
 LABEL_SOME = """

@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Any, Literal
 
 import mtgcn
-from mtgcn.errors import InputError
 from mtgcn.studio.lesson import Moved, Recipe, Taught, check_teachable
 from mtgcn.studio.project import Project
 
@@ -177,9 +176,3 @@ def _longer(curves: Mapping[str, Curve], told: Mapping[str, Any]) -> dict[str, C
         kept = points if points and points[-1][0] < told["epoch"] else ()
         longer[title] = (*kept, (told["epoch"], value))
     return longer
-
-
-def check_idle(teaching: Teaching) -> None:
-    """Refuse what would change the graph under a teaching that runs."""
-    if teaching.progress.state == "running":
-        raise InputError("a teaching runs; cancel it first")
