@@ -10,6 +10,8 @@ from mtgcn.studio.components import NodeMap
 from mtgcn.studio.elements import Tag, emptied, swatch, tag
 from mtgcn.studio.window import Window
 
+NOTHING = object()  # where no node, which is None, has been drawn either
+
 
 class MapPane:
     """Middle: every node by class and certainty, the shown one with its edges."""
@@ -19,17 +21,19 @@ class MapPane:
         self._map: NodeMap | None = None
         self._places: dict[str, int] = {}
         self._only: str | None = None
-        self._drawn_points = self._drawn_colours = self._drawn_node = self._drawn_load = -1  # type: object
+        self._drawn_points: object = None
+        self._drawn_colours: object = None
+        self._drawn_node: object = NOTHING
         with tag("section", classes="pane map-pane", aria_label="Map", id="map"):
             self._holder = tag("div", classes="map-holder")
             self._legend = tag("div", classes="legend", role="group", aria_label="Show one class alone")
 
     def update(self) -> None:
         desk, facts = self.window.desk, self.window.facts
-        if (self._drawn_points, self._drawn_load) != (desk.points_revision, desk.seen.load):
-            self._drawn_points, self._drawn_load = desk.points_revision, desk.seen.load
+        if self._drawn_points != (desk.points_revision, desk.seen.load):
+            self._drawn_points = (desk.points_revision, desk.seen.load)
             self._draw_map()
-            self._drawn_colours = self._drawn_node = -1
+            self._drawn_colours, self._drawn_node = None, NOTHING
         if self._map is None:
             return
         colours = (desk.seen, self._only)

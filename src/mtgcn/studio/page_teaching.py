@@ -23,7 +23,8 @@ class TeachingPane:
         self.window = window
         self._drawn_result: object = None
         self._drawn_state: object = None
-        self._drawn_epochs = -1
+        self._drawn_points = -1
+        self._charts: dict[str, Curves] = {}
         self.pane = tag("div", classes="page", id="teaching")
         with self.pane:
             with tag("section", classes="stack", aria_label="Teaching"):
@@ -65,14 +66,13 @@ class TeachingPane:
         self._stop.classes(add="" if running else "hidden", remove="hidden")
 
     def _draw_curves(self, progress: Progress) -> None:
-        names = tuple(progress.curves)
-        if getattr(self, "_names", None) != names:
-            self._names, self._drawn_epochs = names, -1
+        if list(self._charts) != list(progress.curves):
+            self._drawn_points = -1
             with emptied(self._curves):
-                self._charts = {name: self._chart(name) for name in names}
+                self._charts = {name: self._chart(name) for name in progress.curves}
         points = sum(len(curve) for curve in progress.curves.values())
-        if points != self._drawn_epochs:
-            self._drawn_epochs = points
+        if points != self._drawn_points:
+            self._drawn_points = points
             for number, (name, curve) in enumerate(progress.curves.items()):
                 line = {"colour": COLOURS[number % len(COLOURS)], "points": [list(one) for one in curve]}
                 self._charts[name].show([line])
