@@ -132,6 +132,9 @@ def test_from_no_label_to_a_model_and_through_a_power_cut(browser, digits, tmp_p
         truth = np.array(list(digits.values()))
         assert np.mean(np.array(drawn["predicted"]) == truth) > 0.8
         assert sum(drawn["given"]) == len(given)
+        browser.wait_until(
+            "const map = studioMap; return map.$refs.canvas.width > 100 && !map.own.state.frame"
+        )  # drawn
         assert browser.run(COLOURED_PIXELS) > 1000
         # One back, then a look at everything again.
         node = shown_node(browser)
