@@ -23,6 +23,7 @@ FLOORS = [
     {"trust", "benchmark"},
     {"report", "estimator"},
     {"own_graph", "comparing"},
+    {"studio"},
     {"commands", "cli", "__main__", "distributed"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
@@ -44,6 +45,7 @@ WIDER_TESTS = {
     "methods/test_contract.py",
     "report/test_command.py",
     "report/test_page_in_browser.py",
+    "studio/test_studio_in_browser.py",
 }
 
 
@@ -106,6 +108,8 @@ HEAVY = (
     "pandas",
     "pyarrow",
     "networkx",
+    "nicegui",
+    "fastapi",
 )
 
 

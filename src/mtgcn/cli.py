@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import mtgcn
-from mtgcn.commands import data, experiments, own_graph, reproduction
+from mtgcn.commands import data, experiments, own_graph, reproduction, studio
 from mtgcn.commands.examples import epilogue
 from mtgcn.commands.streams import discard_output, flushed_output, prepare_streams
 from mtgcn.errors import InputError
@@ -86,8 +86,8 @@ def paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
 
 
-COMMANDS = {
-    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label),
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label, studio.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
     "The paper's tables": (reproduction.reproduce, reproduction.report, reproduction.convert),
 }

@@ -265,11 +265,11 @@ def test_of_many_labels_it_counts_every_pair(make_graph):
     assert pairs < create("mt-plus", directions=4, dimensions=4).bytes_per_run(task) < 20 * pairs
 
 
-def test_whoever_watches_is_told_which_embeddings_are_made(make_graph):
+def test_whoever_watches_is_told_which_epochs_are_counted(make_graph):
     stages = []
     with reporting_progress(lambda done, total: stages.append(current_stage())):
         fit(make_graph(), runs=1)
-    assert list(dict.fromkeys(stages)) == ["embeddings"]
+    assert list(dict.fromkeys(stages)) == ["embeddings", "teaching"]
 
 
 def test_whoever_watches_is_told_of_every_stage(make_graph):

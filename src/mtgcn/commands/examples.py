@@ -53,6 +53,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mtgcn suggest model/ --out to-label.csv",
     ),
     "label": ("mtgcn label model/ to-label.csv",),
+    "studio": (
+        "mtgcn studio",
+        "mtgcn studio --dataset digits --project digits/",
+        "mtgcn studio --edges edges.csv --nodes nodes.csv --port 8080 --no-browser",
+    ),
 }
 
 

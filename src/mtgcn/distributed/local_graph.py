@@ -46,7 +46,7 @@ class LocalGraph:
 
     @property
     def whole(self) -> Graph:
-        """For what is declared to take a graph, and asks it for no more than its numbers of nodes, neighbours and features."""
+        """For what is declared to take a graph, asking for no more than its numbers of nodes, neighbours, features."""
         return cast("Graph", self.manifest)
 
     def take_features(self) -> Any:

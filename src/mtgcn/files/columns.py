@@ -47,6 +47,7 @@ class Choices:
     preparation: Preparation | None = None  # how features were prepared elsewhere; None: it is learned here
     header: bool | None = None
     delimiter: str | None = None
+    few_labels: bool = False  # whether no label at all, or labels of one class alone, will do
 
 
 def open_table(path: Path, names: Sequence[Sequence[str]], choices: Choices) -> Table:

@@ -16,6 +16,7 @@ from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
+from mtgcn.training.progress import tell_epochs
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
@@ -23,6 +24,7 @@ FEW_LABELS = 3  # per class; up to so many all classes weigh the same
 # However large a penalty suits a peer with a handful of labels: thousands of pseudo labels need no more, and where
 # classes are not evened out a larger one lets the largest class swallow the others.
 LARGEST_PENALTY = 1e-3
+PSEUDO_LABELS = "pseudo labels"  # how many nodes teach
 
 LARGEST_CLASS = 2**12  # nodes that a round of teaching looks at
 ATTENDANCE = 0xC1A55  # tells what is drawn for who attends a round from what else is drawn by node
@@ -88,6 +90,7 @@ class Lessons:
                 penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
                 weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps, self._total)
             self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
+            tell_epochs(number + 1, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
         if not rounds:
             return dict(before), weights
         return {name: logits_of(table, weights[name]).softmax(-1) for name, table in self.rows.items()}, weights
@@ -138,7 +141,7 @@ class Lessons:
 
     def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         """How many nodes taught each peer, round by round."""
-        return {"pseudo labels": torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
+        return {PSEUDO_LABELS: torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
         self, weight: Float[Tensor, "runs here"], classes: Int[Tensor, "runs here"], here: Here
