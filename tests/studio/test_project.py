@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.studio.project import Project
 
@@ -199,3 +201,23 @@ def test_nothing_is_written_outside_the_project(labelled, tmp_path):
         "labels.csv",
         "project.json",
     ]
+
+
+def test_a_model_brings_its_graph_and_its_labels(files, tmp_path):
+    labels = tmp_path / "given.csv"
+    labels.write_text("id,label\nn0,a\nn1,b\nn2,a\nn3,b\n")
+    graph = Graph.from_csv(files.edges, files.nodes, labels)
+    fitted = MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0).fit_graph(graph)
+    fitted.save(tmp_path / "mine")
+    project = Project.open(tmp_path / "project")
+    summary = project.load_model(tmp_path / "mine")
+    assert (summary.title, summary.nodes) == ("mine", graph.num_nodes)
+    assert project.labels() == {"n0": "a", "n1": "b", "n2": "a", "n3": "b"}
+    shutil.rmtree(tmp_path / "mine")  # a copy is in the project
+    project.label("n5", "a")
+    again = Project.open(tmp_path / "project")
+    assert again.labels()["n5"] == "a"
+    assert again.loaded.graph.num_nodes == graph.num_nodes
+    with pytest.raises(InputError, match="nothing"):
+        project.load_model(tmp_path / "nothing")
+    assert len(project.labels()) == 5

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 @takes_graph_files()
 def studio(
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="Begin with the graph and the labels of a model that mtgcn fit wrote.", metavar="[MODEL]"),
+    ] = None,
     *,
     dataset: Annotated[
         str | None,
@@ -45,10 +49,13 @@ def studio(
     """
     from mtgcn.studio.starting import start
 
-    if dataset is not None and files.given:
-        raise InputError(f"--dataset {dataset} and files are two graphs; give one of them")
+    named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": files.given}
+    if sum(named.values()) > 1:
+        both = " and ".join(name for name, given in named.items() if given)
+        raise InputError(f"{both} are different graphs; give one of them")
     start(
         project,
+        model=model,
         dataset=dataset,
         files=files if files.given else None,
         host=host,

@@ -12,6 +12,7 @@ import numpy as np
 
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
+from mtgcn.estimator.model_folder import load_model, save_model
 from mtgcn.files.labels import classes_of
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.own_graph.inputs import GraphFiles, read_graph
@@ -24,6 +25,7 @@ MOST_UPLOAD_BYTES = 256 << 20  # of one file
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".cites", ".content", ".parquet", ".pq")
 GRAPH_SUFFIXES = (".graphml", ".gml", ".npz")  # and no .pt, which is a pickle, however carefully read
 ROLES = ("edges", "nodes", "labels", "graph")
+MODEL = "model"  # the role of a model folder, whose graph and labels are taken
 PICTURES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
 
 
@@ -40,7 +42,7 @@ class Source:
         """What a person knows it by."""
         if self.dataset:
             return self.dataset
-        return next(self.files[role] for role in ("graph", "edges", "nodes") if role in self.files)
+        return next(self.files[role] for role in ("graph", "edges", "nodes", MODEL) if role in self.files)
 
     @property
     def picture(self) -> tuple[int, int] | None:
@@ -67,7 +69,7 @@ class Source:
         try:
             source = Source(content["dataset"], dict(content["files"]), dict(content["options"]))
             for role, name in source.files.items():
-                if role not in ROLES:
+                if role not in (*ROLES, MODEL):
                     raise ValueError(f"role {role!r}")
                 checked_name(name)
         except InputError:
@@ -114,6 +116,9 @@ def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:
     """Read what a source names."""
     if source.dataset:
         return loaded_graph(datasets.load(source.dataset), labels_are_hidden=True)
+    if MODEL in source.files:
+        model = load_model(folder.place(FILES, str(load), source.files[MODEL]))
+        return loaded_graph(model.graph_, labels_are_hidden=False)
     with collected_notes() as notes:
         graph = read_graph(source.graph_files(folder, load))
     return loaded_graph(graph, tuple(notes), labels_are_hidden=False)
@@ -136,6 +141,13 @@ def copied(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
             raise InputError(f"two different files are called {shown(name)}; rename one")
     for name, content in taken.items():
         folder.write(content, FILES, str(load), name)
+    return source
+
+
+def copied_model(model: Path, folder: ProjectFolder, load: int) -> Source:
+    """A copy of a model in the project, which is read as carefully as any: its graph and labels are wanted."""
+    source = Source(files={MODEL: checked_name(model.resolve().name)})
+    save_model(load_model(model), folder.place(FILES, str(load), source.files[MODEL]))
     return source
 
 

@@ -31,6 +31,7 @@ OPENING = "open.html"  # there too, while it is served
 def start(
     folder: Path,
     *,
+    model: Path | None,
     dataset: str | None,
     files: GraphFiles | None,
     host: str,
@@ -47,6 +48,8 @@ def start(
 
         project = Project.open(folder)
         keep_everything_in(project.folder)
+        if model is not None:
+            project.load_model(model)
         if dataset is not None:
             project.load_dataset(dataset)
         if files is not None:

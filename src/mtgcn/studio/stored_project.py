@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from mtgcn.own_graph.summary import columns_of
 from mtgcn.studio.folder import ProjectFolder, checked_name
 from mtgcn.studio.history import history_text
 from mtgcn.studio.label_file import label_table, read_label_file
-from mtgcn.studio.source import FILES, MOST_UPLOAD_BYTES, Loaded, Source, copied, read_source
+from mtgcn.studio.source import FILES, MOST_UPLOAD_BYTES, Loaded, Source, copied, copied_model, read_source
 from mtgcn.studio.state import State, read_state, state_text
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
@@ -114,13 +114,20 @@ class StoredProject:
         """Take a person's files: copies of them go to the project, and the labels they bring to `labels.csv`. Labels of
         what was loaded before are set aside, as `labels-before-N.csv`; a `labels.csv` that was there before anything
         was loaded stays."""
+        return self._load(lambda load: copied(replace(files, few_labels=True), self.files, load))
+
+    def load_model(self, model: Path) -> ProjectSummary:
+        """Take graph and labels of a model that `mtgcn fit` wrote; a copy of it goes to the project."""
+        return self._load(lambda load: copied_model(model, self.files, load))
+
+    def _load(self, copy: Callable[[int], Source]) -> ProjectSummary:
         with self.files.locked():
             self.settle()
             load = self.state.load + 1
             with suppress(FileNotFoundError):  # of a load that was stopped
                 shutil.rmtree(self.files.place(FILES, str(load)))
             try:
-                source = copied(replace(files, few_labels=True), self.files, load)
+                source = copy(load)
                 loaded = read_source(source, self.files, load)
             except BaseException:
                 shutil.rmtree(self.files.place(FILES, str(load)), ignore_errors=True)
