@@ -88,6 +88,8 @@ def fit_to_all(
     """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
     the penalty and the further off the start, the more they leave."""
+    counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
+    rows, weights, classes = rows[counting], weights[:, counting], classes[:, counting]
     inverse = torch.stack([_inverse_bound(rows, *one) for one in zip(weights, penalty, strict=True)])
     pull = 2 * penalty[:, None, None]
     answer = classes[:, None]  # runs, 1, nodes
@@ -134,8 +136,9 @@ def _inverse_bound(
     rows: Float[Tensor, "nodes width"], weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
 ) -> Float[Tensor, "width width"]:
     """One over what the second derivative never exceeds."""
-    counting = rows[weights > 0]
-    bound = CURVATURE * (counting * weights[weights > 0][:, None]).T @ counting
+    mine = weights > 0
+    counting = rows if bool(mine.all()) else rows[mine]
+    bound = CURVATURE * (counting * weights[mine][:, None]).T @ counting
     bound.diagonal().add_(2 * penalty + ROUNDING * weights.sum())
     inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
     return inverse
