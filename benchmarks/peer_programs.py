@@ -114,7 +114,7 @@ class Propagated(Program):
 
 
 class Smoothed(Program):
-    """`CorrectAndSmooth` of PyTorch Geometric after a linear model of the features, settings as in its documentation."""
+    """`CorrectAndSmooth` of PyTorch Geometric after a linear model of the features; the settings of its documentation."""
 
     def fit(self, graph: Graph, split: Split) -> np.ndarray:
         with needing("torch_geometric"):

@@ -10,7 +10,7 @@ mtgcn needs (`pip install torch_geometric scikit-network`); one that is missing 
 
 "first" are the seconds of the first fit, with everything that has to be made of the graph; "further" those of each
 further split, for which a program may keep what it learned without labels. Ours begins with an empty cache. Everybody
-fits a tiny graph before any clock starts. Long training of infomax is ended after `--most-seconds`, and its row says so.
+fits a tiny graph before any clock starts. Training of infomax is ended after `--most-seconds`, and its row says so.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mtgcn reproduce",
         "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
         "mtgcn reproduce --suite world --datasets dblp,chameleon",
+        "mtgcn reproduce --suite world --ray head:6379",
     ),
     "report": (
         "mtgcn report model/",

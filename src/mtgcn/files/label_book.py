@@ -45,7 +45,7 @@ class LabelBook:
         columns = label_columns(table, choices)
         self._must_hold_labels = True
         faults = Faults(str(table.path))
-        unknown = UnknownIds(table, home, choices.unknown_nodes, "labels")
+        unknown = UnknownIds(table, home, choices, "labels")
         for batch in table.batches([columns.node_id, columns.label], []):
             ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
             if ids is None:

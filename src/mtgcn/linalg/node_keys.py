@@ -28,15 +28,23 @@ def node_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
     >>> len(set(node_keys(path)))
     3
     """
-    keys = _feature_keys(graph)
-    adjacency = graph.adjacency
-    weights = scrambled(adjacency.data.astype(np.float32).view(np.uint32).astype(np.uint64))
-    starts, ends = adjacency.indptr[:-1], adjacency.indptr[1:]
+    keys = feature_keys(graph.features, graph.num_nodes)
     for _ in range(ROUNDS):
-        sums = np.zeros(adjacency.nnz + 1, dtype=np.uint64)
-        np.cumsum(scrambled(keys[adjacency.indices] ^ weights), dtype=np.uint64, out=sums[1:])
-        keys = scrambled(keys + scrambled(sums[ends] - sums[starts] + _ODD))
+        keys = surrounded_keys(keys, keys, graph.adjacency)
     return _numbered(keys)
+
+
+def surrounded_keys(
+    keys: UInt64[np.ndarray, "rows"], beside: UInt64[np.ndarray, "columns"], adjacency: sp.csr_array
+) -> UInt64[np.ndarray, "rows"]:
+    """The keys of nodes with a look at their neighbours: `beside` has those of the columns of their rows of A, in which
+    an entry of 0 is no edge."""
+    terms = scrambled(adjacency.data.astype(np.float32).view(np.uint32).astype(np.uint64))
+    terms = np.where(adjacency.data == 0, np.uint64(0), scrambled(beside[adjacency.indices] ^ terms))
+    sums = np.zeros(adjacency.nnz + 1, dtype=np.uint64)
+    np.cumsum(terms, dtype=np.uint64, out=sums[1:])
+    around = np.subtract(sums[adjacency.indptr[1:]], sums[adjacency.indptr[:-1]])
+    return scrambled(keys + scrambled(around + _ODD))
 
 
 def drawn_by_key(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
@@ -76,19 +84,31 @@ def scrambled(words: UInt64[np.ndarray, "*any"]) -> UInt64[np.ndarray, "*any"]:
 def _numbered(keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "nodes"]:
     """Equal keys made different, by how many equal ones stand before: without it, nodes that are alike would get the
     same numbers and could never be told apart by what is searched for from them."""
+    return numbered_keys(keys, equal_before(keys))
+
+
+def equal_before(keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "nodes"]:
+    """How many equal keys stand before each."""
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     place = np.arange(len(keys))
     first = np.maximum.accumulate(np.where(np.append(True, ranked[1:] != ranked[:-1]), place, 0))[: len(keys)]
     before = np.empty(len(keys), dtype=np.uint64)
     before[order] = place - first
+    return before
+
+
+def numbered_keys(
+    keys: UInt64[np.ndarray, "nodes"], before: UInt64[np.ndarray, "nodes"]
+) -> UInt64[np.ndarray, "nodes"]:
+    """Keys, of which so many equal ones stand before each, made different."""
     return np.where(before == 0, keys, scrambled(keys + scrambled(before)))
 
 
-def _feature_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
-    features = graph.features
+def feature_keys(features: sp.csr_array | np.ndarray | None, nodes: int) -> UInt64[np.ndarray, "nodes"]:
+    """What the features of each of so many nodes are, in short."""
     if features is None:
-        return np.zeros(graph.num_nodes, dtype=np.uint64)
+        return np.zeros(nodes, dtype=np.uint64)
     table = sp.csr_array(features)
     places = scrambled(np.arange(table.shape[1], dtype=np.uint64))
     bits = (table.data.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0

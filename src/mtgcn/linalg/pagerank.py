@@ -46,7 +46,7 @@ def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
     """On the CPU as many columns at a time as stay in the cache."""
-    columns_at_once = max(1, CACHED_BYTES // (start.element_size() * len(start)))
+    columns_at_once = max(1, CACHED_BYTES // (start.element_size() * adjacency.most_rows))
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
     result = torch.empty_like(start, memory_format=torch.contiguous_format)

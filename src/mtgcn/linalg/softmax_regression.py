@@ -9,6 +9,8 @@ its own. With every node as an example, the bound is a matrix of the width's squ
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -84,13 +86,15 @@ def fit_to_all(
     penalty: Float[Tensor, "runs"],
     start: Float[Tensor, "runs width classes"],
     steps: int,
+    total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,
 ) -> Float[Tensor, "runs width classes"]:
     """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
-    the penalty and the further off the start, the more they leave."""
+    the penalty and the further off the start, the more they leave. Where nodes are spread over many processes, `total`
+    is the sum of what each of them has found of its own."""
     counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
     rows, weights, classes = rows[counting], weights[:, counting], classes[:, counting]
-    inverse = torch.stack([_inverse_bound(rows, *one) for one in zip(weights, penalty, strict=True)])
+    inverse = torch.stack([_inverse_bound(rows, *one, total) for one in zip(weights, penalty, strict=True)])
     pull = 2 * penalty[:, None, None]
     answer = classes[:, None]  # runs, 1, nodes
     found = start.mT.contiguous()  # runs, classes, width
@@ -99,7 +103,7 @@ def fit_to_all(
         error = _by_class(rows, ahead).softmax(1)
         error.scatter_add_(1, answer, error.new_full((), -1.0).expand(answer.shape))
         error.mul_(weights[:, None])
-        gradient = (error.flatten(0, 1) @ rows).view_as(ahead) + pull * ahead
+        gradient = total((error.flatten(0, 1) @ rows).view_as(ahead)) + pull * ahead
         new = ahead - gradient @ inverse  # which is symmetric
         move = new - found
         since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
@@ -133,12 +137,15 @@ def _by_class(
 
 
 def _inverse_bound(
-    rows: Float[Tensor, "nodes width"], weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
+    rows: Float[Tensor, "nodes width"],
+    weights: Float[Tensor, "nodes"],
+    penalty: Float[Tensor, ""],
+    total: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "width width"]:
     """One over what the second derivative never exceeds."""
     mine = weights > 0
     counting = rows if bool(mine.all()) else rows[mine]
-    bound = CURVATURE * (counting * weights[mine][:, None]).T @ counting
-    bound.diagonal().add_(2 * penalty + ROUNDING * weights.sum())
+    bound = total(CURVATURE * (counting * weights[mine][:, None]).T @ counting)
+    bound.diagonal().add_(2 * penalty + ROUNDING * total(weights.sum()))
     inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
     return inverse
