@@ -114,7 +114,7 @@ class Propagated(Program):
 
 
 class Smoothed(Program):
-    """`CorrectAndSmooth` of PyTorch Geometric after a linear model of the features; the settings of its documentation."""
+    """`CorrectAndSmooth` of PyTorch Geometric after a linear model of the features; its documented settings."""
 
     def fit(self, graph: Graph, split: Split) -> np.ndarray:
         with needing("torch_geometric"):
