@@ -113,13 +113,17 @@ class Graph:
         return self._relabelled(np.full(self.num_nodes, UNKNOWN))
 
     def with_labels_of(self, other: Graph) -> Graph:
-        """This graph with the labels of another, of the same nodes and classes. What is made once of a graph without
-        labels is shared between them."""
-        if not len(other.known):
-            return self.without_labels
-        graph = self._relabelled(other.labels)
+        """This graph with the labels of another, of the same nodes and classes."""
+        return self.with_labels(other.labels)
+
+    def with_labels(self, labels: Any) -> Graph:
+        """This graph with other labels, of the same classes. What is made once of a graph without labels is shared
+        between them."""
+        labels = graph_checks.checked_labels(labels, self.num_nodes)
+        graph_checks.checked_class_names(self.class_names, labels)
+        graph = self._relabelled(labels)
         vars(graph)["_bare"] = self.without_labels
-        return graph
+        return graph if len(graph.known) else self.without_labels
 
     def _relabelled(self, labels: Int[np.ndarray, "nodes"]) -> Graph:
         graph = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again

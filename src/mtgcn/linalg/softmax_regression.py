@@ -48,30 +48,35 @@ def fit_to_labels(
     rows = rows * present[..., None]
     eigenvalues, basis = torch.linalg.eigh((rows @ rows.mT).double())
     eigenvalues, basis = eigenvalues.clamp(min=SMALLEST_EIGENVALUE).float(), basis.float()
-    roots = eigenvalues.sqrt()[:, None, None, :, None]
-    labelled = (basis * eigenvalues.sqrt()[:, None])[:, None, None]  # the rows in the eigenbasis: labels, directions
-    target = functional.one_hot(classes, num_classes).float()[:, None, None]
-    weight = weights[:, :, None, :, None]
-    pull = 2 * penalties[:, None, None]
-    bound = CURVATURE * weights.amax(-1)[:, :, None, None, None] * eigenvalues[:, None, None, :, None] + pull
+    (runs, parts, labels), trials = weights.shape, weights.shape[1] * len(penalties)
+    roots = eigenvalues.sqrt()[..., None, None]
+    labelled = basis * eigenvalues.sqrt()[:, None]  # the rows in the eigenbasis: runs, labels, directions
+    # Coefficients of all parts and penalties lie side by side, classes before them: one product serves all of a run,
+    # and a softmax over few classes goes along many contiguous numbers.
+    target = functional.one_hot(classes, num_classes).float()[..., None]  # runs, labels, classes, 1
+    weight = weights.mT[:, :, None, :, None].expand(-1, -1, -1, -1, len(penalties)).flatten(3)
+    pull = 2 * penalties.repeat(parts)
+    largest = weights.amax(-1)[:, :, None].expand(-1, -1, len(penalties)).reshape(runs, 1, 1, trials)
+    bound = CURVATURE * largest * eigenvalues[..., None, None] + pull
 
-    found = rows.new_zeros(*weights.shape[:2], len(penalties), rows.shape[1], num_classes)
-    ahead, since = found, rows.new_zeros(*found.shape[:3], 1, 1)  # steps since it started over
+    found = rows.new_zeros(runs, labels, num_classes, trials)
+    ahead, since = found, rows.new_zeros(runs, 1, 1, trials)  # steps since it started over
     for step in range(steps):
-        error = (labelled @ ahead).softmax(-1).sub_(target).mul_(weight)
-        gradient = (labelled.mT @ error).add_(ahead * pull)
+        error = (labelled @ ahead.flatten(2)).view_as(ahead).softmax(2).sub_(target).mul_(weight)
+        gradient = (labelled.mT @ error.flatten(2)).view_as(ahead).add_(ahead * pull)
         new = ahead - gradient / bound
         move = new - found
-        uphill = (gradient * move).sum((-1, -2), keepdim=True) > 0
+        uphill = (gradient * move).sum((1, 2), keepdim=True) > 0
         since = torch.where(uphill, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
         if step % STEPS_BETWEEN_LOOKS == STEPS_BETWEEN_LOOKS - 1 and _settled(roots * move, roots * new):
             break
-    return (basis[:, None, None] @ (found / roots)) * present[:, None, None, :, None]
+    coefficients = (basis @ (found / roots).flatten(2)).view(runs, labels, num_classes, parts, len(penalties))
+    return coefficients.permute(0, 3, 4, 1, 2).contiguous() * present[:, None, None, :, None]
 
 
 def _settled(move: Tensor, place: Tensor) -> bool:
-    return bool((move.abs().amax((-1, -2)) <= SETTLED * place.abs().amax((-1, -2))).all())
+    return bool((move.abs().amax((1, 2)) <= SETTLED * place.abs().amax((1, 2))).all())
 
 
 def fit_to_all(
@@ -87,31 +92,48 @@ def fit_to_all(
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
     the penalty and the further off the start, the more they leave. Where nodes are spread over many processes, `total`
     is the sum of what each of them has found of its own."""
-    found, (runs, nodes) = start, weights.shape
-    width, num_classes = start.shape[1:]
+    counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
+    rows, weights, classes = rows[counting], weights[:, counting], classes[:, counting]
     inverse = torch.stack([_inverse_bound(rows, *one, total) for one in zip(weights, penalty, strict=True)])
     pull = 2 * penalty[:, None, None]
-    ahead, since = found, found.new_zeros(runs, 1, 1)
+    answer = classes[:, None]  # runs, 1, nodes
+    found = start.mT.contiguous()  # runs, classes, width
+    ahead, since = found, found.new_zeros(len(found), 1, 1)
     for _ in range(steps):
-        error = logits_of(rows, ahead).softmax(-1)
-        error.scatter_add_(2, classes[..., None], error.new_full((), -1.0).expand(runs, nodes, 1))
-        error.mul_(weights[..., None])
-        gradient = (rows.T @ error.transpose(0, 1).reshape(nodes, -1)).view(width, runs, num_classes).transpose(0, 1)
-        gradient = total(gradient.contiguous()) + pull * ahead
-        new = ahead - inverse @ gradient
+        error = _by_class(rows, ahead).softmax(1)
+        error.scatter_add_(1, answer, error.new_full((), -1.0).expand(answer.shape))
+        error.mul_(weights[:, None])
+        gradient = total((error.flatten(0, 1) @ rows).view_as(ahead)) + pull * ahead
+        new = ahead - gradient @ inverse  # which is symmetric
         move = new - found
         since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
-    return found
+    return found.mT.contiguous()
 
 
 def logits_of(
     rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs width classes"]
 ) -> Float[Tensor, "runs nodes classes"]:
-    """What every run says of every node, by one product for all runs."""
-    runs, width, num_classes = weight.shape
-    side_by_side = weight.transpose(0, 1).reshape(width, runs * num_classes)
-    return (rows @ side_by_side).view(-1, runs, num_classes).transpose(0, 1)
+    """What every run says of every node, by one product for all runs. In memory, nodes lie side by side."""
+    return _by_class(rows, weight.mT).mT
+
+
+def probabilities_of(
+    rows: Float[Tensor, "nodes width"],
+    weight: Float[Tensor, "runs width classes"],
+    temperature: Float[Tensor, "runs"] | None = None,
+) -> Float[Tensor, "runs nodes classes"]:
+    """How probable every run takes each class of every node to be; in memory as `logits_of`."""
+    logits = _by_class(rows, weight.mT)
+    return (logits if temperature is None else logits / temperature[:, None, None]).softmax(1).mT
+
+
+def _by_class(
+    rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs classes width"]
+) -> Float[Tensor, "runs classes nodes"]:
+    """Logits with nodes last: a softmax over few classes then goes along many contiguous numbers, which takes a
+    twentieth of the time."""
+    return (weight.flatten(0, 1) @ rows.T).view(*weight.shape[:2], len(rows))
 
 
 def _inverse_bound(
@@ -121,8 +143,9 @@ def _inverse_bound(
     total: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "width width"]:
     """One over what the second derivative never exceeds."""
-    counting = rows[weights > 0]
-    bound = total(CURVATURE * (counting * weights[weights > 0][:, None]).T @ counting)
+    mine = weights > 0
+    counting = rows if bool(mine.all()) else rows[mine]
+    bound = total(CURVATURE * (counting * weights[mine][:, None]).T @ counting)
     bound.diagonal().add_(2 * penalty + ROUNDING * total(weights.sum()))
     inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
     return inverse

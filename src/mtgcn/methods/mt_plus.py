@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.leading_directions import kept_directions
-from mtgcn.linalg.softmax_regression import logits_of
+from mtgcn.linalg.softmax_regression import probabilities_of
 from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
@@ -138,10 +138,7 @@ class MTPlus(Method):
             evidence = peer_evidence(seen, TRUST, labelled.task, labelled.parts)
             votes = self._votes(evidence, labelled.task, labelled.parts)
         teaching = self._teaching(evidence, votes, labelled.task, labelled.parts)
-        before = {
-            name: (logits_of(rows[name], one.weight) / one.temperature[:, None, None]).softmax(-1)
-            for name, one in evidence.items()
-        }
+        before = {name: probabilities_of(rows[name], one.weight, one.temperature) for name, one in evidence.items()}
         amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
         lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
         with stage("teaching"):
@@ -178,8 +175,8 @@ class MTPlus(Method):
                     torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
                     for part in ("before", "after", "temperature")
                 )
-                untaught = (logits_of(table, before) / temperature[:, None, None]).softmax(-1)
-                found[name] = _blended(logits_of(table, after).softmax(-1), untaught, teaching)
+                untaught = probabilities_of(table, before, temperature)
+                found[name] = _blended(probabilities_of(table, after), untaught, teaching)
         present = torch.tensor([name in found for name in self._peers], device=device)
         others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
         return torch.stack([found.get(name, others) for name in self._peers], 1).cpu().numpy()

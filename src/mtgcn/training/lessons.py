@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.node_keys import drawn_by_key, node_keys
-from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
+from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
@@ -76,8 +76,7 @@ class Lessons:
             here = self._attending(number)
             rows = {name: table[here] for name, table in self.rows.items()}
             said = {
-                name: logits_of(rows[name], weights[name]).softmax(-1) if number else before[name][:, here]
-                for name in rows
+                name: probabilities_of(rows[name], weights[name]) if number else before[name][:, here] for name in rows
             }
             if taught_by == "all":
                 together = average(self.votes, [said[name] for name in rows])
@@ -93,7 +92,7 @@ class Lessons:
             tell_epochs(number + 1, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
         if not rounds:
             return dict(before), weights
-        return {name: logits_of(table, weights[name]).softmax(-1) for name, table in self.rows.items()}, weights
+        return {name: probabilities_of(table, weights[name]) for name, table in self.rows.items()}, weights
 
     def _attending(self, number: int) -> Here:
         """The nodes that a round looks at: all; on large graphs some, others in every round, beside those that have a
