@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from mtgcn.errors import InputError
 from mtgcn.linalg import neighbours
@@ -118,3 +119,13 @@ def test_new_rows_that_do_not_fit_are_refused():
         nearest([[0.0], [1.0]], [[0.0, 1.0]], k=1)
     with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
         nearest([[0.0], [1.0]], [[0.0]], k=3)
+
+
+def test_of_rows_equally_near_the_same_are_taken_by_any_number_of_threads():
+    table = np.random.default_rng(0).integers(2, size=(1500, 20)).astype(float)  # hardly a distance is there once
+    graphs = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(limits=threads):
+            graphs.append(neighbour_graph(table, k=5))
+    for other in graphs[1:]:
+        assert (graphs[0] != other).nnz == 0

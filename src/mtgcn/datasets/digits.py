@@ -15,13 +15,13 @@ _DARKEST = 16  # pixels run from 0 to 16
 def read() -> Dataset:
     """1797 images; an edge joins two when either is among the other's nearest."""
     from sklearn.datasets import load_digits
-    from sklearn.neighbors import kneighbors_graph
+
+    from mtgcn.linalg.neighbours import neighbour_graph
 
     images = load_digits()
     pixels = images.data / _DARKEST
-    nearest = kneighbors_graph(pixels, NEIGHBOURS, include_self=False)
     graph = Graph(
-        adjacency=nearest.maximum(nearest.T),
+        adjacency=neighbour_graph(pixels, NEIGHBOURS),
         features=pixels,
         labels=images.target,
         class_names=tuple(str(digit) for digit in images.target_names),

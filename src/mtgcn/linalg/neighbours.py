@@ -56,12 +56,22 @@ def nearest(
         )
     _check_k(k, known.shape[0], f"{known.shape[0]} known rows")
     _check_metric(metric)
-    return _searcher(known, k, metric).kneighbors(new, return_distance=False)
+    return _nearest_of(_searcher(known, k, metric), new)
 
 
 def _exact_neighbours(table: Any, k: int, metric: str) -> np.ndarray:
-    # Without an argument scikit-learn leaves out each row itself, also where another row is equal to it.
-    return _searcher(table, k, metric).kneighbors(return_distance=False)
+    # Without rows to look for scikit-learn leaves out each row itself, also where another row is equal to it.
+    return _nearest_of(_searcher(table, k, metric), None)
+
+
+def _nearest_of(searcher: Any, rows: Any) -> np.ndarray:
+    """Where several are equally near, which of them is taken depends on how scikit-learn deals out the rows to threads:
+    one thread, so that a graph is the same on every machine."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        found: np.ndarray = searcher.kneighbors(rows, return_distance=False)
+    return found
 
 
 def _searcher(table: Any, k: int, metric: str) -> Any:
