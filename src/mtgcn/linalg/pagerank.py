@@ -11,6 +11,7 @@ from mtgcn.linalg.operators import SparseOperator, reshaped
 from mtgcn.shapes import Float
 
 CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
+FEWEST_COLUMNS = 16  # that are taken along together: fewer would waste a part of what memory hands over at once
 
 
 def personalized_page_rank(
@@ -46,13 +47,18 @@ def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
     """On the CPU as many columns at a time as stay in the cache."""
-    columns_at_once = max(1, CACHED_BYTES // (start.element_size() * len(start)))
+    columns_at_once = cached_columns(len(start))
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
     result = torch.empty_like(start, memory_format=torch.contiguous_format)
     for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
         mine.copy_(_walked(given.contiguous(), adjacency, steps, restart))
     return result
+
+
+def cached_columns(nodes: int) -> int:
+    """How many columns of so many nodes are taken along together on the CPU."""
+    return max(FEWEST_COLUMNS, CACHED_BYTES // (torch.float32.itemsize * max(1, nodes)))
 
 
 def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:

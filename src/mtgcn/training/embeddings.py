@@ -21,10 +21,11 @@ from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int, UInt64
-from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
+from mtgcn.storage.kept_arrays import fingerprint, is_kept, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
+KIND = "infomax"  # what they are called where they are kept
 RECIPE = 3  # raise it when the same settings no longer give the same encoders
 BATCHES = 0xBA7C4  # tells what is drawn for batches from what else a seed decides
 Encoders = dict[str, np.ndarray]  # weight: encoders x features x dimensions; bias: encoders x dimensions
@@ -95,10 +96,7 @@ def trained_encoders(
     known = _known.get(graph.without_labels, {}).get((propagation, settings, seed))
     if known is not None:
         return known
-    # Sums are cut by devices and threads, so other ones give other last digits.
-    threads = torch.get_num_threads() if device.type == "cpu" else 0
-    recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
-    name = fingerprint(recipe, graph.adjacency, graph.features)
+    name = _kept_name(graph, propagation, settings, seed, device)
     encoders, dimensions = len(settings.weight_decays), settings.dimensions
     shapes = {"weight": (encoders, graph.num_features, dimensions), "bias": (encoders, dimensions)}
 
@@ -112,7 +110,29 @@ def trained_encoders(
             weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
         return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
 
-    return kept_or_made("infomax", name, shapes, train_anew)
+    return kept_or_made(KIND, name, shapes, train_anew)
+
+
+def have_encoders(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+) -> bool:
+    """Whether `trained_encoders` would find them instead of training any."""
+    known = (propagation, settings, seed) in _known.get(graph.without_labels, {})
+    return known or is_kept(KIND, _kept_name(graph, propagation, settings, seed, device))
+
+
+def _kept_name(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+) -> str:
+    # Sums are cut by devices and threads, so other ones give other last digits.
+    threads = torch.get_num_threads() if device.type == "cpu" else 0
+    recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
+    return fingerprint((recipe, _fingerprint_of_graph(graph)))
+
+
+@once_per_graph
+def _fingerprint_of_graph(graph: Graph) -> str:
+    return fingerprint("graph", graph.adjacency, graph.features)
 
 
 def views_of(
@@ -147,7 +167,7 @@ def _batches(keys: UInt64[np.ndarray, "nodes"], epochs: int, seed: int) -> Int[n
         return np.tile(np.arange(nodes), (max(1, epochs), 1))
     wanted = max(1, epochs) * NODES_AT_ONCE
     shuffled = [
-        np.argsort(drawn_by_key(keys, seed, BATCHES + number), kind="stable")[:wanted]
+        np.argsort(drawn_by_key(keys, seed, BATCHES + number))[:wanted]
         for number in range(-(-wanted // nodes))
     ]
     return np.concatenate(shuffled)[:wanted].reshape(-1, NODES_AT_ONCE)

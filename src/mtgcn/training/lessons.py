@@ -88,7 +88,7 @@ class Lessons:
             return slice(None)
         if self._shuffled is None:
             drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
-            self._shuffled = torch.from_numpy(np.argsort(drawn, kind="stable")).to(self.task.device)
+            self._shuffled = torch.from_numpy(np.argsort(drawn)).to(self.task.device)
         places = torch.arange(number * LARGEST_CLASS, (number + 1) * LARGEST_CLASS, device=self.task.device)
         labelled = self.task.labelled
         some = self._shuffled[places % self.task.num_nodes]

@@ -165,11 +165,14 @@ def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Te
     count = min(count, max(1, graph.num_nodes - SPARE))
     start = keyed_normal(node_keys(graph), 0, min(count + SPARE, graph.num_nodes))
 
+    def along_edges(values: Tensor) -> Tensor:
+        return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
+
     def rows(values: Tensor) -> Tensor:
-        return scale * adjacency(values)
+        return along_edges(values).mul_(scale)
 
     basis = leading_directions(
-        rows, lambda values: adjacency(scale * values), count, torch.from_numpy(start).to(device)
+        rows, lambda values: along_edges(scale * values), count, torch.from_numpy(start).to(device)
     )
     return rows(basis)
 
@@ -189,8 +192,11 @@ def _waves(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torc
     """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes."""
     random = np.random.default_rng(1)
     frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
-    waves = np.cos((sizes - mean) / spread @ frequencies + random.uniform(0, 2 * math.pi, WAVES))
-    return torch.from_numpy(waves.astype(np.float32)).to(device)
+    phases = random.uniform(0, 2 * math.pi, WAVES)
+    usual, by, shift = (
+        torch.from_numpy(values.astype(np.float32)).to(device) for values in ((sizes - mean) / spread, frequencies, phases)
+    )
+    return torch.addmm(shift, usual, by).cos_()
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
@@ -208,11 +214,12 @@ def _centred(
 ) -> tuple[Float[Tensor, "nodes width"], Float[Tensor, "width"]]:
     """Rows of length 1, less their mean or the one given, at length 1 again; and the mean. Taking it out before rows
     have length 1 would bring their sizes back in. A row that is the mean but for rounding becomes 0."""
-    rows = functional.normalize(table)
-    centre = rows.mean(0) if centre is None else centre
-    apart = rows - centre
-    alike = torch.linalg.vector_norm(apart, dim=1, keepdim=True) < ROUNDING
-    return functional.normalize(apart.masked_fill(alike, 0.0)), centre
+    apart = functional.normalize(table)
+    centre = apart.mean(0) if centre is None else centre
+    apart -= centre
+    length = torch.linalg.vector_norm(apart, dim=1, keepdim=True)
+    # In place: on large graphs every further copy of a table counts.
+    return apart.mul_(torch.where(length < ROUNDING, 0.0, 1 / length.clamp(min=ROUNDING))), centre
 
 
 def _with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
