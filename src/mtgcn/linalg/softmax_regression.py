@@ -14,11 +14,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.shapes import Float, Int
+from mtgcn.work import NARROW, Work, decomposition, product
 
 SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ, whose own rounding is about as large
 CURVATURE = 0.5  # what the second derivative of a softmax's loss never exceeds
 STEPS_BETWEEN_LOOKS = 25  # at whether all have settled
 SETTLED = 1e-7  # a step so small, relative to the logits, changes no more than their rounding
+SOFTMAX_LIKE = 30  # passes over a number take as long as a softmax over a few classes and what follows it
 ROUNDING = 1e-6  # of the weights, which a bound must exceed to be positive in 32 bits
 
 
@@ -46,18 +48,19 @@ def fit_to_labels(
     rows = rows * present[..., None]
     eigenvalues, basis = torch.linalg.eigh((rows @ rows.mT).double())
     eigenvalues, basis = eigenvalues.clamp(min=SMALLEST_EIGENVALUE).float(), basis.float()
-    roots = eigenvalues.sqrt()[:, None, None, :, None]
-    labelled = (basis * eigenvalues.sqrt()[:, None])[:, None, None]  # the rows in the eigenbasis: labels, directions
-    target = functional.one_hot(classes, num_classes).float()[:, None, None]
-    weight = weights[:, :, None, :, None]
+    roots = eigenvalues.sqrt()[:, None, None, None]
+    labelled = basis * eigenvalues.sqrt()[:, None]  # the rows in the eigenbasis: runs, labels, directions
+    # Classes before labels: a softmax runs along contiguous numbers, and one product serves all parts and penalties.
+    target = functional.one_hot(classes, num_classes).float().mT[:, None, None]
+    weight = weights[:, :, None, None]
     pull = 2 * penalties[:, None, None]
-    bound = CURVATURE * weights.amax(-1)[:, :, None, None, None] * eigenvalues[:, None, None, :, None] + pull
+    bound = CURVATURE * weights.amax(-1)[:, :, None, None, None] * eigenvalues[:, None, None, None] + pull
 
-    found = rows.new_zeros(*weights.shape[:2], len(penalties), rows.shape[1], num_classes)
+    found = rows.new_zeros(*weights.shape[:2], len(penalties), num_classes, rows.shape[1])
     ahead, since = found, rows.new_zeros(*found.shape[:3], 1, 1)  # steps since it started over
     for step in range(steps):
-        error = (labelled @ ahead).softmax(-1).sub_(target).mul_(weight)
-        gradient = (labelled.mT @ error).add_(ahead * pull)
+        error = (ahead.flatten(1, 3) @ labelled.mT).view_as(ahead).softmax(-2).sub_(target).mul_(weight)
+        gradient = (error.flatten(1, 3) @ labelled).view_as(ahead).add_(ahead * pull)
         new = ahead - gradient / bound
         move = new - found
         uphill = (gradient * move).sum((-1, -2), keepdim=True) > 0
@@ -65,7 +68,15 @@ def fit_to_labels(
         ahead, found = new + since / (since + 3) * move, new
         if step % STEPS_BETWEEN_LOOKS == STEPS_BETWEEN_LOOKS - 1 and _settled(roots * move, roots * new):
             break
-    return (basis[:, None, None] @ (found / roots)) * present[:, None, None, :, None]
+    coefficients = ((found / roots).flatten(1, 3) @ basis.mT).view_as(found) * present[:, None, None, None]
+    return coefficients.mT.contiguous()
+
+
+def work_of_labels(labels: int, width: int, num_classes: int, weightings: int, steps: int) -> Work:
+    """What `fit_to_labels` takes for one run, with so many weightings of its labels and penalties together."""
+    values = weightings * labels * num_classes
+    step = Work(multiplied=2 * weightings * labels**2 * max(num_classes, NARROW), touched=15 * values, calls=40)
+    return product(labels, width, labels) + 2 * decomposition(labels, labels) + steps * step
 
 
 def _settled(move: Tensor, place: Tensor) -> bool:
@@ -83,31 +94,48 @@ def fit_to_all(
     """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
     the penalty and the further off the start, the more they leave."""
-    found, (runs, nodes) = start, weights.shape
-    width, num_classes = start.shape[1:]
+    # Classes before nodes: thin tables lie along memory, where products with them are several times as fast, and a
+    # softmax runs along contiguous numbers.
+    found, nodes = start.mT.contiguous(), len(rows)
+    runs, num_classes, width = found.shape
     inverse = torch.stack([_inverse_bound(rows, *one) for one in zip(weights, penalty, strict=True)])
     pull = 2 * penalty[:, None, None]
     ahead, since = found, found.new_zeros(runs, 1, 1)
     for _ in range(steps):
-        error = logits_of(rows, ahead).softmax(-1)
-        error.scatter_add_(2, classes[..., None], error.new_full((), -1.0).expand(runs, nodes, 1))
-        error.mul_(weights[..., None])
-        gradient = (rows.T @ error.transpose(0, 1).reshape(nodes, -1)).view(width, runs, num_classes).transpose(0, 1)
-        gradient = gradient + pull * ahead
-        new = ahead - inverse @ gradient
+        error = _logits_by_class(rows, ahead).softmax(1)
+        error.scatter_add_(1, classes[:, None], error.new_full((), -1.0).expand(runs, 1, nodes))
+        error.mul_(weights[:, None])
+        gradient = (error.view(-1, nodes) @ rows).view(runs, num_classes, width) + pull * ahead
+        new = ahead - gradient @ inverse
         move = new - found
         since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
-    return found
+    return found.mT.contiguous()
 
 
-def logits_of(
+def work_of_all(nodes: int, width: int, num_classes: int, steps: int) -> Work:
+    """What `fit_to_all` takes for one run."""
+    step = 2 * product(nodes, width, num_classes) + product(width, width, num_classes)
+    bound = Work(touched=3 * nodes * width) + product(width, nodes, width) + decomposition(width, width)
+    return bound + steps * (step + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=40))
+
+
+def work_of_probabilities(nodes: int, width: int, num_classes: int) -> Work:
+    """What `probabilities_of` takes for one run."""
+    return product(nodes, width, num_classes) + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=4)
+
+
+def probabilities_of(
     rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs width classes"]
 ) -> Float[Tensor, "runs nodes classes"]:
     """What every run says of every node, by one product for all runs."""
-    runs, width, num_classes = weight.shape
-    side_by_side = weight.transpose(0, 1).reshape(width, runs * num_classes)
-    return (rows @ side_by_side).view(-1, runs, num_classes).transpose(0, 1)
+    return _logits_by_class(rows, weight.mT.contiguous()).softmax(1).mT.contiguous()
+
+
+def _logits_by_class(
+    rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs classes width"]
+) -> Float[Tensor, "runs classes nodes"]:
+    return (weight.flatten(0, 1) @ rows.T).view(*weight.shape[:2], len(rows))
 
 
 def _inverse_bound(

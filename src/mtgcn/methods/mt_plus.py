@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.leading_directions import kept_directions
-from mtgcn.linalg.softmax_regression import logits_of
+from mtgcn.linalg.softmax_regression import probabilities_of, work_of_probabilities
 from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, PeerReport, Prediction, Task, run_seed
-from mtgcn.training.lessons import Lessons, Probabilities, average, evenness_by_labels
+from mtgcn.training.lessons import Lessons, Probabilities, average, evenness_by_labels, work_of_lessons
 from mtgcn.training.peer_evidence import (
     PeerEvidence,
     accuracy_of,
@@ -42,6 +42,7 @@ from mtgcn.training.peer_evidence import (
     peer_evidence,
     skill,
     vote_weights,
+    work_of_evidence,
 )
 from mtgcn.training.peer_inputs import (
     EDGES,
@@ -58,8 +59,10 @@ from mtgcn.training.peer_inputs import (
     inputs_elsewhere,
     peer_inputs,
     remember_encoders,
+    work_of_inputs,
 )
 from mtgcn.training.progress import stage
+from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -123,7 +126,7 @@ class MTPlus(Method):
             votes = self._votes(evidence, task, parts)
         teaching = self._teaching(evidence, votes, task, parts)
         before = {
-            name: (logits_of(rows[name], one.weight) / one.temperature[:, None, None]).softmax(-1)
+            name: probabilities_of(rows[name], one.weight / one.temperature[:, None, None])
             for name, one in evidence.items()
         }
         lessons = Lessons(task, rows, evidence, votes, self.teaching_weight * teaching, self._evenness(task))
@@ -160,8 +163,8 @@ class MTPlus(Method):
                     torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
                     for part in ("before", "after", "temperature")
                 )
-                untaught = (logits_of(table, before) / temperature[:, None, None]).softmax(-1)
-                found[name] = _blended(logits_of(table, after).softmax(-1), untaught, teaching)
+                untaught = probabilities_of(table, before / temperature[:, None, None])
+                found[name] = _blended(probabilities_of(table, after), untaught, teaching)
         present = torch.tensor([name in found for name in self._peers], device=device)
         others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
         return torch.stack([found.get(name, others) for name in self._peers], 1).cpu().numpy()
@@ -241,6 +244,17 @@ class MTPlus(Method):
         edges = kept_directions(self.edge_directions, graph)
         tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
         return encoders + 4 * tables
+
+    def shared_work(self, task: Task) -> Work:
+        return work_of_inputs(task.graph, self._inputs, run_seed(task.seed, task.seeds[0] % self.embeddings), task.device)
+
+    def work_per_run(self, task: Task) -> Work:
+        work, inputs = Work(), self._inputs
+        for width in (inputs.width(task.graph, name) for name in self._peers):
+            work += work_of_evidence(task, width) + work_of_probabilities(task.num_nodes, width, task.num_classes)
+            work += work_of_lessons(task, width, self.rounds, self.steps)
+            work += Work(touched=6 * task.num_nodes * task.num_classes)  # what peers say is blended and averaged
+        return work
 
 
 _LEFT_OUT = {

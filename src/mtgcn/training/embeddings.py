@@ -14,19 +14,21 @@ from torch.nn import functional
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.leading_directions import feature_directions
+from mtgcn.linalg.leading_directions import feature_directions, kept_directions, work_of_feature_directions
 from mtgcn.linalg.node_keys import drawn_by_key, keyed_orders, node_keys
-from mtgcn.linalg.operators import DenseOperator, operator
-from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.linalg.operators import DenseOperator, operator, work_of_product
+from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int, UInt64
 from mtgcn.storage.kept_arrays import fingerprint, is_kept, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
+from mtgcn.work import Work, product
 
 KIND = "infomax"  # what they are called where they are kept
 RECIPE = 3  # raise it when the same settings no longer give the same encoders
+SORTED_LIKE, HASHED_LIKE = 100, 10  # passes over a number take as long as sorting, or hashing it
 BATCHES = 0xBA7C4  # tells what is drawn for batches from what else a seed decides
 Encoders = dict[str, np.ndarray]  # weight: encoders x features x dimensions; bias: encoders x dimensions
 _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()
@@ -133,6 +135,34 @@ def _kept_name(
 @once_per_graph
 def _fingerprint_of_graph(graph: Graph) -> str:
     return fingerprint("graph", graph.adjacency, graph.features)
+
+
+def work_of_embedding(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, trained: bool, device: torch.device
+) -> Work:
+    """What `embedding` takes, where the encoders are trained already or not."""
+    nodes, features, dimensions = graph.num_nodes, graph.num_features, settings.dimensions
+    width, table = min(kept_directions(settings.width, graph), features), graph.features
+    if table is None:
+        return Work()
+    hashed = Work(touched=HASHED_LIKE * (2 * graph.adjacency.nnz + table.size))
+    if isinstance(table, np.ndarray) and features < dimensions:
+        encoding = work_of_walk(graph, features, propagation.steps) + product(nodes, features, dimensions)
+    else:
+        encoding = work_of_walk(graph, dimensions, propagation.steps) + work_of_product(table, dimensions, device)
+    encoded = len(settings.weight_decays) * (encoding + Work(touched=6 * nodes * dimensions))
+    if trained:
+        return hashed + encoded
+    corrupted = settings.corruptions(nodes, width)
+    views = (1 + corrupted) * work_of_walk(graph, width, propagation.steps) + work_of_product(table, width, device)
+    return (
+        hashed
+        + work_of_feature_directions(graph, device, settings.width, propagation.steps)
+        + views
+        + Work(touched=corrupted * nodes * (2 * width + 2 * SORTED_LIKE))
+        + settings.work_of_training(nodes, width)
+        + encoded
+    )
 
 
 def views_of(

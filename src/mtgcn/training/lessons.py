@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.node_keys import drawn_by_key, node_keys
-from mtgcn.linalg.softmax_regression import fit_to_all, logits_of
+from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of, work_of_all, work_of_probabilities
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
+from mtgcn.work import Work
 
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
 FEW_LABELS = 3  # per class; up to so many all classes weigh the same
@@ -62,7 +63,7 @@ class Lessons:
             here = self._attending(number)
             rows = {name: table[here] for name, table in self.rows.items()}
             said = {
-                name: logits_of(rows[name], weights[name]).softmax(-1) if number else before[name][:, here]
+                name: probabilities_of(rows[name], weights[name]) if number else before[name][:, here]
                 for name in rows
             }
             if taught_by == "all":
@@ -78,7 +79,7 @@ class Lessons:
             self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
         if not rounds:
             return dict(before), weights
-        return {name: logits_of(table, weights[name]).softmax(-1) for name, table in self.rows.items()}, weights
+        return {name: probabilities_of(table, weights[name]) for name, table in self.rows.items()}, weights
 
     def _attending(self, number: int) -> Here:
         """The nodes that a round looks at: all; on large graphs some, others in every round, beside those that have a
@@ -134,6 +135,14 @@ class Lessons:
         taught[here] = teaches.any(1).T
         self.record.next_epoch(taught)
         self._counts.append(teaches.sum(2))
+
+
+def work_of_lessons(task: Task, width: int, rounds: int, steps: int) -> Work:
+    """What `Lessons.taught` takes for one run and one peer."""
+    nodes, classes = task.num_nodes, task.num_classes
+    here = nodes if nodes <= LARGEST_CLASS else LARGEST_CLASS + task.labelled.index.shape[1]
+    looking = work_of_probabilities(here, width, classes) + Work(touched=2 * here * width, calls=60)
+    return rounds * (looking + work_of_all(here, width, classes, steps)) + work_of_probabilities(nodes, width, classes)
 
 
 def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:
