@@ -78,4 +78,3 @@ def measured_speeds(nodes: int, clock: Callable[[], float] = perf_counter) -> Sp
         touched=PASSES * wide.numel() / seconds(lambda: functional.normalize(wide)),
         calls=SMALL_CALLS / seconds(call_often),
     )
-

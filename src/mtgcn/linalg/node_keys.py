@@ -118,9 +118,7 @@ def _feature_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
     return keys
 
 
-def _entry_keys(
-    values: Float[np.ndarray, "*any"], places: UInt64[np.ndarray, "*some"]
-) -> UInt64[np.ndarray, "*any"]:
+def _entry_keys(values: Float[np.ndarray, "*any"], places: UInt64[np.ndarray, "*some"]) -> UInt64[np.ndarray, "*any"]:
     """What an entry adds to its row's key; nothing where it is 0, whether it is stored or not."""
     bits = (values.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0
     return np.where(bits == 0, np.uint64(0), scrambled(places + scrambled(bits)))

@@ -82,7 +82,6 @@ class Method(Settings, ABC):
         """About how much memory fitting takes beside the graph however few runs there are."""
         return 0
 
-
     def work_per_run(self, task: Task) -> Work | None:
         """About what fitting one run takes, beside what all runs share; None where nobody can tell."""
         return None

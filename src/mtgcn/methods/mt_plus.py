@@ -246,7 +246,9 @@ class MTPlus(Method):
         return encoders + 4 * tables
 
     def shared_work(self, task: Task) -> Work:
-        return work_of_inputs(task.graph, self._inputs, run_seed(task.seed, task.seeds[0] % self.embeddings), task.device)
+        return work_of_inputs(
+            task.graph, self._inputs, run_seed(task.seed, task.seeds[0] % self.embeddings), task.device
+        )
 
     def work_per_run(self, task: Task) -> Work:
         work, inputs = Work(), self._inputs

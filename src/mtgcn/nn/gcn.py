@@ -92,7 +92,7 @@ def work_at_nodes(task: Task, settings: NetworkSettings) -> Work:
     along_edges = 0 if isinstance(graph.features, np.ndarray) else hidden  # dense features are smoothed beforehand
     return entering + Work(
         gathered=graph.adjacency.nnz * (narrow + along_edges),
-        touched=task.num_nodes * (10 * hidden + 15 * task.num_classes),
+        touched=task.num_nodes * (15 * hidden + 25 * task.num_classes),
         calls=50,
     )
 

@@ -77,7 +77,6 @@ class InfomaxSettings(Settings):
         made = 4 * graph.num_nodes * self.dimensions * encoders
         return 4 * (seen + made + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
 
-
     def work_of_training(self, nodes: int, width: int) -> Work:
         """What all epochs take: the layer forward, for nodes as they are and corrupted, and backward; what stands
         between the layers; Adam."""
@@ -85,7 +84,7 @@ class InfomaxSettings(Settings):
         made = encoders * self.dimensions
         parameters = (width + self.dimensions) * made
         epoch = 4 * product(some, width, made) + 8 * product(some, made, encoders)
-        return self.epochs * (epoch + Work(touched=40 * some * made + 2 * some * width + 12 * parameters, calls=300))
+        return self.epochs * (epoch + Work(touched=60 * some * made + 2 * some * width + 12 * parameters, calls=500))
 
 
 @dataclass(frozen=True, eq=False)

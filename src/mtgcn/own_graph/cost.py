@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mtgcn.free_memory import readable, resident_bytes
 from mtgcn.machine_speed import measured_speeds
-from mtgcn.own_graph.memory_check import needed_bytes
+from mtgcn.own_graph.memory_check import needed_bytes, one_run
 from mtgcn.training.memory import threads_for
 from mtgcn.trust.expected_accuracy import why_not_measurable
+from mtgcn.work import Work
 
 if TYPE_CHECKING:
+    import torch
+
     from mtgcn.graph import Graph
     from mtgcn.methods import Method
     from mtgcn.task import Task
-    from mtgcn.work import Work
 
 MINUTE, HOUR = 60, 3600
 
@@ -28,20 +30,30 @@ class Cost:
     bytes: int
 
 
-def expected_cost(graph: Graph, method: Method, task: Task, folds: int) -> Cost:
-    """The cost of a fit of this task and of measuring its accuracy, which fits once more without each fold."""
-    fits = 1 + (folds if folds and why_not_measurable(graph, method, folds) is None else 0)
-    return Cost(_seconds(method, task, fits), resident_bytes() + needed_bytes(method, task))
+def expected_cost(graph: Graph, method: Method, device: torch.device, folds: int, seed: int = 0) -> Cost:
+    """The cost of a fit to all labels and of measuring its accuracy, which fits once more without each fold."""
+    task = one_run(graph, device, seed)
+    measured = folds and why_not_measurable(graph, method, folds) is None
+    return Cost(_seconds(method, task, folds if measured else 0), _bytes(method, task))
 
 
-def _seconds(method: Method, task: Task, fits: int) -> float | None:
-    # What a GPU can do shows only in products far larger than one has the time for here.
-    per_run = method.work_per_run(task) if task.device.type == "cpu" else None
-    if per_run is None:
+def _bytes(method: Method, task: Task) -> int:
+    already = resident_bytes() if task.device.type == "cpu" else 0  # else it is the device's own memory
+    return already + needed_bytes(method, task)
+
+
+def _seconds(method: Method, task: Task, folds: int) -> float | None:
+    # What a GPU can do shows only in products far larger than one has the time for here; and features that are yet to
+    # be made from the edges are not counted.
+    if task.device.type != "cpu" or (method.uses_features and task.graph.features is None):
         return None
-    work: Work = method.shared_work(task) + fits * per_run
     with threads_for(method.bytes_per_run(task)):
-        return measured_speeds(task.num_nodes).seconds(work)
+        per_run = method.work_per_run(task)
+        if per_run is None:
+            return None
+        # Folds are fitted as one stack, by the calls that a single one takes.
+        stack = replace(folds * per_run, calls=per_run.calls) if folds else Work()
+        return measured_speeds(task.num_nodes).seconds(method.shared_work(task) + per_run + stack)
 
 
 def cost_words(cost: Cost) -> str:

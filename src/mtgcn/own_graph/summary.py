@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
     from mtgcn.own_graph.checking import CheckSummary
+    from mtgcn.own_graph.cost import Cost
 
 MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
 MOST_COLUMNS_LISTED = 20
@@ -45,6 +46,7 @@ class FitSummary:
     method: str
     epochs: int
     seconds: float
+    predicted_cost: Cost | None  # as it was told before, of fitting and measuring; None where nothing was told
     device: str
     mean_confidence: float
     expected_accuracy: ExpectedAccuracy | None

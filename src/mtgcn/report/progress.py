@@ -17,6 +17,11 @@ from mtgcn.training.progress import current_stage, reporting_progress
 SECONDS_BETWEEN_LINES = 30.0
 
 
+def say_before(text: str) -> None:
+    """A line that stays, before work begins."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
     """Show the epochs of whatever is fitted inside, and in which stage it is; every stage, and every chunk of runs,

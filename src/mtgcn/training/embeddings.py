@@ -197,7 +197,6 @@ def _batches(keys: UInt64[np.ndarray, "nodes"], epochs: int, seed: int) -> Int[n
         return np.tile(np.arange(nodes), (max(1, epochs), 1))
     wanted = max(1, epochs) * NODES_AT_ONCE
     shuffled = [
-        np.argsort(drawn_by_key(keys, seed, BATCHES + number))[:wanted]
-        for number in range(-(-wanted // nodes))
+        np.argsort(drawn_by_key(keys, seed, BATCHES + number))[:wanted] for number in range(-(-wanted // nodes))
     ]
     return np.concatenate(shuffled)[:wanted].reshape(-1, NODES_AT_ONCE)

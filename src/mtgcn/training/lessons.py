@@ -63,8 +63,7 @@ class Lessons:
             here = self._attending(number)
             rows = {name: table[here] for name, table in self.rows.items()}
             said = {
-                name: probabilities_of(rows[name], weights[name]) if number else before[name][:, here]
-                for name in rows
+                name: probabilities_of(rows[name], weights[name]) if number else before[name][:, here] for name in rows
             }
             if taught_by == "all":
                 together = average(self.votes, [said[name] for name in rows])

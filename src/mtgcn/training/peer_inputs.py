@@ -236,7 +236,8 @@ def _waves(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torc
     frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
     phases = random.uniform(0, 2 * math.pi, WAVES)
     usual, by, shift = (
-        torch.from_numpy(values.astype(np.float32)).to(device) for values in ((sizes - mean) / spread, frequencies, phases)
+        torch.from_numpy(values.astype(np.float32)).to(device)
+        for values in ((sizes - mean) / spread, frequencies, phases)
     )
     return torch.addmm(shift, usual, by).cos_()
 
