@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"]) -> list[slice
     rows, entries = len(row_starts) - 1, int(row_starts[-1])
     ends = np.searchsorted(row_starts, np.arange(NUMBERS_AT_ONCE, entries, NUMBERS_AT_ONCE))
     cuts = np.unique(np.concatenate([[0], ends, [rows]])).tolist()
-    return [slice(start, stop) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
 
 
 def each_block(blocks: Sequence[slice], work: Callable[[slice], None]) -> None:

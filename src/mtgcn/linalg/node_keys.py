@@ -102,19 +102,22 @@ def _feature_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
         return np.zeros(graph.num_nodes, dtype=np.uint64)
     places = scrambled(np.arange(features.shape[1], dtype=np.uint64))
     keys = np.empty(graph.num_nodes, dtype=np.uint64)
-
-    def add_up_dense(rows: slice) -> None:
-        keys[rows] = _entry_keys(features[rows], places).sum(axis=1, dtype=np.uint64)
-
-    def add_up_sparse(rows: slice) -> None:
-        entries = slice(features.indptr[rows.start], features.indptr[rows.stop])
-        terms = _entry_keys(features.data[entries], places[features.indices[entries]])
-        keys[rows] = _sums_of_rows(terms, features.indptr[rows.start : rows.stop + 1])
-
     if isinstance(features, np.ndarray):
-        each_block(blocks_of_rows(*features.shape), add_up_dense)
-    else:
-        each_block(blocks_of_entries(features.indptr), add_up_sparse)
+        dense = features
+
+        def add_up(rows: slice) -> None:
+            keys[rows] = _entry_keys(dense[rows], places).sum(axis=1, dtype=np.uint64)
+
+        each_block(blocks_of_rows(*dense.shape), add_up)
+        return keys
+    starts, columns, values = features.indptr, features.indices, features.data
+
+    def add_up_entries(rows: slice) -> None:
+        entries = slice(starts[rows.start], starts[rows.stop])
+        terms = _entry_keys(values[entries], places[columns[entries]])
+        keys[rows] = _sums_of_rows(terms, starts[rows.start : rows.stop + 1])
+
+    each_block(blocks_of_entries(starts), add_up_entries)
     return keys
 
 

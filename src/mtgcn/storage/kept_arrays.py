@@ -47,7 +47,7 @@ def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> 
 def _pieces(array: np.ndarray, kind: type[np.generic]) -> list[memoryview]:
     """The bytes of an array, without a copy where it has that kind already; a few at a time, so that hashing them is
     work for several threads."""
-    content = memoryview(np.ascontiguousarray(array, dtype=kind).reshape(-1).view(np.uint8))
+    content = np.ascontiguousarray(array, dtype=kind).reshape(-1).view(np.uint8).data
     return [content[start : start + PIECE] for start in range(0, max(1, len(content)), PIECE)]
 
 
