@@ -9,8 +9,10 @@ import torch
 from mtgcn.linalg.leading_directions import ROUNDS, SPARE
 from mtgcn.linalg.pagerank import work_of_walk
 from mtgcn.linalg.softmax_regression import work_of_all
+from mtgcn.machine_speed import Speeds
 from mtgcn.methods import create
 from mtgcn.nn.infomax import InfomaxSettings
+from mtgcn.own_graph import cost
 from mtgcn.own_graph.cost import expected_cost
 from mtgcn.own_graph.memory_check import needed_bytes, one_run
 from mtgcn.training import peer_inputs
@@ -78,12 +80,12 @@ def test_nothing_is_said_of_time_where_nobody_can_tell(make_graph):
 
 def test_memory_is_what_there_is_and_what_is_needed(make_graph):
     graph, method = make_graph(nodes=40), create("gcn")
-    cost = expected_cost(graph, method, CPU, folds=0)
-    assert cost.seconds > 0
-    assert cost.bytes > needed_bytes(method, one_run(graph, CPU))
+    expected = expected_cost(graph, method, CPU, folds=0)
+    assert expected.seconds > 0
+    assert expected.bytes > needed_bytes(method, one_run(graph, CPU))
 
 
-def test_fit_and_check_say_it(tmp_path, capfd):
+def test_fit_and_check_say_it(tmp_path, capfd, monkeypatch):
     from mtgcn.cli import main
 
     edges, labels, nodes = (tmp_path / f"{name}.csv" for name in ("edges", "labels", "nodes"))
@@ -94,9 +96,12 @@ def test_fit_and_check_say_it(tmp_path, capfd):
     asked = ["fit", "--edges", str(edges), "--nodes", str(nodes), "--labels", str(labels), "--method", "gcn"]
     main([*asked, "--check"])
     assert "gcn on cpu: about" in capfd.readouterr().out
+    main([*asked, "--out", str(tmp_path / "model")])
+    assert capfd.readouterr().err == ""  # nobody watches, and it is over at once
+    monkeypatch.setattr(cost, "measured_speeds", lambda _: Speeds(1e9, 1e9, 1e9, calls=100.0))
     main([*asked, "--out", str(tmp_path / "model"), "--json"])
     told = capfd.readouterr()
     assert "fitting gcn: about" in told.err
     predicted = json.loads(told.out)["predicted_cost"]
-    assert predicted["seconds"] > 0
+    assert predicted["seconds"] > 30
     assert predicted["bytes"] > 2**20

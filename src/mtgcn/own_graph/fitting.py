@@ -71,7 +71,7 @@ def fit_files(
         chosen = method_from_text(name, settings)
         with within_memory(graph, chosen, torch_device):
             cost = expected_cost(graph, chosen, torch_device, folds, seed)
-            say_before(f"fitting {name}: {cost_words(cost)}")
+            say_before(f"fitting {name}: {cost_words(cost)}", cost.seconds)
             started = perf_counter()
             with fitting_progress(f"fitting {name}"):
                 model.fit_graph(graph)

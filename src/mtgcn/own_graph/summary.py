@@ -46,7 +46,6 @@ class FitSummary:
     method: str
     epochs: int
     seconds: float
-    predicted_cost: Cost | None  # as it was told before, of fitting and measuring; None where nothing was told
     device: str
     mean_confidence: float
     expected_accuracy: ExpectedAccuracy | None
@@ -57,6 +56,7 @@ class FitSummary:
     warnings: Sequence[str]  # why the answer may be worth less than it looks
     model: str
     report: str | None
+    predicted_cost: Cost | None = None  # as told before, of fitting and measuring; None where nothing was told
 
 
 def label_coverage(graph: Graph) -> Coverage:
