@@ -42,7 +42,8 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Everything docs/performance.md reports of the processor; half an hour on two idle cores. Each program keeps its numbers,
+# Everything docs/performance.md reports of the processor; half an hour on two idle cores, and peers.py, whose infomax may
+# be trained for a quarter of an hour on the largest graph, as long again or longer. Each program keeps its numbers,
 # its command and the machine in docs/measurements/, and the page names the file beside its table.
 MEASURED := docs/measurements
 bench: setup
@@ -56,6 +57,8 @@ bench: setup
 	$(BIN)/python benchmarks/growth.py --method mt-plus --json $(MEASURED)/growth-mt-plus.json
 	$(BIN)/python benchmarks/fit_cost.py --json $(MEASURED)/fit-cost.json
 	$(BIN)/python benchmarks/label_propagation.py --json $(MEASURED)/label-propagation.json
+	$(BIN)/python benchmarks/first_fit.py --json $(MEASURED)/first-fit.json
+	$(BIN)/python benchmarks/peers.py --json $(MEASURED)/peers.json
 	$(BIN)/python benchmarks/page.py --json $(MEASURED)/page.json
 
 # Cases that nobody thought of, as long as one likes: docs/reliability.md. One that broke can be tried again alone.

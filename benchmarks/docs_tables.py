@@ -38,7 +38,7 @@ from docs_figures import (
 
 from mtgcn.benchmark.protocol import REFERENCE
 from mtgcn.benchmark.store import read_units
-from mtgcn.benchmark.tables import of_sweeps, stored_evidence
+from mtgcn.benchmark.tables import of_sweeps, stored_evidence, suites_in
 from mtgcn.report.files import write_report
 from mtgcn.report.numbers import number, percent
 from mtgcn.report.summary_files import markdown
@@ -126,6 +126,9 @@ def sentences() -> Iterator[tuple[str, str]]:
         yield "docs/research-log.md", above_print(f"{final}/{setting}.jsonl.gz")
     for setting in ("fourth-setting", "rows"):
         yield "docs/research-log.md", means(f"{final}/{setting}.jsonl.gz", REFERENCE)
+    for version in ("rows", "version-0.2.0"):
+        yield "docs/research-log.md", means(f"reproduction/final-1000003/{version}.jsonl.gz")
+    yield "docs/results.md", above_print("reproduction/final-1000004/rows.jsonl.gz")
     consistency = [
         (line(rows, cell.dataset, cell.labels_per_class, "without L_cl", kind="ablation"), cell)
         for cell in paper_cells()
@@ -173,6 +176,7 @@ def rewrite() -> None:
             lambda mark: (
                 mark[0][: mark.start("table") - mark.start()]
                 + "".join(f"{one}\n" for one in made(*mark.group("recipe", "source", "rest")))
+                + ("" if mark.string[mark.end() : mark.end() + 1] in ("", "\n") else "\n")  # else text joins the table
             ),
             text,
         )
@@ -188,7 +192,8 @@ def write_beside_rows() -> None:
         path.write_text(text, encoding="utf-8")
     for rows in sorted((DOCS / "reproduction").rglob("rows.jsonl.gz")):
         units = read_units(rows.parent)
-        for suite in suites_in(of_sweeps(units)):  # of a comparison the rows are enough
+        swept = of_sweeps(units)  # of a comparison the rows are enough
+        for suite in suites_in(swept) if swept else ():
             write_report(rows.parent, stored_evidence(units, suite=suite))
 
 

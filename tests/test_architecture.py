@@ -23,7 +23,8 @@ FLOORS = [
     {"trust", "benchmark"},
     {"report", "estimator"},
     {"own_graph", "comparing"},
-    {"commands", "cli", "__main__"},
+    {"studio"},
+    {"commands", "cli", "__main__", "distributed"},
 ]
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 # `files` reads a person's own tables and is entered for nothing else; what `graph` takes from it at once is light.
@@ -39,10 +40,12 @@ WIDER_TESTS = {
     "files/test_properties.py",
     "fuzz/test_fuzz.py",
     "preparation/test_properties.py",
+    "distributed/test_torchrun.py",
     "methods/test_awkward_graphs.py",
     "methods/test_contract.py",
     "report/test_command.py",
     "report/test_page_in_browser.py",
+    "studio/test_studio_in_browser.py",
 }
 
 
@@ -105,6 +108,8 @@ HEAVY = (
     "pandas",
     "pyarrow",
     "networkx",
+    "nicegui",
+    "fastapi",
 )
 
 

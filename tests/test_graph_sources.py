@@ -200,3 +200,18 @@ def test_files_become_graphs(tmp_path):
     np.savez(tmp_path / "bad.npz", edge_index=[[0, 9], [1, 0]], x=np.ones((3, 2)))
     with pytest.raises(InputError, match=r"bad.npz: edge 1 ends in node 9 and there are 3"):
         Graph.from_file(tmp_path / "bad.npz")
+
+
+def test_few_labels_will_do_where_that_is_said(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    for content, counts in (("id,label\na,x\n", {"x": 1}), ("id,label\n", {}), ("id,label\na,\n", {})):
+        (tmp_path / "labels.csv").write_text(content)
+        with pytest.raises(InputError, match="label"):
+            Graph.from_csv(tmp_path / "edges.csv", labels=tmp_path / "labels.csv")
+        graph = Graph.from_csv(tmp_path / "edges.csv", labels=tmp_path / "labels.csv", few_labels=True)
+        assert dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)) == counts
+    np.savez(tmp_path / "graph.npz", edge_index=np.array([[0, 1], [1, 0]]))
+    (tmp_path / "labels.csv").write_text("id,label\n1,x\n")
+    with pytest.raises(InputError, match="one class only"):
+        Graph.from_file(tmp_path / "graph.npz", tmp_path / "labels.csv")
+    assert Graph.from_file(tmp_path / "graph.npz", tmp_path / "labels.csv", few_labels=True).class_names == ("x",)

@@ -7,6 +7,7 @@ from weakref import ref
 import numpy as np
 import pytest
 
+from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.absorbing_walks import absorbing_walk
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_laplacian
@@ -53,6 +54,21 @@ def test_labels_put_on_a_graph_change_nothing_that_is_made_of_it(maker):
     assert make(relabelled) is make(graph)
     assert graph.with_labels_of(other.without_labels) is graph.without_labels
     assert len(calls) == 1
+
+
+def test_labels_of_the_same_classes_are_checked_and_share_what_is_made(maker):
+    make, calls = maker
+    graph = path()
+    relabelled = graph.with_labels([1, 0, -1])
+    assert (relabelled.labels.tolist(), relabelled.class_names) == ([1, 0, -1], ("a", "b"))
+    assert (relabelled.known.tolist(), relabelled.label_counts.tolist()) == ([0, 1], [1, 1])
+    assert make(relabelled.with_labels([0, -1, -1])) is make(graph)
+    assert graph.with_labels([-1, -1, -1]) is graph.without_labels
+    assert len(calls) == 1
+    with pytest.raises(InputError, match="label 2 but only 2 class names"):
+        graph.with_labels([2, -1, -1])
+    with pytest.raises(InputError, match="for 3 nodes; give one per node"):
+        graph.with_labels([0, 1])
 
 
 def test_arguments_count_however_they_are_given(maker):

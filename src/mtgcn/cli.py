@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 import mtgcn
-from mtgcn.commands import data, experiments, own_graph, reproduction
+from mtgcn.commands import data, experiments, own_graph, reproduction, studio
+from mtgcn.commands.collecting import collect_seldom
 from mtgcn.commands.examples import epilogue
 from mtgcn.commands.streams import discard_output, flushed_output, prepare_streams
 from mtgcn.errors import InputError
@@ -34,6 +35,8 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
+    if arguments is None:  # so this process is the command
+        collect_seldom()
     keep_freed_blocks()
     prepare_streams()
     typed = sys.argv[1:] if arguments is None else list(arguments)
@@ -86,8 +89,8 @@ def paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
 
 
-COMMANDS = {
-    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label),
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label, studio.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
     "The paper's tables": (reproduction.reproduce, reproduction.report, reproduction.convert),
 }

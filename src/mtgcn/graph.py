@@ -113,13 +113,17 @@ class Graph:
         return self._relabelled(np.full(self.num_nodes, UNKNOWN))
 
     def with_labels_of(self, other: Graph) -> Graph:
-        """This graph with the labels of another, of the same nodes and classes. What is made once of a graph without
-        labels is shared between them."""
-        if not len(other.known):
-            return self.without_labels
-        graph = self._relabelled(other.labels)
+        """This graph with the labels of another, of the same nodes and classes."""
+        return self.with_labels(other.labels)
+
+    def with_labels(self, labels: Any) -> Graph:
+        """This graph with other labels, of the same classes. What is made once of a graph without labels is shared
+        between them."""
+        labels = graph_checks.checked_labels(labels, self.num_nodes)
+        graph_checks.checked_class_names(self.class_names, labels)
+        graph = self._relabelled(labels)
         vars(graph)["_bare"] = self.without_labels
-        return graph
+        return graph if len(graph.known) else self.without_labels
 
     def _relabelled(self, labels: Int[np.ndarray, "nodes"]) -> Graph:
         graph = object.__new__(Graph)  # what is frozen and checked need not be checked and copied again
@@ -258,6 +262,7 @@ class Graph:
         preparation: Preparation | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
+        few_labels: bool = False,
         name: str = "",
     ) -> Graph:
         """A graph from tables in CSV or, by their suffix, Parquet: an edge list, a node table (id, features, label)
@@ -268,7 +273,8 @@ class Graph:
 
         Features are prepared: numbers standardised unless they are counts or words, or `scale` is False, categories
         one-hot, dates as days (see `mtgcn.preparation`). `preparation`, that of a fitted graph, does it as it was done
-        there. `unknown_nodes` says what to do with edges and labels of nodes that the node table lacks.
+        there. `unknown_nodes` says what to do with edges and labels of nodes that the node table lacks. With
+        `few_labels`, labels of one class alone, or a label table without any, are no error.
         """
         from mtgcn.files.columns import Choices
         from mtgcn.files.tables import read_tables
@@ -287,11 +293,12 @@ class Graph:
             preparation=preparation,
             header=header,
             delimiter=delimiter,
+            few_labels=few_labels,
         )
         arrays = read_tables(edges, nodes, labels, choices)
         if edges is None:
             return cls._from_adjacency(sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32), arrays, name)
-        return cls._from_arrays(arrays, str(edges), name)
+        return cls._from_arrays(arrays, str(edges), name, few_labels)
 
     @classmethod
     def from_file(
@@ -302,23 +309,25 @@ class Graph:
         weight: str | Literal[False] | None = None,
         label: str | Literal[False] | None = None,
         features: Sequence[str] | None = None,
+        few_labels: bool = False,
         name: str = "",
     ) -> Graph:
         """A graph from one file, by its suffix: GraphML, GML, `.npz` or `.pt` with a PyG `Data`; and, if given, a label
         table beside it.
 
-        Attributes of GraphML and GML are chosen as in `from_networkx`.
+        Attributes of GraphML and GML are chosen as in `from_networkx`; `few_labels` is as in `from_csv`.
         """
         from mtgcn.files.graph_file import read_graph_file
 
-        arrays = read_graph_file(path, labels, weight=weight, label=label, features=features)
-        return cls._from_arrays(arrays, str(path), name)
+        arrays = read_graph_file(path, labels, weight=weight, label=label, features=features, few_labels=few_labels)
+        return cls._from_arrays(arrays, str(path), name, few_labels)
 
     @classmethod
-    def _from_arrays(cls, arrays: GraphArrays, where: str, name: str) -> Graph:
+    def _from_arrays(cls, arrays: GraphArrays, where: str, name: str, few_labels: bool = False) -> Graph:
         nodes = len(arrays.node_ids)
         check_edges(arrays, where)
-        check_classes(arrays.class_names, where)
+        if not few_labels:
+            check_classes(arrays.class_names, where)
         edges = merge(arrays.sources, arrays.targets, arrays.weights, nodes)
         # An edge list may give each edge once or in both directions; only a mixture tells that direction matters.
         listed_once = edges.one_way and not edges.both_ways and not arrays.directed

@@ -191,7 +191,7 @@ def test_the_methods_of_a_cell_share_splits_and_test_nodes(monkeypatch):
 def test_a_unit_may_draw_its_labels_over_all_nodes(unit):
     over_all = replace(unit, dataset="digits", split="over-all", labels_per_class=5, validation=0, runs=2)
     assert over_all.id != replace(over_all, split="random").id
-    graph, splits = units._graph_and_splits(over_all)
+    graph, splits = units._graph_and_splits(over_all, units.data_of(over_all))
     drawn = [split.train.tolist() for split in draw_over_all(graph, 5, runs=2, seed=unit.seed)]
     assert [split.train.tolist() for split in splits] == drawn
 
@@ -207,7 +207,8 @@ def test_a_unit_runs_with_its_own_number_of_threads(unit, monkeypatch):
 
     counted = []
     monkeypatch.setattr(units, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
-    monkeypatch.setattr(units, "_graph_and_splits", lambda _: (None, ()))
+    monkeypatch.setattr(units, "data_of", lambda _: None)
+    monkeypatch.setattr(units, "_graph_and_splits", lambda *_: (None, ()))
     before = torch.get_num_threads()
     execute(replace(unit, threads=before + 1))
     assert counted == [before + 1]

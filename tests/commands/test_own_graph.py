@@ -996,14 +996,15 @@ def test_help_is_there_without_heavy_imports():
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
 def test_a_real_lack_of_memory_ends_in_one_line(own):
     program = (
-        "import resource, sys, mtgcn.own_graph.fitting, mtgcn.own_graph.memory_check as check\n"
+        "import resource, sys, mtgcn.free_memory, mtgcn.own_graph.fitting, mtgcn.own_graph.memory_check as check\n"
         "from mtgcn.cli import main\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
-        "check.available_bytes = lambda device: 2**40\n"  # the guess is wrong, so that it comes to the worst
+        "check.available_bytes = lambda device: 2**40\n"  # the guesses are wrong, so that it comes to the worst
+        "mtgcn.free_memory.free_bytes = lambda: 2**40\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    arguments = ["fit", *own.options, "--out", own.out, *QUICK, "--set", "hidden_channels=20000000"]
+    arguments = ["fit", *own.options, "--out", own.out, *QUICK, "--set", "hidden_channels=1000000"]
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         capture_output=True,

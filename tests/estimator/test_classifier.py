@@ -345,7 +345,7 @@ def test_verbose_tells_every_stage_on_standard_error(blobs, capsys):
     settings = {"dimensions": 8, "infomax_epochs": 5}
     MutualTeachingClassifier(settings=settings, random_state=0, verbose=True).fit(rows, y)
     out, err = capsys.readouterr()
-    stages = ("features and edges", "embeddings 1 of 2", "embeddings 2 of 2", "votes", "teaching")
+    stages = ("features and edges", "embeddings", "votes", "teaching")
     assert out == ""
     assert [line.rpartition(", ")[0] for line in err.splitlines()] == [
         *(f"fitting mt-plus, {title}" for title in stages),

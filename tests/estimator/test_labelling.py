@@ -27,6 +27,12 @@ def more(farm_model):
     return with_labels
 
 
+def test_what_was_made_of_the_graph_for_one_fit_serves_the_next_unless_there_are_new_classes(more, farm_model):
+    made_of = farm_model.graph_.without_labels
+    assert more({name(20): "dog"})[0].without_labels is made_of
+    assert more({name(20): "cow"}, new_classes=["cow"])[0].without_labels is not made_of
+
+
 def test_labels_are_added_corrected_or_known(more, farm):
     graph, classes, changes = more({name(20): "dog", name(21): "dog", name(30): "cat", name(0): "hen", name(1): "dog"})
     assert changes.added == {"cat": 1, "dog": 2}

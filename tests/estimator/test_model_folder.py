@@ -44,7 +44,7 @@ def test_methods_without_peers_or_parameters_too(farm, tmp_path, method, assert_
 def test_what_the_peers_contributed_comes_back(farm, tmp_path, weighted_votes, assert_equal):
     fitted = MutualTeachingClassifier(weighted_votes, random_state=0).fit_graph(farm)
     card = save_model(fitted, tmp_path / "model")
-    assert card["format"] == 3
+    assert card["format"] == 4
     assert card["peer_names"] == ["far neighbourhood", "features", "near neighbourhood", "structure"]
     loaded = load_model(tmp_path / "model")
     assert_equal(loaded, fitted)

@@ -139,3 +139,14 @@ def test_pyarrow_is_handed_memory_of_its_own(tmp_path, monkeypatch):
     list(CsvTable(path, with_header).batches([0], [1]))
     assert handed
     assert all(handed)
+
+
+def test_columns_with_the_same_values_are_alike_and_others_are_not(write):
+    rows = ["0,1,007,1,a,", "1,0,008,0.5,b,", "1,0,009,NA,a,"]
+    table = CsvTable(write("nodes.csv", "\n".join(["id,w,code,part,name,empty", *rows]) + "\n"), with_header)
+    assert table.numeric([0, 1, 2, 3, 4, 5]) == [0, 1, 3]
+
+
+def test_with_decimal_commas_about_a_point_is_a_doubt_also_in_columns_of_few_values(write):
+    table = CsvTable(write("nodes.csv", "w;part;weight\n0;0.5;1,25\n1;0;2,5\n"), with_header)
+    assert table.numeric([0, 1, 2]) == [0]

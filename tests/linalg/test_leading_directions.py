@@ -96,7 +96,7 @@ def test_a_direction_and_its_opposite_are_turned_to_one_side(matrix):
 
 
 def _size(nodes, entries=1):
-    return SimpleNamespace(num_nodes=nodes, adjacency=SimpleNamespace(nnz=entries))
+    return SimpleNamespace(num_nodes=nodes, mean_degree=entries / nodes)
 
 
 def test_large_graphs_keep_fewer_directions():

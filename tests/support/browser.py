@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -29,7 +30,13 @@ class Browser:
         self._address = address
 
     def open(self, path: Path):
-        self._call("POST", "/url", {"url": path.as_uri()})
+        self.visit(path.as_uri())
+
+    def visit(self, address):
+        self._call("POST", "/url", {"url": address})
+
+    def reload(self):
+        self._call("POST", "/refresh", {})
 
     def run(self, script, *arguments):
         """What a piece of JavaScript returns; elements found before may be its arguments."""
@@ -46,6 +53,23 @@ class Browser:
         self._call("POST", f"/element/{element}/clear", {})
         self._call("POST", f"/element/{element}/value", {"text": text})
 
+    def choose_file(self, selector, path: Path):
+        """As if a person had picked a file in the dialogue."""
+        self._call("POST", f"/element/{self.find(selector)[ELEMENT]}/value", {"text": str(path)})
+
+    def press(self, *keys):
+        """One key after the other, wherever the focus is; those without a letter by their code in the standard."""
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def wait_until(self, script, *arguments, seconds=SECONDS):
+        """Until a piece of JavaScript returns something true, which is given back."""
+        end = monotonic() + seconds
+        while not (found := self.run(script, *arguments)):
+            assert monotonic() < end, f"waited {seconds} s for: {script} {arguments}"
+            sleep(0.05)
+        return found
+
     def text(self, selector):
         return self._call("GET", f"/element/{self.find(selector)[ELEMENT]}/text")
 
@@ -57,6 +81,13 @@ class Browser:
         moves = [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]
         if click:
             moves += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
+        self._call("POST", "/actions", {"actions": actions})
+
+    def drag(self, start, end):
+        """Press the button in one place and let go of it in another."""
+        places = [{"type": "pointerMove", "duration": 100, "x": x, "y": y} for x, y in (start, end)]
+        moves = [places[0], {"type": "pointerDown", "button": 0}, places[1], {"type": "pointerUp", "button": 0}]
         actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
         self._call("POST", "/actions", {"actions": actions})
 

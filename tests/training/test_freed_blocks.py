@@ -34,6 +34,26 @@ def test_glibc_is_told_to_map_nothing_and_to_trim_never(monkeypatch):
     assert told == {-4: 0, -1: 2**31 - 1}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is asked")
+def test_freed_blocks_of_a_mebibyte_go_back():
+    program = """
+import torch
+from mtgcn.training.freed_blocks import return_freed_blocks
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+return_freed_blocks()
+before = resident()
+blocks = [torch.ones(2**20) for _ in range(40)]  # of 4 MiB
+taken = resident() - before
+del blocks[::2]
+print(taken > 150 * 2**20, resident() - before < 0.6 * taken)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"
+
+
 @pytest.fixture
 def asked(monkeypatch):
     calls = []

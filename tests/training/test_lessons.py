@@ -395,7 +395,7 @@ def test_the_average_node_of_a_class_counts_where_labels_are_unequal(graph, coun
 def test_a_penalty_that_suits_a_handful_of_labels_is_not_kept_while_thousands_of_nodes_teach(task, monkeypatch):
     found = []
 
-    def remember(rows, weights, classes, penalty, start, steps):
+    def remember(rows, weights, classes, penalty, start, steps, total):
         found.append(penalty.tolist())
         return start
 

@@ -54,7 +54,7 @@ def test_waves_are_as_near_each_other_as_sizes_are():
     # exp(-|FREQUENCY · difference|² / 2), whatever the sizes are counted from and in (Rahimi and Recht, 2007).
     sizes = np.random.default_rng(0).normal(3, 2, (20, 6))
     spread = np.linspace(0.5, 3, 6)
-    waves = module._waves(sizes, sizes.mean(0), spread, CPU).numpy()
+    waves = module.waves_of(sizes, sizes.mean(0), spread, CPU).numpy()
     apart = ((sizes[:, None] - sizes) / spread * 0.5) ** 2
     expected = np.exp(-apart.sum(-1) / 2) / 2
     np.testing.assert_allclose(waves @ waves.T / waves.shape[1], expected, atol=4 * 0.5 / np.sqrt(256))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from mtgcn.benchmark.curves import draw_curves
-from mtgcn.benchmark.executors import Executor, in_this_process, in_workers
+from mtgcn.benchmark.executors import Executor
+from mtgcn.benchmark.machines import THIS_PROCESS, Machines
 from mtgcn.benchmark.plan import Plan
 from mtgcn.benchmark.progress import FittingProgress, SweepProgress, silent_fitting, silent_sweep
 from mtgcn.benchmark.protocol import TABLE_1
@@ -37,13 +37,13 @@ class Reproduction:
 def carry_out(
     plan: Plan,
     store: Store,
-    workers: int = 1,
+    machines: Machines = THIS_PROCESS,
     sweep_progress: SweepProgress = silent_sweep,
     fitting_progress: FittingProgress = silent_fitting,
 ) -> Reproduction:
-    """Run what the store does not hold, in so many processes, and build the tables."""
+    """Run what the store does not hold, on these machines, and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first: a dataset that is nowhere should be said soon
-    failures = _run_with_progress(plan, store, workers, sweep_progress)
+    failures = _run_with_progress(plan, store, machines, sweep_progress)
     tables = measured_tables(plan, store.units)
     suite = SUITES[plan.selection.suite] if plan.selection.suite else None
     drawn = plan.selection.curves and plan.units
@@ -57,10 +57,10 @@ def carry_out(
     )
 
 
-def _run_with_progress(plan: Plan, store: Store, workers: int, progress: SweepProgress) -> tuple[str, ...]:
+def _run_with_progress(plan: Plan, store: Store, machines: Machines, progress: SweepProgress) -> tuple[str, ...]:
     units = {planned.unit.id: planned.unit for planned in plan.units}
     pending = {name: unit for name, unit in units.items() if name not in store.units}
-    workers = max(1, min(workers, len(pending)))
+    workers = max(1, min(machines.at_a_time, len(pending)))
     time_left = TimeLeft(store.units.values())
     first_guess = time_left.seconds(pending.values(), workers)
     with progress(len(units), len(units) - len(pending), first_guess) as advance:
@@ -71,8 +71,7 @@ def _run_with_progress(plan: Plan, store: Store, workers: int, progress: SweepPr
                 time_left.saw(store.units[unit.id])
             advance(unit.title, time_left.seconds(pending.values(), workers))
 
-        executor = in_this_process if workers == 1 else partial(in_workers, workers=workers)
-        failed = run_missing(units.values(), store, executor, on_done)
+        failed = run_missing(units.values(), store, machines.executor(workers), on_done)
     return tuple(f"{unit.title}: {error}" for unit, error in failed)
 
 

@@ -51,8 +51,7 @@ class Unit:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Two units with equal identities have equal rows, in all but seconds."""
-        versions = environment.versions()
-        parts = {**asdict(self), "versions": {name: versions[name] for name in DECISIVE_VERSIONS}}
+        parts = {**asdict(self), "versions": decisive_versions()}
         return json.loads(json.dumps(parts))  # as it reads after being stored: no tuples
 
     @cached_property
@@ -65,11 +64,31 @@ class Unit:
         return f"{self.method} on {self.dataset}, {labels_title(self.labels_per_class, self.split)}"
 
 
-def execute(unit: Unit) -> list[StoredRow]:
-    """Fit and score a unit, in whichever process this is."""
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What a unit reads, so that it may be read on one machine and executed on another."""
+
+    graph: Graph
+    public_split: Split | None  # None: the unit draws its splits
+
+
+def data_of(unit: Unit) -> Data:
+    """What a unit reads, as found on this machine or fetched."""
+    fixed = unit.protocol == "ours" and unit.split not in (OVER_ALL, RANDOM)
+    return Data(datasets.load(unit.dataset), datasets.public_split(unit.dataset) if fixed else None)
+
+
+def decisive_versions() -> dict[str, str]:
+    """The versions, here, of what the numbers may change with."""
+    versions = environment.versions()
+    return {name: versions[name] for name in DECISIVE_VERSIONS}
+
+
+def execute(unit: Unit, data: Data | None = None) -> list[StoredRow]:
+    """Fit and score a unit, in whichever process this is; without `data`, it reads them itself."""
     device = torch.device(unit.device.split()[0])
     with limited_threads(unit.threads):
-        graph, splits = _graph_and_splits(unit)
+        graph, splits = _graph_and_splits(unit, data or data_of(unit))
         rows = run_cell(
             graph,
             splits,
@@ -94,16 +113,16 @@ def execute(unit: Unit) -> list[StoredRow]:
     ]
 
 
-def _graph_and_splits(unit: Unit) -> tuple[Graph, tuple[Split, ...]]:
-    graph = datasets.load(unit.dataset)
+def _graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
+    graph = data.graph
+    if data.public_split is not None:
+        return graph, (data.public_split,) * unit.runs
     if unit.protocol == "paper":
         graph = with_unknown_as_first_class(graph)
         return graph, authors_splits(graph, unit.labels_per_class, unit.runs, unit.seed)
     if unit.split == OVER_ALL:
         return graph, draw_over_all(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
-    if unit.split == RANDOM:
-        return graph, draw_splits(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
-    return graph, (datasets.public_split(unit.dataset),) * unit.runs
+    return graph, draw_splits(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mtgcn reproduce",
         "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
         "mtgcn reproduce --suite world --datasets dblp,chameleon",
+        "mtgcn reproduce --suite world --ray head:6379",
     ),
     "report": (
         "mtgcn report model/",
@@ -52,6 +53,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mtgcn suggest model/ --out to-label.csv",
     ),
     "label": ("mtgcn label model/ to-label.csv",),
+    "studio": (
+        "mtgcn studio",
+        "mtgcn studio --dataset digits --project digits/",
+        "mtgcn studio --edges edges.csv --nodes nodes.csv --port 8080 --no-browser",
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -76,22 +77,29 @@ def reproduce(
         int | None,
         typer.Option(help="Processes; rows are the same for any number.", show_default="by cores", metavar="N"),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --workers, a Ray cluster: HOST:PORT of its head node, auto for one that runs here, local "
+            "for one that is started here and ends with the command. Rows are the same.",
+            show_default=False,
+            metavar="ADDRESS|local",
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option(help="Of each unit of work; another number makes new rows.", metavar="N")] = 1,
     device: Device = "auto",
 ) -> None:
     """The paper's tables, or a suite of other graphs, measured anew. Stopped at any moment, the same command goes on
     where it was."""
-    from mtgcn.benchmark.executors import check_workers, default_workers
+    from mtgcn.benchmark.machines import machines
     from mtgcn.benchmark.plan import Selection, plan
     from mtgcn.benchmark.protocol import checked_seed
     from mtgcn.benchmark.reproduce import carry_out
     from mtgcn.benchmark.store import Store
-    from mtgcn.environment import chosen_device, device_title
+    from mtgcn.environment import chosen_device
     from mtgcn.report.files import write_reproduction
     from mtgcn.report.progress import fitting_progress, sweep_progress
 
-    if workers is not None:
-        check_workers(workers)
     selection = Selection(
         suite=suite,
         tables=None if table is None else listed(table, "table"),
@@ -103,22 +111,23 @@ def reproduce(
         ablation=ablation,
         backbones=backbones,
         curves=curves,
-        device=device_title(chosen_device(device)),
         threads=threads,
     )
-    planned = plan(selection)
     out = out or Path("reproduction" if suite is None else f"reproduction-{suite}")
-    for name in planned.missing_methods:
-        remark(f"leaving out {name}, which this version does not have")
-    with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
-        try:
-            workers = workers or default_workers(selection.device, threads)
-            reproduction = carry_out(planned, store, workers, sweep_progress, fitting_progress)
-        except KeyboardInterrupt:
-            done = sum(one.unit.id in store.units for one in planned.units)
-            remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
-            raise
-        text, files = write_reproduction(out, reproduction)
+    with machines(device, threads, workers, ray) as found:
+        if curves:
+            chosen_device(found.device.split()[0])  # which this machine must have, too: they are trained here
+        planned = plan(replace(selection, device=found.device))
+        for name in planned.missing_methods:
+            remark(f"leaving out {name}, which this version does not have")
+        with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
+            try:
+                reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
+            except KeyboardInterrupt:
+                done = sum(one.unit.id in store.units for one in planned.units)
+                remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
+                raise
+            text, files = write_reproduction(out, reproduction)
     print(text)
     remark(f"wrote {', '.join(map(str, files))}")
     if reproduction.failures:

@@ -177,6 +177,12 @@ class MutualTeachingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         check_every_class(graph)
         return self._fit(graph, np.array(graph.class_names), True, seed_of(self.random_state))
 
+    def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> MutualTeachingClassifier:
+        """As if `fit_graph` had found this prediction of the graph's nodes, which was made elsewhere."""
+        self._keep(graph, np.array(graph.class_names), chosen_method(self), prediction)
+        self.has_node_ids_, self.seed_ = True, seed
+        return self
+
     def label(self, labels: Mapping[Any, Any], *, new_classes: Sequence[Any] = ()) -> MutualTeachingClassifier:
         """Learn anew with more labels, or with corrected ones: a class for each of some nodes, by their ids.
 

@@ -73,7 +73,8 @@ def with_more_labels(
     after = before.copy()
     place_of_class = {name: number for number, name in enumerate(map(str, classes))}
     after[places] = [place_of_class[name] for name in names]
-    more = replace(graph, labels=after, class_names=tuple(map(str, classes)))
+    # With the same classes, what was made of the graph for one fit serves the next.
+    more = replace(graph, labels=after, class_names=tuple(map(str, classes))) if appearing else graph.with_labels(after)
     return more, classes, _changes(more, before, places, appearing)
 
 

@@ -42,10 +42,12 @@ class Choices:
     exclude: Sequence[Column] = ()  # columns that are no features
     kinds: Mapping[Column, str] = field(default_factory=dict)  # of features: number, category, date, text, ignore
     unknown_nodes: UnknownNodes = "error"  # what to do with edges and labels of nodes that are in no node table
+    may_add_nodes: bool = True  # whether "add" is a choice at all
     scale: bool = True  # False: numbers stay in the size they have
     preparation: Preparation | None = None  # how features were prepared elsewhere; None: it is learned here
     header: bool | None = None
     delimiter: str | None = None
+    few_labels: bool = False  # whether no label at all, or labels of one class alone, will do
 
 
 def open_table(path: Path, names: Sequence[Sequence[str]], choices: Choices) -> Table:

@@ -6,6 +6,8 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from mtgcn.preparation.missing import MISSING_WORDS
 BLOCK_BYTES = 16 << 20
 LONGEST_LINE = 64 << 20
 SAMPLE_LINES = 50  # looked at to tell a header from data
+FEW_VALUES = 8  # different ones of a column, as 0 and 1 are
 NEWLINE = b"\n"
 BLANKS = " \t"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -82,15 +85,9 @@ class CsvTable(Table):
             rows = self._parsed(block, {column: pa.string() for column in columns})
         except (pa.ArrowException, ValueError):
             return list(columns)  # what is wrong with the block is told when it is read
-        seen = {column: _distinct(rows[str(column)]) for column in columns}
-        commas = any(_all_match(values, _DECIMAL_COMMA) for values in seen.values())
-        return [
-            column
-            for column, values in seen.items()
-            if _all_match(values, _PLAIN)
-            and not pc.any(pc.match_substring_regex(values, _CODE)).as_py()
-            and not (commas and pc.any(pc.match_substring(values, ".")).as_py())
-        ]
+        seen = {column: _looks_of(_distinct(rows[str(column)])) for column in columns}
+        commas = any(looks.decimal_commas for looks in seen.values())
+        return [column for column, looks in seen.items() if looks.numbers and not (commas and looks.points)]
 
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
         faults = Faults(str(self.path))
@@ -284,6 +281,32 @@ def _cuts_evenly(lines: Sequence[str], delimiter: str) -> bool:
 def _distinct(column: pa.ChunkedArray) -> pa.Array:
     values = pc.unique(column)
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """What the different texts of a column look like."""
+
+    numbers: bool  # without a doubt
+    decimal_commas: bool
+    points: bool
+
+
+def _looks_of(values: pa.Array) -> _Looks:
+    return _looks_of_few(tuple(sorted(values.to_pylist()))) if len(values) <= FEW_VALUES else _looks(values)
+
+
+@lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1, and one of them tells of all
+def _looks_of_few(texts: tuple[str, ...]) -> _Looks:
+    return _looks(pa.array(texts, pa.string()))
+
+
+def _looks(values: pa.Array) -> _Looks:
+    return _Looks(
+        numbers=_all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, _CODE)).as_py(),
+        decimal_commas=_all_match(values, _DECIMAL_COMMA),
+        points=bool(pc.any(pc.match_substring(values, ".")).as_py()),
+    )
 
 
 def _all_match(values: pa.Array, pattern: str) -> bool:

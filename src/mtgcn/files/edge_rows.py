@@ -31,14 +31,31 @@ class EdgeRows:
 
 def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | None) -> EdgeRows:
     """The edges. Their ends should be in the index, filled from `home`; without a home every end is a node."""
+    parts: list[EdgeRows] = []
+    listed_edges = 0
+    for part, listed in edge_batches(table, choices, index, home):
+        parts.append(part)
+        listed_edges += listed
+        check_fits(
+            BYTES_PER_EDGE * listed_edges, f"{table.path}, of which {listed_edges} edges are read,", "leave some out"
+        )
+    some = [part.weights for part in parts if part.weights is not None]
+    return EdgeRows(
+        np.concatenate([part.sources for part in parts]),
+        np.concatenate([part.targets for part in parts]),
+        np.concatenate(some) if some else None,
+    )
+
+
+def edge_batches(table: Table, choices: Choices, index: NodeIndex, home: str | None) -> Iterator[tuple[EdgeRows, int]]:
+    """The same, some at a time, with how many were listed; whatever is wrong with the list is told at its end."""
     columns = edge_columns(table, choices)
     if choices.header is None and home is not None:
         table = header_found_out(table, index, [columns.source, columns.target])
         columns = edge_columns(table, choices)
     faults = Faults(str(table.path))
-    unknown = UnknownIds(table, home or "", choices.unknown_nodes, "edges")
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
-    listed_edges = 0
+    unknown = UnknownIds(table, home or "", choices, "edges")
+    nothing = True
     for batch, weights in _batches(table, columns, faults):
         ids = [
             checked_ids(table, batch, column, number, faults)
@@ -52,18 +69,12 @@ def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | Non
         else:
             source, target = unknown.resolved(index, batch, both)
         known = (source != MISSING) & (target != MISSING)
-        parts.append((source[known], target[known], None if weights is None else weights[known]))
-        listed_edges += len(source)
-        check_fits(
-            BYTES_PER_EDGE * listed_edges, f"{table.path}, of which {listed_edges} edges are read,", "leave some out"
-        )
+        nothing = False
+        yield EdgeRows(source[known], target[known], None if weights is None else weights[known]), len(source)
     faults.raise_first_kind()
     unknown.told()
-    if not parts:
+    if nothing:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
-    sources, targets, listed = zip(*parts, strict=True)
-    some = [weights for weights in listed if weights is not None]
-    return EdgeRows(np.concatenate(sources), np.concatenate(targets), np.concatenate(some) if some else None)
 
 
 def _batches(table: Table, columns: EdgeColumns, faults: Faults) -> Iterator[tuple[Batch, np.ndarray | None]]:

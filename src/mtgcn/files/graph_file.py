@@ -33,6 +33,7 @@ def read_graph_file(
     weight: str | Literal[False] | None = None,
     label: str | Literal[False] | None = None,
     features: Sequence[str] | None = None,
+    few_labels: bool = False,
 ) -> GraphArrays:
     """The graph in a file, by its suffix, with the labels of a table beside it if there is one."""
     path = readable_file(given)
@@ -51,7 +52,7 @@ def read_graph_file(
         raise InputError(f"{path}: unknown suffix {suffix!r}; give {known}, or a table to from_csv")
     if labels is None:
         return arrays
-    codes, names = read_labels(labels, arrays.node_ids, Choices())
+    codes, names = read_labels(labels, arrays.node_ids, Choices(few_labels=few_labels))
     return replace(arrays, labels=codes, class_names=names)
 
 

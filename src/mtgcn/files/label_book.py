@@ -43,9 +43,9 @@ class LabelBook:
         if choices.header is None:
             table = header_found_out(table, self._index, [label_columns(table, choices).node_id])
         columns = label_columns(table, choices)
-        self._must_hold_labels = True
+        self._must_hold_labels = not choices.few_labels
         faults = Faults(str(table.path))
-        unknown = UnknownIds(table, home, choices.unknown_nodes, "labels")
+        unknown = UnknownIds(table, home, choices, "labels")
         for batch in table.batches([columns.node_id, columns.label], []):
             ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
             if ids is None:
@@ -54,12 +54,12 @@ class LabelBook:
             self.add(table, batch, nodes, batch.texts[1])
         faults.raise_first_kind()
         unknown.told()
-        if table not in self._tables:
+        if table not in self._tables and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
-    def settled(self, beside: Sequence[str] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
-        """The class of each node, -1 where nobody gave one, and the classes' names. Unless the labels come beside
-        others, of classes that there are, they must be of two classes at least."""
+    def settled(self, beside: Sequence[str] = (), *, few_labels: bool = False) -> tuple[np.ndarray, tuple[str, ...]]:
+        """The class of each node, -1 where nobody gave one, and the classes' names. Unless few will do, or the labels
+        come beside others, of classes that there are, they must be of two classes at least."""
         labels = np.full(len(self._index), UNKNOWN)
         if not self._given:
             return labels, ()
@@ -72,7 +72,7 @@ class LabelBook:
             if self._must_hold_labels:
                 raise InputError(f"{paths}: every label is empty; label some nodes")
             return labels, ()
-        if not beside:
+        if not beside and not few_labels:
             check_classes(names, paths)
         code = code_of_text[text]
         labelled = np.flatnonzero(code != UNKNOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,15 +36,8 @@ class NodeRows:
 def read_nodes(table: Table, choices: Choices, *, labels_elsewhere: bool = False) -> NodeRows:
     """What a node table holds; `labels_elsewhere` says whether there is a label table beside it."""
     columns = node_columns(table, choices, labels_elsewhere=labels_elsewhere)
-    told = _told_kinds(table, choices)
-    texts = [
-        column
-        for column, name in zip(columns.features, columns.names, strict=True)
-        if told.get(name) in ("category", "text") or (choices.preparation and name in choices.preparation.read_as_text)
-    ]
-    # Dates and categories that the file itself has a type for are no text, unless a person says so.
-    are_texts = set(texts)
-    numbers = table.numeric([column for column in columns.features if column not in are_texts])
+    told = told_kinds(table, choices)
+    numbers = number_columns(table, columns, choices, told)
     while True:
         index = NodeIndex()
         book = LabelBook(index)
@@ -54,7 +47,19 @@ def read_nodes(table: Table, choices: Choices, *, labels_elsewhere: bool = False
             numbers = [column for column in numbers if column not in found.columns]
 
 
-def _told_kinds(table: Table, choices: Choices) -> dict[str, str]:
+def number_columns(table: Table, columns: NodeColumns, choices: Choices, told: dict[str, str]) -> list[int]:
+    """Those of the features that seem to be numbers."""
+    # Dates and categories that the file itself has a type for are no text, unless a person says so.
+    are_texts = {
+        column
+        for column, name in zip(columns.features, columns.names, strict=True)
+        if told.get(name) in ("category", "text") or (choices.preparation and name in choices.preparation.read_as_text)
+    }
+    return table.numeric([column for column in columns.features if column not in are_texts])
+
+
+def told_kinds(table: Table, choices: Choices) -> dict[str, str]:
+    """The kinds of columns that a person named, by what the columns are called."""
     names = [title_of(table, column) for column in range(len(table.columns))]
     return {
         names[name] if isinstance(name, int) and name < len(names) else str(name): kind
@@ -71,7 +76,7 @@ def _rows(
     head = [columns.node_id] if columns.label is None else [columns.node_id, columns.label]
     blocks: list[np.ndarray | sp.csr_array] = []
     places: list[np.ndarray] = []
-    words = {column: _TextColumn() for column in texts}
+    words = {column: TextColumn() for column in texts}
     keep_sparse = False
     gathered = 0  # bytes, which are needed once more when the blocks are put together
     faults = Faults(str(table.path))
@@ -99,15 +104,29 @@ def _rows(
         raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
     if not columns.features:
         return None
-    lines = np.concatenate(places)
+    values = sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks)
+    joined = {column: one.joined() for column, one in words.items()}
+    return column_table(table, columns, numbers, values, joined, np.concatenate(places))
+
+
+def column_table(
+    table: Table,
+    columns: NodeColumns,
+    numbers: Sequence[int],
+    values: np.ndarray | sp.csr_array,
+    words: Mapping[int, Texts],
+    lines: np.ndarray,
+) -> ColumnTable:
+    """Some rows as a table to prepare: the values of the columns that are `numbers`, the words of the others, and on
+    which line each row stands."""
     place_of = {column: place for place, column in enumerate(columns.features)}
     return ColumnTable(
         names=columns.names,
-        numbers=sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks),
+        numbers=values,
         number_columns=tuple(place_of[column] for column in numbers),
-        texts={place_of[column]: cells.joined() for column, cells in words.items()},
+        texts={place_of[column]: cells for column, cells in words.items()},
         days=frozenset(place_of[column] for column in table.days(numbers)),
-        categories=frozenset(place_of[column] for column in table.categories(texts)),
+        categories=frozenset(place_of[column] for column in table.categories(list(words))),
         title=str(table.path),
         place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
     )
@@ -117,7 +136,7 @@ def _bytes_of(block: np.ndarray | sp.csr_array) -> int:
     return int(block.nbytes if isinstance(block, np.ndarray) else block.data.nbytes + block.indices.nbytes)
 
 
-class _TextColumn:
+class TextColumn:
     """A column of text that comes in batches."""
 
     def __init__(self) -> None:
@@ -129,6 +148,10 @@ class _TextColumn:
         present = cells.codes != MISSING
         codes[present] = self._values.add(Coded(cells.codes[present], cells.values))
         self._codes.append(codes)
+
+    def keep(self, rows: Sequence[np.ndarray]) -> None:
+        """Of each batch these rows alone; the words of others stay known, and stand nowhere."""
+        self._codes = [codes[some] for codes, some in zip(self._codes, rows, strict=True)]
 
     def joined(self) -> Texts:
         return Texts(np.concatenate(self._codes), self._values.texts())

@@ -45,7 +45,7 @@ def read_tables(
     if label_table is not None:
         book.read(label_table, _meant_for(label_table, node_table, choices), home=str(home.path if home else ""))
     node_ids = index.ids()
-    codes, class_names = book.settled()
+    codes, class_names = book.settled(few_labels=choices.few_labels)
     features, preparation = _features(nodes_read, choices, added=len(index) - listed)
     sources, targets = links.sources, links.targets
     if node_table is None:  # sorted, so that the order of the edges decides nothing
@@ -83,11 +83,11 @@ def _features(
 def read_labels(
     path: PathLike, node_ids: np.ndarray, choices: Choices, beside: Sequence[str] = ()
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The labels that a label table gives to nodes that are known already; unless they come beside others, of classes
-    that there are, of at least two classes."""
+    """The labels that a label table gives to nodes that are known already; unless few will do, or they come beside
+    others, of classes that there are, of at least two classes."""
     book = LabelBook(NodeIndex.of(node_ids))
     book.read(open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], choices), choices, home="the graph")
-    return book.settled(beside)
+    return book.settled(beside, few_labels=choices.few_labels)
 
 
 def _opened(given: PathLike | None, names: Sequence[Sequence[str]], choices: Choices) -> Table | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mtgcn.files.columns import UnknownNodes
+from mtgcn.files.columns import Choices
 from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.ids import NodeIndex
 from mtgcn.files.notes import say
@@ -17,8 +17,9 @@ from mtgcn.files.table import MISSING, Batch, Coded, Table
 class UnknownIds:
     """What becomes of the ids in a table that an index does not know, as a person has chosen."""
 
-    def __init__(self, table: Table, home: str, choice: UnknownNodes, what: str) -> None:
-        self._table, self._home, self._choice, self._what = table, home, choice, what
+    def __init__(self, table: Table, home: str, choices: Choices, what: str) -> None:
+        self._table, self._home, self._what = table, home, what
+        self._choice, self._may_add = choices.unknown_nodes, choices.may_add_nodes
         self._faults = Faults(str(table.path))
         self._ids: set[str] = set()
 
@@ -56,9 +57,8 @@ class UnknownIds:
         table, first = self._table, rows_in_order[0]
         place = int(batch.places[first])
         header = place == table.first_place and not table.has_header
-        remedy = (
-            f"or say --unknown-nodes drop to leave such {self._what} out, or --unknown-nodes add to take them as nodes"
-        )
+        adding = ", or --unknown-nodes add to take them as nodes" if self._may_add else ""
+        remedy = f"or say --unknown-nodes drop to leave such {self._what} out{adding}"
         alone = f"{table.at(place)}: node {shown(named[first])} is not in {self._home}; add it there, {remedy}" + (
             ", or --header if this line names the columns" if header else ""
         )

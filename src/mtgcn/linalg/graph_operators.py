@@ -44,6 +44,18 @@ class GraphOperators:
             return (DenseOperator(self.smoothed),)
         return chain(self.adjacency, self.features, self.smoothed)
 
+    @staticmethod
+    def of_parts(
+        adjacency: SparseOperator,
+        features: sp.csr_array | np.ndarray,
+        smoothed: sp.csr_array | Tensor,
+        input_chain: tuple[Operator, ...],
+    ) -> GraphOperators:
+        """With parts that somebody has made in another way."""
+        operators = GraphOperators(adjacency, features)
+        operators.__dict__.update(smoothed=smoothed, input_chain=input_chain)  # where cached properties are looked for
+        return operators
+
 
 @once_per_graph
 def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:

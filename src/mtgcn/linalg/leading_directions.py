@@ -26,22 +26,35 @@ FEWEST_DIRECTIONS = 32
 Product = Callable[[Tensor], Tensor]
 
 
+def _orthonormal(columns: Tensor) -> Tensor:
+    basis: Tensor = torch.linalg.qr(columns)[0]
+    return basis
+
+
+def _gram(rows: Tensor) -> Tensor:
+    return rows.T @ rows
+
+
 def leading_directions(
-    product: Product, transposed: Product, count: int, start: Float[Tensor, "columns count_and_spare"]
+    product: Product,
+    transposed: Product,
+    count: int,
+    start: Float[Tensor, "columns count_and_spare"],
+    orthonormal: Product = _orthonormal,
+    gram: Product = _gram,
 ) -> Float[Tensor, "columns count"]:
     """An orthonormal basis of about the `count` leading directions of a matrix that is known by what products with it
     and with its transpose are: `product(basis)` keeps most of each row.
 
     By subspace iteration (Halko, Martinsson and Tropp, 2011) from the numbers in `start`, random ones with `SPARE`
     columns more than are kept. Which basis of these directions it is depends on rounding; lengths and angles of rows in
-    it do not.
+    it do not. Where rows are spread over many processes, `orthonormal` and `gram` know how to look at all of them.
     """
     basis = start
     for _ in range(ROUNDS):
-        basis = torch.linalg.qr(transposed(product(basis)))[0]
-    rows = product(basis)
-    _, turn = torch.linalg.eigh((rows.T @ rows).double())  # the largest come last
-    return basis @ turn[:, -count:].float()
+        basis = orthonormal(transposed(product(basis)))
+    _, turn = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
+    return basis @ turn[:, -count:].to(basis.dtype)
 
 
 def work_of_directions(one_way: Work, rows: int, columns: int, count: int) -> Work:
@@ -87,8 +100,8 @@ def work_of_feature_directions(graph: Graph, device: torch.device, wanted: int, 
 
 def kept_directions(wanted: int, graph: Graph) -> int:
     """So many directions, fewer on large graphs."""
-    by_nodes, by_edges = LARGEST_TABLE // max(1, graph.num_nodes), LARGEST_STEP // max(1, graph.adjacency.nnz)
-    return min(wanted, max(FEWEST_DIRECTIONS, min(by_nodes, by_edges)))
+    nodes, entries = max(1, graph.num_nodes), max(1, round(graph.num_nodes * graph.mean_degree))
+    return min(wanted, max(FEWEST_DIRECTIONS, min(LARGEST_TABLE // nodes, LARGEST_STEP // entries)))
 
 
 def turned_to_one_side(basis: Float[Tensor, "columns directions"]) -> Float[Tensor, "columns directions"]:

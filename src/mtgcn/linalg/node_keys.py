@@ -7,6 +7,7 @@ goes are numbered, so that no two have the same key; which of them gets which nu
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.blocks import blocks_of_entries, blocks_of_rows, each_block
@@ -29,19 +30,29 @@ def node_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
     >>> len(set(node_keys(path)))
     3
     """
-    keys = _feature_keys(graph)
-    starts, indices, data = graph.adjacency.indptr, graph.adjacency.indices, graph.adjacency.data
+    keys = feature_keys(graph.features, graph.num_nodes)
     for _ in range(ROUNDS):
-        before, keys = keys, np.empty_like(keys)
-
-        def look_at_neighbours(rows: slice, before: np.ndarray = before, keys: np.ndarray = keys) -> None:
-            entries = slice(starts[rows.start], starts[rows.stop])
-            weights = scrambled(data[entries].astype(np.float32).view(np.uint32).astype(np.uint64))
-            sums = _sums_of_rows(scrambled(before[indices[entries]] ^ weights), starts[rows.start : rows.stop + 1])
-            keys[rows] = scrambled(before[rows] + scrambled(sums + _ODD))
-
-        each_block(blocks_of_entries(starts), look_at_neighbours)
+        keys = surrounded_keys(keys, keys, graph.adjacency)
     return _numbered(keys)
+
+
+def surrounded_keys(
+    keys: UInt64[np.ndarray, "rows"], beside: UInt64[np.ndarray, "columns"], adjacency: sp.csr_array
+) -> UInt64[np.ndarray, "rows"]:
+    """The keys of nodes with a look at their neighbours: `beside` has those of the columns of their rows of A, in which
+    an entry of 0 is no edge."""
+    starts, indices, data = adjacency.indptr, adjacency.indices, adjacency.data
+    found = np.empty_like(keys)
+
+    def look_at_neighbours(rows: slice) -> None:
+        entries = slice(starts[rows.start], starts[rows.stop])
+        weights = scrambled(data[entries].astype(np.float32).view(np.uint32).astype(np.uint64))
+        terms = np.where(data[entries] == 0, np.uint64(0), scrambled(beside[indices[entries]] ^ weights))
+        sums = _sums_of_rows(terms, starts[rows.start : rows.stop + 1])
+        found[rows] = scrambled(keys[rows] + scrambled(sums + _ODD))
+
+    each_block(blocks_of_entries(starts), look_at_neighbours)
+    return found
 
 
 def drawn_by_key(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
@@ -87,21 +98,33 @@ def scrambled(words: UInt64[np.ndarray, "*any"]) -> UInt64[np.ndarray, "*any"]:
 def _numbered(keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "nodes"]:
     """Equal keys made different, by how many equal ones stand before: without it, nodes that are alike would get the
     same numbers and could never be told apart by what is searched for from them."""
+    return numbered_keys(keys, equal_before(keys))
+
+
+def equal_before(keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "nodes"]:
+    """How many equal keys stand before each."""
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     place = np.arange(len(keys))
     first = np.maximum.accumulate(np.where(np.append(True, ranked[1:] != ranked[:-1]), place, 0))[: len(keys)]
     before = np.empty(len(keys), dtype=np.uint64)
     before[order] = place - first
+    return before
+
+
+def numbered_keys(
+    keys: UInt64[np.ndarray, "nodes"], before: UInt64[np.ndarray, "nodes"]
+) -> UInt64[np.ndarray, "nodes"]:
+    """Keys, of which so many equal ones stand before each, made different."""
     return np.where(before == 0, keys, scrambled(keys + scrambled(before)))
 
 
-def _feature_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
-    features = graph.features
+def feature_keys(features: sp.csr_array | np.ndarray | None, nodes: int) -> UInt64[np.ndarray, "nodes"]:
+    """What the features of each of so many nodes are, in short."""
     if features is None:
-        return np.zeros(graph.num_nodes, dtype=np.uint64)
+        return np.zeros(nodes, dtype=np.uint64)
     places = scrambled(np.arange(features.shape[1], dtype=np.uint64))
-    keys = np.empty(graph.num_nodes, dtype=np.uint64)
+    keys = np.empty(nodes, dtype=np.uint64)
     if isinstance(features, np.ndarray):
         dense = features
 

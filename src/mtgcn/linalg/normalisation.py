@@ -88,13 +88,14 @@ SMALLEST_SIZE = 1e-30  # of a feature row that is scaled
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
-    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`.
-
-    A row whose divisor is 0, or too small to divide by in 32 bits, stays as it is.
-    """
-    features = graph.features
-    if features is None:
+    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`."""
+    if graph.features is None:
         raise InputError("this method needs node features and the graph has none; give features, or use lp")
+    return scaled_rows(graph.features, scaling)
+
+
+def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_array | np.ndarray:
+    """The same of any rows. One whose divisor is 0, or too small to divide by in 32 bits, stays as it is."""
     if scaling == "none":
         return features
     sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)

@@ -112,6 +112,11 @@ class SparseOperator:
     def nnz(self) -> int:
         return int(self.matrix.nnz)
 
+    @property
+    def most_rows(self) -> int:
+        """That any of those who multiply together holds, by which all of them cut what they multiply alike."""
+        return max(1, self.matrix.shape[0])
+
     @cached_property
     def transposed(self) -> SparseOperator:
         if self.symmetric:

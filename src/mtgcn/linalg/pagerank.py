@@ -51,7 +51,7 @@ def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
     """On the CPU as many columns at a time as stay in the cache."""
-    columns_at_once = cached_columns(len(start))
+    columns_at_once = cached_columns(adjacency.most_rows, start.element_size())
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
     result = torch.empty_like(start, memory_format=torch.contiguous_format)
@@ -66,9 +66,9 @@ def work_of_walk(graph: Graph, columns: int, steps: int) -> Work:
     return steps * Work(gathered=reads, touched=3 * graph.num_nodes * columns, calls=4)
 
 
-def cached_columns(nodes: int) -> int:
+def cached_columns(nodes: int, itemsize: int = torch.float32.itemsize) -> int:
     """How many columns of so many nodes are taken along together on the CPU."""
-    return max(FEWEST_COLUMNS, CACHED_BYTES // (torch.float32.itemsize * max(1, nodes)))
+    return max(FEWEST_COLUMNS, CACHED_BYTES // (itemsize * max(1, nodes)))
 
 
 def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:

@@ -9,6 +9,8 @@ its own. With every node as an example, the bound is a matrix of the width's squ
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -48,28 +50,31 @@ def fit_to_labels(
     rows = rows * present[..., None]
     eigenvalues, basis = torch.linalg.eigh((rows @ rows.mT).double())
     eigenvalues, basis = eigenvalues.clamp(min=SMALLEST_EIGENVALUE).float(), basis.float()
-    roots = eigenvalues.sqrt()[:, None, None, None]
+    (runs, parts, labels), trials = weights.shape, weights.shape[1] * len(penalties)
+    roots = eigenvalues.sqrt()[..., None, None]
     labelled = basis * eigenvalues.sqrt()[:, None]  # the rows in the eigenbasis: runs, labels, directions
-    # Classes before labels: a softmax runs along contiguous numbers, and one product serves all parts and penalties.
-    target = functional.one_hot(classes, num_classes).float().mT[:, None, None]
-    weight = weights[:, :, None, None]
-    pull = 2 * penalties[:, None, None]
-    bound = CURVATURE * weights.amax(-1)[:, :, None, None, None] * eigenvalues[:, None, None, None] + pull
+    # Coefficients of all parts and penalties lie side by side, classes before them: one product serves all of a run,
+    # and a softmax over few classes goes along many contiguous numbers.
+    target = functional.one_hot(classes, num_classes).float()[..., None]  # runs, labels, classes, 1
+    weight = weights.mT[:, :, None, :, None].expand(-1, -1, -1, -1, len(penalties)).flatten(3)
+    pull = 2 * penalties.repeat(parts)
+    largest = weights.amax(-1)[:, :, None].expand(-1, -1, len(penalties)).reshape(runs, 1, 1, trials)
+    bound = CURVATURE * largest * eigenvalues[..., None, None] + pull
 
-    found = rows.new_zeros(*weights.shape[:2], len(penalties), num_classes, rows.shape[1])
-    ahead, since = found, rows.new_zeros(*found.shape[:3], 1, 1)  # steps since it started over
+    found = rows.new_zeros(runs, labels, num_classes, trials)
+    ahead, since = found, rows.new_zeros(runs, 1, 1, trials)  # steps since it started over
     for step in range(steps):
-        error = (ahead.flatten(1, 3) @ labelled.mT).view_as(ahead).softmax(-2).sub_(target).mul_(weight)
-        gradient = (error.flatten(1, 3) @ labelled).view_as(ahead).add_(ahead * pull)
+        error = (labelled @ ahead.flatten(2)).view_as(ahead).softmax(2).sub_(target).mul_(weight)
+        gradient = (labelled.mT @ error.flatten(2)).view_as(ahead).add_(ahead * pull)
         new = ahead - gradient / bound
         move = new - found
-        uphill = (gradient * move).sum((-1, -2), keepdim=True) > 0
+        uphill = (gradient * move).sum((1, 2), keepdim=True) > 0
         since = torch.where(uphill, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
         if step % STEPS_BETWEEN_LOOKS == STEPS_BETWEEN_LOOKS - 1 and _settled(roots * move, roots * new):
             break
-    coefficients = ((found / roots).flatten(1, 3) @ basis.mT).view_as(found) * present[:, None, None, None]
-    return coefficients.mT.contiguous()
+    coefficients = (basis @ (found / roots).flatten(2)).view(runs, labels, num_classes, parts, len(penalties))
+    return coefficients.permute(0, 3, 4, 1, 2).contiguous() * present[:, None, None, :, None]
 
 
 def work_of_labels(labels: int, width: int, num_classes: int, weightings: int, steps: int) -> Work:
@@ -80,7 +85,7 @@ def work_of_labels(labels: int, width: int, num_classes: int, weightings: int, s
 
 
 def _settled(move: Tensor, place: Tensor) -> bool:
-    return bool((move.abs().amax((-1, -2)) <= SETTLED * place.abs().amax((-1, -2))).all())
+    return bool((move.abs().amax((1, 2)) <= SETTLED * place.abs().amax((1, 2))).all())
 
 
 def fit_to_all(
@@ -90,23 +95,25 @@ def fit_to_all(
     penalty: Float[Tensor, "runs"],
     start: Float[Tensor, "runs width classes"],
     steps: int,
+    total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,
 ) -> Float[Tensor, "runs width classes"]:
     """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
-    the penalty and the further off the start, the more they leave."""
-    # Classes before nodes: thin tables lie along memory, where products with them are several times as fast, and a
-    # softmax runs along contiguous numbers.
-    found, nodes = start.mT.contiguous(), len(rows)
-    runs, num_classes, width = found.shape
-    inverse = torch.stack([_inverse_bound(rows, *one) for one in zip(weights, penalty, strict=True)])
+    the penalty and the further off the start, the more they leave. Where nodes are spread over many processes, `total`
+    is the sum of what each of them has found of its own."""
+    counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
+    rows, weights, classes = rows[counting], weights[:, counting], classes[:, counting]
+    inverse = torch.stack([_inverse_bound(rows, *one, total) for one in zip(weights, penalty, strict=True)])
     pull = 2 * penalty[:, None, None]
-    ahead, since = found, found.new_zeros(runs, 1, 1)
+    answer = classes[:, None]  # runs, 1, nodes
+    found = start.mT.contiguous()  # runs, classes, width
+    ahead, since = found, found.new_zeros(len(found), 1, 1)
     for _ in range(steps):
-        error = _logits_by_class(rows, ahead).softmax(1)
-        error.scatter_add_(1, classes[:, None], error.new_full((), -1.0).expand(runs, 1, nodes))
+        error = _by_class(rows, ahead).softmax(1)
+        error.scatter_add_(1, answer, error.new_full((), -1.0).expand(answer.shape))
         error.mul_(weights[:, None])
-        gradient = (error.view(-1, nodes) @ rows).view(runs, num_classes, width) + pull * ahead
-        new = ahead - gradient @ inverse
+        gradient = total((error.flatten(0, 1) @ rows).view_as(ahead)) + pull * ahead
+        new = ahead - gradient @ inverse  # which is symmetric
         move = new - found
         since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
@@ -125,25 +132,41 @@ def work_of_probabilities(nodes: int, width: int, num_classes: int) -> Work:
     return product(nodes, width, num_classes) + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=4)
 
 
-def probabilities_of(
+def logits_of(
     rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs width classes"]
 ) -> Float[Tensor, "runs nodes classes"]:
-    """What every run says of every node, by one product for all runs."""
-    return _logits_by_class(rows, weight.mT.contiguous()).softmax(1).mT.contiguous()
+    """What every run says of every node, by one product for all runs. In memory, nodes lie side by side."""
+    return _by_class(rows, weight.mT).mT
 
 
-def _logits_by_class(
+def probabilities_of(
+    rows: Float[Tensor, "nodes width"],
+    weight: Float[Tensor, "runs width classes"],
+    temperature: Float[Tensor, "runs"] | None = None,
+) -> Float[Tensor, "runs nodes classes"]:
+    """How probable every run takes each class of every node to be; in memory as `logits_of`."""
+    logits = _by_class(rows, weight.mT)
+    return (logits if temperature is None else logits / temperature[:, None, None]).softmax(1).mT
+
+
+def _by_class(
     rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs classes width"]
 ) -> Float[Tensor, "runs classes nodes"]:
+    """Logits with nodes last: a softmax over few classes then goes along many contiguous numbers, which takes a
+    twentieth of the time."""
     return (weight.flatten(0, 1) @ rows.T).view(*weight.shape[:2], len(rows))
 
 
 def _inverse_bound(
-    rows: Float[Tensor, "nodes width"], weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
+    rows: Float[Tensor, "nodes width"],
+    weights: Float[Tensor, "nodes"],
+    penalty: Float[Tensor, ""],
+    total: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "width width"]:
     """One over what the second derivative never exceeds."""
-    counting = rows[weights > 0]
-    bound = CURVATURE * (counting * weights[weights > 0][:, None]).T @ counting
-    bound.diagonal().add_(2 * penalty + ROUNDING * weights.sum())
+    mine = weights > 0
+    counting = rows if bool(mine.all()) else rows[mine]
+    bound = total(CURVATURE * (counting * weights[mine][:, None]).T @ counting)
+    bound.diagonal().add_(2 * penalty + ROUNDING * total(weights.sum()))
     inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
     return inverse

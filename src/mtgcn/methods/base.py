@@ -105,7 +105,7 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     at_once = max(1, budget // per_run) if per_run else task.runs
     chunks = math.ceil(task.runs / at_once)
     runs = math.ceil(task.runs / chunks)
-    with threads_for(per_run * runs):
+    with threads_for(per_run * runs and per_run * runs + method.shared_bytes(task)):
         return Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
 
 

@@ -126,7 +126,7 @@ class Teaching:
     def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task, recorder: Recorder | None = None) -> None:
         self.settings, self.network, self.task, self.recorder = settings, network, task, recorder
         per_class = settings.per_class or default_per_class(task.graph)
-        self.per_class = min(per_class + settings.one_more_per_class, task.num_nodes)
+        self.per_class = min(per_class + settings.one_more_per_class, task.graph.num_nodes)
         self.exclude = labelled_mask(task)
         self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
 

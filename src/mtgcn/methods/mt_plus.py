@@ -33,7 +33,7 @@ from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, PeerReport, Prediction, Task, run_seed
-from mtgcn.training.lessons import Lessons, Probabilities, average, evenness_by_labels, work_of_lessons
+from mtgcn.training.lessons import Lessons, Probabilities, SharedNodes, average, evenness_by_labels, work_of_lessons
 from mtgcn.training.peer_evidence import (
     PeerEvidence,
     accuracy_of,
@@ -56,6 +56,7 @@ from mtgcn.training.peer_inputs import (
     PEERS,
     SIZE,
     InputSettings,
+    PeerInputs,
     inputs_elsewhere,
     peer_inputs,
     remember_encoders,
@@ -81,6 +82,15 @@ TRUST = {
 SKILLED = 0.625  # so far on the way from chance to being always right, peers teach with full weight
 CAUTION = 8  # the power with which teaching fades below that
 USUAL_SKILL, USUALLY = 0.7, 25  # what to expect before any label is held out, and how many labels that is worth
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """What peers see of all labelled nodes: the task numbers the rows of these tables."""
+
+    task: Task
+    rows: Mapping[str, Float[Tensor, "nodes width"]]
+    parts: Bool[Tensor, "runs parts labelled"]  # that are held out in turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,24 +128,29 @@ class MTPlus(Method):
 
     def _fit_alike(self, task: Task, number: int) -> Prediction:
         """Runs that share their encoders."""
-        inputs = peer_inputs(task.graph, self._inputs, run_seed(task.seed, number), task.device)
+        inputs = peer_inputs(task.graph, self.inputs, run_seed(task.seed, number), task.device)
+        return self.fit_to_rows(inputs, task, LabelledRows(task, inputs.rows, held_out_parts(task)))
+
+    def fit_to_rows(
+        self, inputs: PeerInputs, task: Task, labelled: LabelledRows, shared: SharedNodes | None = None
+    ) -> Prediction:
+        """Peers that see these rows of the nodes; with `shared`, of those nodes that this process holds."""
         rows = {name: inputs.rows[name] for name in self._peers}
-        parts = held_out_parts(task)
         with stage("votes"):
-            evidence = peer_evidence(rows, TRUST, task, parts)
-            votes = self._votes(evidence, task, parts)
-        teaching = self._teaching(evidence, votes, task, parts)
-        before = {
-            name: probabilities_of(rows[name], one.weight / one.temperature[:, None, None])
-            for name, one in evidence.items()
-        }
-        lessons = Lessons(task, rows, evidence, votes, self.teaching_weight * teaching, self._evenness(task))
+            seen = {name: labelled.rows[name] for name in self._peers}
+            evidence = peer_evidence(seen, TRUST, labelled.task, labelled.parts)
+            votes = self._votes(evidence, labelled.task, labelled.parts)
+        teaching = self._teaching(evidence, votes, labelled.task, labelled.parts)
+        before = {name: probabilities_of(rows[name], one.weight, one.temperature) for name, one in evidence.items()}
+        amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
+        lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
         with stage("teaching"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
         # The less they teach, the more of the answer is what they said before.
         peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
         answer = average(votes, peers.unbind(1))
-        agreement = (peers.argmax(-1) == answer.argmax(-1)[:, None]).float().mean(-1)
+        agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
+        agreement = (shared.total(agreed) if shared else agreed) / task.graph.num_nodes
         return Prediction(
             answer.cpu().numpy(),
             lessons.history(),
@@ -163,7 +178,7 @@ class MTPlus(Method):
                     torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
                     for part in ("before", "after", "temperature")
                 )
-                untaught = probabilities_of(table, before / temperature[:, None, None])
+                untaught = probabilities_of(table, before, temperature)
                 found[name] = _blended(probabilities_of(table, after), untaught, teaching)
         present = torch.tensor([name in found for name in self._peers], device=device)
         others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
@@ -171,7 +186,7 @@ class MTPlus(Method):
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
         for number in {seed % self.embeddings for seed in task.seeds}:
-            remember_encoders(parameters, task.graph, self._inputs, run_seed(task.seed, number))
+            remember_encoders(parameters, task.graph, self.inputs, run_seed(task.seed, number))
 
     @property
     def peers_of_their_graph(self) -> tuple[str, ...]:
@@ -226,7 +241,7 @@ class MTPlus(Method):
         return tuple(name for name in PEERS if name not in _LEFT_OUT[self.left_out])
 
     @property
-    def _inputs(self) -> InputSettings:
+    def inputs(self) -> InputSettings:
         return InputSettings(
             self.directions, self.edge_directions, self.dimensions, self.held_decay, self.infomax_epochs
         )
@@ -238,7 +253,7 @@ class MTPlus(Method):
         return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
-        graph, inputs = task.graph, self._inputs
+        graph, inputs = task.graph, self.inputs
         encoders = inputs.encoders(graph).bytes_for(graph)
         features = min(kept_directions(self.directions, graph), graph.num_features)
         edges = kept_directions(self.edge_directions, graph)
@@ -247,11 +262,11 @@ class MTPlus(Method):
 
     def shared_work(self, task: Task) -> Work:
         return work_of_inputs(
-            task.graph, self._inputs, run_seed(task.seed, task.seeds[0] % self.embeddings), task.device
+            task.graph, self.inputs, run_seed(task.seed, task.seeds[0] % self.embeddings), task.device
         )
 
     def work_per_run(self, task: Task) -> Work:
-        work, inputs = Work(), self._inputs
+        work, inputs = Work(), self.inputs
         for width in (inputs.width(task.graph, name) for name in self._peers):
             work += work_of_evidence(task, width) + work_of_probabilities(task.num_nodes, width, task.num_classes)
             work += work_of_lessons(task, width, self.rounds, self.steps)

@@ -59,6 +59,10 @@ class DropoutStream:
         """The next epoch: every decision is drawn anew."""
         self.epoch += 1
 
+    def go_to(self, epoch: int) -> None:
+        """What is drawn after so many epochs, for a training that goes on where another was stopped."""
+        self.epoch.fill_(epoch)
+
     def kept(self, nodes: Int[Tensor, "nodes"]) -> Float[Tensor, "nodes runs units"]:
         """What is kept of these nodes in every run."""
         return self._kept(nodes[:, None], self.keys[:, 0], self.keys[:, 1])

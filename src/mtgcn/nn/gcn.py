@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mtgcn.linalg.computation_block import ComputationBlock, computation_block
-from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.graph_operators import GraphOperators, graph_operators
 from mtgcn.linalg.operators import work_of_product
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import ReluDropout
@@ -27,9 +27,11 @@ class GCN(TwoLayerNetwork):
     weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
     weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
 
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+    def __init__(
+        self, task: Task, peers: int, settings: NetworkSettings, operators: GraphOperators | None = None
+    ) -> None:
         super().__init__(task, peers, settings)
-        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.operators = operators or graph_operators(task.graph, settings.feature_scaling, task.device)
         self.adjacency = self.operators.adjacency
         self.input = InputProduct(
             self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout

@@ -123,15 +123,19 @@ class Infomax(StackedParameters):
 
     def loss(self) -> Float[Tensor, "runs encoders"]:
         """How badly nodes as they are and corrupted ones are told apart, each compared with the summary."""
-        looked_at, corruption = self._this_epoch()
-        positive = self._encoded(self.views.rows.index_select(0, looked_at))
-        moved = corruption * len(self.views.rows) + looked_at
-        corrupted = self._encoded(self.views.corrupted.flatten(0, 1).index_select(0, moved))
+        rows, corrupted_rows = self._seen()
+        positive, corrupted = self._encoded(rows), self._encoded(corrupted_rows)
         summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # encoders, dimensions, 1
         # Block-diagonal, so that one product compares the embeddings of every encoder with that encoder's summary.
         compared = torch.block_diag(*(self.discriminator[0] @ summary))
         told = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
         return (told + self.weight_decays / 2 * self._squares())[None]
+
+    def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
+        """What is seen in this epoch of the nodes that are looked at, as they are and corrupted."""
+        looked_at, corruption = self._this_epoch()
+        moved = corruption * len(self.views.rows) + looked_at
+        return self.views.rows.index_select(0, looked_at), self.views.corrupted.flatten(0, 1).index_select(0, moved)
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
         return activated(rows @ self.weight.flatten(1), self.bias.flatten())

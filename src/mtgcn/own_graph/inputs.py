@@ -41,6 +41,7 @@ class GraphFiles:
     kinds: Mapping[str, str] = field(default_factory=dict)  # of columns whose kind is not to be found out
     unknown_nodes: UnknownNodes = "error"  # what to do with edges and labels of nodes that --nodes does not list
     header: bool | None = None  # whether the first line of tables names the columns; None: found out
+    few_labels: bool = False  # whether no label at all, or labels of one class alone, will do
 
     def __post_init__(self) -> None:
         if self.graph and (self.edges or self.nodes or self.knn):
@@ -157,6 +158,7 @@ def read_tables(files: GraphFiles, preparation: Preparation | None = None, *, sc
         scale=scale,
         preparation=preparation,
         header=files.header,
+        few_labels=files.few_labels,
         name=files.title,
     )
 
@@ -189,7 +191,14 @@ def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, str | Liter
 def _read_graph_file(files: GraphFiles) -> Graph:
     assert files.graph is not None, "asked for by its name"
     attributes: Mapping[str, Any] = files.columns
-    return Graph.from_file(files.graph, files.labels, **attributes, features=files.features, name=files.title)
+    return Graph.from_file(
+        files.graph,
+        files.labels,
+        **attributes,
+        features=files.features,
+        few_labels=files.few_labels,
+        name=files.title,
+    )
 
 
 def _with_columns_of(graph: Graph, trained: Graph) -> Graph:

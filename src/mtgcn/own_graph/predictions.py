@@ -11,7 +11,7 @@ import numpy as np
 
 from mtgcn.estimator.classifier import GIVEN, NEVER
 from mtgcn.estimator.row_lookup import NOWHERE
-from mtgcn.own_graph.tables_out import write_table
+from mtgcn.own_graph.tables_out import table_bytes, write_table
 from mtgcn.shapes import Float, Int
 from mtgcn.trust.peer_votes import peers_agree, vote_weights
 
@@ -61,7 +61,16 @@ def predictions_of(model: MutualTeachingClassifier, ids: np.ndarray, answers: An
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
     """A CSV file, UTF-8, with a header; ids stand there as they were read."""
-    header = [
+    write_table(path, _header(predictions), _rows(predictions))
+
+
+def predictions_table(predictions: Predictions) -> bytes:
+    """What is in that file."""
+    return table_bytes(_header(predictions), _rows(predictions))
+
+
+def _header(predictions: Predictions) -> list[str]:
+    return [
         "id",
         "predicted",
         "probability",
@@ -70,7 +79,6 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
         "role",
         "pseudo_label_epoch",
     ]
-    write_table(path, header, _rows(predictions))
 
 
 def _rows(predictions: Predictions) -> Iterator[list[str]]:

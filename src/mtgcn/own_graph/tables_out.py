@@ -30,6 +30,15 @@ def check_output(path: Path) -> None:
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table as `table_bytes` has it, in a file or on standard output."""
+    content = table_bytes(header, rows)
+    if is_standard_output(path):
+        _print(content)
+        return
+    write_file(path, content)
+
+
+def table_bytes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     """UTF-8 with a header; text that was not UTF-8 where it was read is written as it stood there."""
     buffer = io.BytesIO()
     text = io.TextIOWrapper(buffer, encoding="utf-8", errors="surrogateescape", newline="")
@@ -37,10 +46,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
     table.writerow(header)
     table.writerows(rows)
     text.flush()
-    if is_standard_output(path):
-        _print(buffer.getvalue())
-        return
-    write_file(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _print(content: bytes) -> None:

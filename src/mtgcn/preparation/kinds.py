@@ -89,7 +89,9 @@ def _of_numbers(table: ColumnTable, column: int, kind: str | None, named: bool) 
 def _are_ids(table: ColumnTable, column: int) -> bool:
     """Whole numbers that all differ, and are called an id or count the rows."""
     values = table.number(column)[: table.rows - table.absent]
-    if len(values) < LEAST_ROWS_OF_IDS or np.isnan(values).any() or (values != np.floor(values)).any():
+    if len(set(values[:LEAST_ROWS_OF_IDS].tolist())) < LEAST_ROWS_OF_IDS:  # too few, or two alike among the first
+        return False
+    if np.isnan(values).any() or (values != np.floor(values)).any():
         return False
     if len(np.unique(values)) < len(values):
         return False

@@ -72,14 +72,24 @@ class ColumnTable:
 
     @cached_property
     def _by_column(self) -> Any:
-        return self.numbers.tocsc() if sp.issparse(self.numbers) else self.numbers
+        if not sp.issparse(self.numbers):
+            return self.numbers
+        matrix = self.numbers.tocsc(copy=True)
+        matrix.sum_duplicates()
+        return matrix
 
     def number(self, column: int) -> Float[np.ndarray, "rows"]:
         """A column that is numbers already, in doubles; NaN where one is missing."""
-        values = self._by_column[:, [self.number_place[column]]]
-        dense = values.toarray() if sp.issparse(values) else values
-        known = np.asarray(dense[:, 0], dtype=np.float64)
-        return np.concatenate([known, np.full(self.absent, np.nan)]) if self.absent else known
+        matrix, place = self._by_column, self.number_place[column]
+        values = np.full(self.rows, np.nan)
+        known = values[: self.rows - self.absent]
+        if sp.issparse(matrix):  # by its parts: an index of scipy takes longer than all the rest, a thousand times over
+            entries = slice(*matrix.indptr[place : place + 2])
+            known[:] = 0
+            known[matrix.indices[entries]] = matrix.data[entries]
+        else:
+            known[:] = matrix[:, place]
+        return values
 
     def text(self, column: int) -> Texts:
         """A column as text without missing words; numbers as Python would write them, whole ones without a point."""

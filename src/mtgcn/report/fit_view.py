@@ -66,7 +66,7 @@ def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None
     tell("choosing nodes worth a look", 0, 0)
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
-    shown = _shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
+    shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
     return FitView(
         class_names=graph.class_names,
         given_counts=graph.label_counts,
@@ -96,7 +96,8 @@ def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.
     return counts, edges
 
 
-def _shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "shown"]:
+def shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "shown"]:
+    """Those that a map shows: all of them or, of very many, some of which these are always among."""
     if nodes <= MOST_ON_MAP:
         return np.arange(nodes)
     kept = np.unique(np.array(always[:MOST_ON_MAP], dtype=np.int64))

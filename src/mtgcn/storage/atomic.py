@@ -85,6 +85,16 @@ def like(found: os.stat_result, descriptor: int) -> None:
         os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
 
 
+def force_to_disk(folder: Path) -> None:
+    """What was renamed in a folder stays renamed, also where the power fails; not every system can promise that."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _replace(target: Path, content: bytes, found: os.stat_result | None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     # Its own for every process and thread; and short, since the name of the file may be as long as names can be.

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mtgcn.storage.atomic import like
+from mtgcn.storage.atomic import force_to_disk, like
 from mtgcn.storage.locks import one_at_a_time
 
 READY = ".replacement"
@@ -66,11 +66,11 @@ def _replaced(folder: Path, names: Sequence[str]) -> Iterator[Path]:
                 with (partial / name).open("rb") as file:
                     like((folder / name).stat(), file.fileno())
         partial.chmod(folder.stat().st_mode)
-        _force_to_disk(partial)
+        force_to_disk(partial)
         os.rename(partial, folder / READY)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    _force_to_disk(folder)
+    force_to_disk(folder)
     with suppress(OSError):  # from here on they count, wherever they lie
         _finish(folder)
         for name in names:
@@ -85,12 +85,3 @@ def _finish(folder: Path) -> None:
         for path in sorted(ready.iterdir()):
             os.replace(path, folder / path.name)
         ready.rmdir()
-
-
-def _force_to_disk(folder: Path) -> None:
-    with suppress(OSError):  # not every system can
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

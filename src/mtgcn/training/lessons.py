@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of, work_o
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
+from mtgcn.training.progress import tell_epochs
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.work import Work
 
@@ -23,6 +25,7 @@ FEW_LABELS = 3  # per class; up to so many all classes weigh the same
 # However large a penalty suits a peer with a handful of labels: thousands of pseudo labels need no more, and where
 # classes are not evened out a larger one lets the largest class swallow the others.
 LARGEST_PENALTY = 1e-3
+PSEUDO_LABELS = "pseudo labels"  # how many nodes teach
 
 LARGEST_CLASS = 2**12  # nodes that a round of teaching looks at
 ATTENDANCE = 0xC1A55  # tells what is drawn for who attends a round from what else is drawn by node
@@ -30,6 +33,14 @@ ATTENDANCE = 0xC1A55  # tells what is drawn for who attends a round from what el
 Probabilities = Float[Tensor, "runs nodes classes"]
 Teacher = Literal["all", "itself"]
 Here = Int[Tensor, "here"] | slice  # the nodes that a round looks at, in order
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNodes:
+    """What a process needs to know of nodes that others hold, where it holds only some of them."""
+
+    total: Callable[[Tensor], Tensor]  # the sum of what every process has found
+    places: Int[Tensor, "nodes"]  # of the nodes held here, where they stand as all come to be looked at
 
 
 class Lessons:
@@ -43,13 +54,16 @@ class Lessons:
         votes: Float[Tensor, "runs peers"],
         amount: Float[Tensor, "runs"],  # what all pseudo labels together weigh beside the labels
         evenness: Float[Tensor, "runs 1"],
+        all_labels: Task | None = None,  # a task that has them all, where this one has those of some nodes
+        shared: SharedNodes | None = None,
     ) -> None:
+        self.given = (all_labels or task).labelled.present.sum(1, keepdim=True)
+        self.shared = shared
         self.task, self.rows, self.evidence, self.votes = task, rows, evidence, votes
         self.amount, self.evenness = amount, evenness
-        self.apart = evenness * inequality_of_labels(task)
+        self.apart = evenness * inequality_of_labels(all_labels or task)
         self.record = PseudoLabelRecord(task)
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
-        self._shuffled: Tensor | None = None  # all nodes, as they come to be looked at
         free = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
         # NOBODY falls into the extra column.
         self.free = free.scatter_(1, task.labelled.index % (task.num_nodes + 1), False)[:, :-1]
@@ -74,8 +88,9 @@ class Lessons:
                 share, classes = lessons[name]
                 examples = self._with_labels(share * self.amount[:, None], classes, here)
                 penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
-                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps)
+                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps, self._total)
             self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
+            tell_epochs(number + 1, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
         if not rounds:
             return dict(before), weights
         return {name: probabilities_of(table, weights[name]) for name, table in self.rows.items()}, weights
@@ -84,15 +99,24 @@ class Lessons:
         """The nodes that a round looks at: all; on large graphs some, others in every round, beside those that have a
         label. Who attends together follows from what nodes are. Thousands of examples fix what a peer learns, and a
         round costs the same on a graph of any size."""
-        if self.task.num_nodes <= LARGEST_CLASS:
+        nodes, labelled = self.task.graph.num_nodes, self.task.labelled
+        if nodes <= LARGEST_CLASS:
             return slice(None)
-        if self._shuffled is None:
-            drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
-            self._shuffled = torch.from_numpy(np.argsort(drawn)).to(self.task.device)
-        places = torch.arange(number * LARGEST_CLASS, (number + 1) * LARGEST_CLASS, device=self.task.device)
-        labelled = self.task.labelled
-        some = self._shuffled[places % self.task.num_nodes]
-        return torch.cat([some, labelled.index[labelled.present]]).unique()
+        attends = (self._places - number * LARGEST_CLASS) % nodes < LARGEST_CLASS
+        attends[labelled.index[labelled.present]] = True
+        return attends.nonzero()[:, 0]
+
+    @cached_property
+    def _places(self) -> Int[Tensor, "nodes"]:
+        """Where nodes stand as they come to be looked at."""
+        if self.shared:
+            return self.shared.places
+        drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
+        return torch.from_numpy(np.argsort(np.argsort(drawn))).to(self.task.device)
+
+    def _total(self, values: Tensor) -> Tensor:
+        """The sum of what every process has found."""
+        return self.shared.total(values) if self.shared else values
 
     def lesson(
         self, teacher: Probabilities, here: Here = slice(None)
@@ -104,17 +128,20 @@ class Lessons:
         """
         sure, classes = teacher.max(-1)
         free, apart = self.free[:, here].to(sure.dtype), self.apart
-        by_class = partial(_sum_by_class, classes=classes, num_classes=self.task.num_classes)
+
+        def by_class(values: Float[Tensor, "runs nodes"]) -> Float[Tensor, "runs classes"]:
+            return self._total(_sum_by_class(values, classes, self.task.num_classes))
+
         of_class = (by_class(sure * free) / by_class(free).clamp(min=1)).gather(1, classes)
-        of_all = (sure * free).sum(1, keepdim=True) / free.sum(1, keepdim=True).clamp(min=1)
+        of_all = self._total((sure * free).sum(1, keepdim=True)) / self._total(free.sum(1, keepdim=True)).clamp(min=1)
         threshold = apart * of_class + (1 - apart) * of_all
         weight = free * (sure >= (1 - ROUNDING) * threshold)  # nodes that are all equally sure all teach
         weight = weight / (by_class(weight).clamp(min=1) ** self.evenness).gather(1, classes)
-        return weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny), classes
+        return weight / self._total(weight.sum(1, keepdim=True)).clamp(min=torch.finfo(weight.dtype).tiny), classes
 
     def history(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         """How many nodes taught each peer, round by round."""
-        return {"pseudo labels": torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
+        return {PSEUDO_LABELS: torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
         self, weight: Float[Tensor, "runs here"], classes: Int[Tensor, "runs here"], here: Here
@@ -122,7 +149,7 @@ class Lessons:
         """The given labels among them, weighing 1 in all."""
         labelled: Nodes = self.task.labelled
         present = labelled.present
-        share = present / present.sum(1, keepdim=True)
+        share = present / self.given
         place = labelled.index if isinstance(here, slice) else torch.searchsorted(here, labelled.index)
         place = torch.where(present, place, weight.shape[1])  # NOBODY falls into an extra column
         weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, place, share)[:, :-1]
@@ -133,7 +160,7 @@ class Lessons:
         taught = torch.zeros(self.task.num_nodes, self.task.runs, dtype=torch.bool, device=self.task.device)
         taught[here] = teaches.any(1).T
         self.record.next_epoch(taught)
-        self._counts.append(teaches.sum(2))
+        self._counts.append(self._total(teaches.sum(2)))
 
 
 def work_of_lessons(task: Task, width: int, rounds: int, steps: int) -> Work:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ from torch import Tensor
 from mtgcn.shapes import Float, Real
 from mtgcn.training.adam import Adam
 from mtgcn.training.divergence import note_divergence
-from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, tell_epochs
 from mtgcn.training.trainable import Trainable
 
 
@@ -64,8 +65,8 @@ def train(
         phase.before()
         for _ in _repeat(partial(epoch, phase), phase.epochs, trainable):
             done += 1
-            if (callback := _progress.get()) and (done % EPOCHS_BETWEEN_REPORTS == 0 or done == total):
-                callback(done, total)
+            if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
+                tell_epochs(done, total, partial(history.means, done - 1))
         history.note_divergence(losses, done - phase.epochs, done)
     return history.read()
 
@@ -120,6 +121,11 @@ class _History:
         for name in losses:
             of_phase = self.values[name][first:end].cpu().numpy()
             note_divergence(f"its loss {name!r}", "epoch", of_phase, before=first, total=len(self.values[name]))
+
+    def means(self, epoch: int) -> dict[str, float]:
+        """What was written in an epoch, each the mean over all models; what a phase does not know is left out."""
+        found = {name: float(value[epoch].mean()) for name, value in self.values.items()}
+        return {name: value for name, value in found.items() if math.isfinite(value)}
 
     def read(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         return {name: value.cpu().numpy() for name, value in self.values.items()}

@@ -47,12 +47,12 @@ class PeerEvidence:
     accuracy: Float[Tensor, "runs"]
 
 
-def held_out_parts(task: Task) -> Bool[Tensor, "runs parts labelled"]:
+def held_out_parts(task: Task, keys: UInt64[np.ndarray, "nodes"] | None = None) -> Bool[Tensor, "runs parts labelled"]:
     """Which labels each part holds out: stratified folds, as many as the average class has labels, from 2 to 5, and
     drawn again until there are about `PARTS`. Parts that a run does not need hold out nothing. Who shares a fold
-    follows from the run's seed and from what the nodes are."""
+    follows from the run's seed and from what the nodes are: from their keys, where these are known already."""
     labelled = task.labelled.to(torch.device("cpu"))
-    keys = node_keys(task.graph)
+    keys = node_keys(task.graph) if keys is None else keys
     parts = [
         _parts_of_run(keys[index], classes, present, task.num_classes, seed)
         for index, classes, present, seed in zip(

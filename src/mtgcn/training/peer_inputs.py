@@ -111,10 +111,10 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
     for number, (name, table) in enumerate(zip(ENCODERS, found.embeddings, strict=True)):
         parameters |= {f"{name}/{part}": found.encoders[part][number] for part in ENCODER_PARTS}
         if name in CENTRED:
-            centred, centre = _centred(table, None)
-            rows[name], parameters[f"{name}/centre"] = _with_ones(centred), centre.cpu().numpy()
+            centred, centre = centred_rows(table, None)
+            rows[name], parameters[f"{name}/centre"] = with_ones(centred), centre.cpu().numpy()
         else:
-            rows[name] = _with_ones(table)
+            rows[name] = with_ones(table)
     return PeerInputs({name: rows[name] for name in PEERS}, parameters)
 
 
@@ -157,30 +157,30 @@ def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device:
         for name in ENCODERS
     }
     basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
-    tables |= _tables(graph, _reduced(graph, basis, device), device)
-    tables[SIZE] = _waves(_sizes(graph), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
+    tables |= walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
+    tables[SIZE] = waves_of(_sizes(graph), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
     for name in tables.keys() & set(CENTRED):
         centre = torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device)
-        tables[name] = _centred(tables[name], centre)[0]
-    return {name: _with_ones(tables[name]) for name in OF_ANY_GRAPH}
+        tables[name] = centred_rows(tables[name], centre)[0]
+    return {name: with_ones(tables[name]) for name in OF_ANY_GRAPH}
 
 
 @once_per_graph
 def _without_encoders(graph: Graph, settings: InputSettings, device: torch.device) -> PeerInputs:
     basis = feature_directions(graph, SCALING, device, settings.directions)
-    tables = _tables(graph, _reduced(graph, basis, device), device)
-    edges = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
     adjacency = graph_operators(graph, SCALING, device).adjacency
+    tables = walked_tables(_reduced(graph, basis, device), adjacency)
+    edges = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
     tables[EDGES] = edges
     tables[FAR_EDGES] = personalized_page_rank(functional.normalize(edges), adjacency, FAR_STEPS, FAR_RESTART)
     sizes = _sizes(graph)
     mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
-    tables[SIZE] = _waves(sizes, mean, spread, device)
+    tables[SIZE] = waves_of(sizes, mean, spread, device)
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
     rows = {}
     for name, table in tables.items():
-        centred, centre = _centred(table, None)
-        rows[name] = _with_ones(centred)
+        centred, centre = centred_rows(table, None)
+        rows[name] = with_ones(centred)
         parameters[f"{name}/centre"] = centre.cpu().numpy()
     return PeerInputs(rows, parameters)
 
@@ -189,8 +189,8 @@ def _reduced(graph: Graph, basis: Float[Tensor, "features directions"], device: 
     return operator(graph_operators(graph, SCALING, device).features, device)(basis)
 
 
-def _tables(graph: Graph, features: Float[Tensor, "nodes directions"], device: torch.device) -> dict[str, Tensor]:
-    adjacency = graph_operators(graph, SCALING, device).adjacency
+def walked_tables(features: Float[Tensor, "nodes directions"], adjacency: SparseOperator) -> dict[str, Tensor]:
+    """The features of a node, and of its near and far neighbourhood."""
     return {
         FEATURES: features,
         NEAR: personalized_page_rank(features, adjacency, NEAR_STEPS, restart=0.0),
@@ -223,14 +223,21 @@ def _sizes(graph: Graph) -> Float[np.ndarray, "nodes sizes"]:
     """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
     neighbours = _without_self_loops(graph)
     degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
-    amount = np.zeros(graph.num_nodes) if graph.features is None else np.asarray(abs(graph.features).sum(axis=1))
-    own = np.log1p(np.stack([degrees, amount.ravel()], axis=1, dtype=np.float64))
+    own = own_sizes(degrees, graph.features)
     share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
     around = share * (neighbours @ own)
     return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
 
 
-def _waves(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device) -> Tensor:
+def own_sizes(
+    degrees: Float[np.ndarray, "nodes"], features: sp.csr_array | np.ndarray | None
+) -> Float[np.ndarray, "nodes 2"]:
+    """Degree and sum of features of each node, in logarithms."""
+    amount = np.zeros(len(degrees)) if features is None else np.asarray(abs(features).sum(axis=1))
+    return np.log1p(np.stack([degrees, amount.ravel()], axis=1, dtype=np.float64))
+
+
+def waves_of(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device) -> Tensor:
     """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes."""
     random = np.random.default_rng(1)
     frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
@@ -252,7 +259,7 @@ def _without_self_loops(graph: Graph) -> sp.csr_array:
     return neighbours
 
 
-def _centred(
+def centred_rows(
     table: Float[Tensor, "nodes width"], centre: Float[Tensor, "width"] | None
 ) -> tuple[Float[Tensor, "nodes width"], Float[Tensor, "width"]]:
     """Rows of length 1, less their mean or the one given, at length 1 again; and the mean. Taking it out before rows
@@ -265,5 +272,6 @@ def _centred(
     return apart.mul_(torch.where(length < ROUNDING, 0.0, 1 / length.clamp(min=ROUNDING))), centre
 
 
-def _with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
+def with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
+    """With a last column for the constant."""
     return torch.cat([rows, rows.new_ones(len(rows), 1)], 1)

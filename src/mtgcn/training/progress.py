@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 ProgressCallback = Callable[[int, int], None]  # epochs done, epochs in all
 StageCallback = Callable[[str], None]
+ValuesCallback = Callable[[int, Mapping[str, float]], None]  # epochs done; losses and what else is told of the last one
 _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=None)
 _stage_changed: ContextVar[StageCallback | None] = ContextVar("stage_changed", default=None)
+_values: ContextVar[ValuesCallback | None] = ContextVar("values", default=None)
 _stage: ContextVar[str] = ContextVar("stage", default="")
 EPOCHS_BETWEEN_REPORTS = 10
 
 
 @contextmanager
-def reporting_progress(callback: ProgressCallback, stage_changed: StageCallback | None = None) -> Iterator[None]:
+def reporting_progress(
+    callback: ProgressCallback,
+    stage_changed: StageCallback | None = None,
+    values: ValuesCallback | None = None,
+) -> Iterator[None]:
     """While this lasts, training calls `callback(epochs_done, epochs_total)` from time to time, and
-    `stage_changed(title)` whenever another stage begins or ends, also where nobody counts epochs."""
-    epochs, stages = _progress.set(callback), _stage_changed.set(stage_changed)
+    `stage_changed(title)` whenever another stage begins or ends, also where nobody counts epochs. `values` is told
+    with the epochs how the last of them went: by name, the mean over all models that are trained together."""
+    tokens = _progress.set(callback), _stage_changed.set(stage_changed), _values.set(values)
     try:
         yield
     finally:
-        _progress.reset(epochs)
-        _stage_changed.reset(stages)
+        for variable, token in zip((_progress, _stage_changed, _values), tokens, strict=True):
+            variable.reset(token)  # type: ignore[attr-defined]
+
+
+def tell_epochs(done: int, total: int, latest: Callable[[], Mapping[str, float]]) -> None:
+    """So many epochs are done; `latest` is asked how the last one went if anybody wants to know."""
+    if callback := _progress.get():
+        callback(done, total)
+    if (told := _values.get()) and (values := latest()):
+        told(done, values)
 
 
 @contextmanager

@@ -32,6 +32,11 @@ class PseudoLabelRecord:
         new = pseudo_labelled & (self._first == 0)
         self._first.copy_(torch.where(new, epoch, self._first))
 
+    def go_on(self, first: Int[np.ndarray, "runs nodes"], epoch: int) -> None:
+        """Go on with what `first_epochs` said after this epoch."""
+        self._epoch.fill_(epoch)
+        self._first.copy_(torch.from_numpy(np.ascontiguousarray(first.T)))
+
     def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
         """As a prediction has them; 0 for a node that never had a pseudo label."""
         return self._first.T.contiguous().cpu().numpy()

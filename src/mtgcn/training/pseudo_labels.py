@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -90,33 +91,80 @@ def most_confident(
     """
     nodes, runs, peers = confidence.shape
     device = confidence.device
-    predicted = torch.where(exclude[..., None], classes, predicted)
-    # One sort per model settles class, confidence and ties together: the key is the class, then the bits of
-    # the probability (which order like the number, being positive), then the node, first nodes highest.
-    node_bits = max(nodes - 1, 1).bit_length()
-    class_shift = 30 + node_bits  # a probability of at most 1 has its bits below 2^30
-    if classes.bit_length() + class_shift > 63:
-        raise InputError(f"{nodes} nodes with {classes} classes do not fit the 63 bits of a sorting key; use fewer")
-    backwards = torch.arange(nodes - 1, -1, -1, device=device)[:, None, None]
-    keys = (
-        (predicted << class_shift) + (confidence.view(torch.int32).to(torch.int64) << node_bits) + backwards
-    ).flatten(1)
-    ordered = _sorted(keys.T.contiguous())  # models, nodes
-    class_starts = torch.arange(classes + 1, device=device) << class_shift
-    bounds = torch.searchsorted(ordered, class_starts.expand(len(ordered), -1).contiguous())
-    last, first = bounds[:, 1:, None] - 1, bounds[:, :-1, None]  # models, classes, 1
-    place = last - torch.arange(per_class, device=device)
-    filled = place >= first
-    found = ordered.gather(1, place.clamp(min=0).flatten(1)) & ((1 << node_bits) - 1)
-    chosen = torch.where(filled.flatten(1), nodes - 1 - found, 0)
+    layout = KeyLayout(nodes, classes)
+    keys = layout.keys(confidence, predicted, exclude, torch.arange(nodes, device=device))
+    ordered = sorted_keys(keys)
+    bounds = torch.searchsorted(ordered, layout.class_starts(device).expand(len(ordered), -1).contiguous())
+    return chosen_above(ordered, bounds[:, :-1], bounds[:, 1:], layout.numbers_in, per_class, (runs, peers))
+
+
+@dataclass(frozen=True)
+class KeyLayout:
+    """One sort per model settles class, confidence and ties together: the key is the class, then the bits of the
+    probability (which order like the number, being positive), then the node, first nodes highest."""
+
+    nodes: int
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.classes.bit_length() + self.class_shift > 63:
+            raise InputError(
+                f"{self.nodes} nodes with {self.classes} classes do not fit the 63 bits of a sorting key; use fewer"
+            )
+
+    @property
+    def node_bits(self) -> int:
+        return max(self.nodes - 1, 1).bit_length()
+
+    @property
+    def class_shift(self) -> int:
+        return 30 + self.node_bits  # a probability of at most 1 has its bits below 2^30
+
+    def keys(
+        self,
+        confidence: Float[Tensor, "here runs peers"],
+        predicted: Int[Tensor, "here runs peers"],
+        exclude: Bool[Tensor, "here runs"],
+        numbers: Int[Tensor, "here"],
+    ) -> Int[Tensor, "models here"]:
+        """The keys of nodes with these numbers; those excluded come after the last class."""
+        of_class = torch.where(exclude[..., None], self.classes, predicted) << self.class_shift
+        backwards = (self.nodes - 1 - numbers)[:, None, None]
+        keys = of_class + (confidence.view(torch.int32).to(torch.int64) << self.node_bits) + backwards
+        return keys.flatten(1).T.contiguous()
+
+    def class_starts(self, device: torch.device) -> Int[Tensor, "classes_and_one"]:
+        """Where the keys of each class begin, and those of the last one end."""
+        return torch.arange(self.classes + 1, device=device) << self.class_shift
+
+    def numbers_in(self, keys: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+        """The numbers of the nodes that the keys are of."""
+        return self.nodes - 1 - (keys & ((1 << self.node_bits) - 1))
+
+
+def chosen_above(
+    ordered: Int[Tensor, "models here"],
+    first: Int[Tensor, "models classes"],
+    end: Int[Tensor, "models classes"],
+    nodes_of: Callable[[Tensor], Tensor],
+    per_class: int,
+    shape: tuple[int, int],
+) -> Chosen:
+    """For every model and class, the last `per_class` of the sorted keys from `first` up to `end`; `nodes_of` keys are
+    the nodes to choose, `shape` runs and peers."""
+    place = end[..., None] - 1 - torch.arange(per_class, device=ordered.device)  # models, classes, per_class
+    filled = (place >= first[..., None]).flatten(1)
+    found = nodes_of(ordered.gather(1, place.clamp(min=0).flatten(1)))
+    chosen = torch.where(filled, found, 0)
     return Chosen(
-        nodes=chosen.T.reshape(-1, runs, peers).contiguous(),
-        filled=filled.flatten(1).T.reshape(-1, runs, peers).contiguous(),
+        nodes=chosen.T.reshape(-1, *shape).contiguous(),
+        filled=filled.T.reshape(-1, *shape).contiguous(),
         per_class=per_class,
     )
 
 
-def _sorted(keys: Int[Tensor, "models nodes"]) -> Int[Tensor, "models nodes"]:
+def sorted_keys(keys: Int[Tensor, "models nodes"]) -> Int[Tensor, "models nodes"]:
+    """Each model's keys from the smallest on."""
     # NumPy sorts 64-bit integers with vector instructions, several times faster than torch on the CPU.
     return torch.from_numpy(np.sort(keys.numpy())) if keys.device.type == "cpu" else keys.sort().values
 

@@ -76,15 +76,24 @@ class Choice:
     is_component: bool  # whether the region is a whole component that had no label
 
 
-def suggest(model: FittedModel, count: int = 10) -> Suggestions:
-    """The nodes whose labels should teach the model most, the best first, and why."""
+def suggest(
+    model: FittedModel,
+    count: int = 10,
+    *,
+    labelled: Int[np.ndarray, "labelled"] | None = None,
+    free: Bool[np.ndarray, "nodes"] | None = None,
+) -> Suggestions:
+    """The nodes whose labels should teach the model most, the best first, and why. Where more were labelled since the
+    fit, `labelled` are all of them; `free` are those that may be suggested, if not all others."""
     graph = model.graph_
-    free = np.ones(graph.num_nodes, dtype=bool)
-    free[graph.known] = False
+    labelled = graph.known if labelled is None else labelled
+    if free is None:
+        free = np.ones(graph.num_nodes, dtype=bool)
+        free[labelled] = False
     if not 1 <= count <= free.sum():
         raise InputError(f"count is {count}; give at least 1 and at most {free.sum()}, the nodes without a label")
     uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_, vote_weights(model))
-    chosen = choose(graph, appearance(graph), centrality(graph), uncertainty, graph.known, free, count)
+    chosen = choose(graph, appearance(graph), centrality(graph), uncertainty, labelled, free, count)
     return Suggestions(
         Suggestion(
             node=np.asarray(graph.node_ids[choice.node]).item(),

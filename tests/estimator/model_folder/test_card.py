@@ -77,7 +77,7 @@ def test_an_older_format_says_who_wrote_it_and_what_to_do(tmp_path):
         with pytest.raises(InputError) as refused:
             read(tmp_path)
         assert str(refused.value) == (
-            f"model folder {tmp_path} has format 1, written by mtgcn 0.2.0, which reads it, and this version reads 3 "
+            f"model folder {tmp_path} has format 1, written by mtgcn 0.2.0, which reads it, and this version reads 4 "
             "alone; fit the model again with the same files"
         )
 
@@ -91,7 +91,7 @@ def test_an_older_format_whose_writer_is_not_known(tmp_path):
 def test_a_model_of_an_older_format_may_be_replaced(tmp_path, farm_model):
     (tmp_path / "card.json").write_text(json.dumps(OLD_CARD))
     save_model(farm_model, tmp_path)
-    assert read_card(tmp_path)["format"] == FORMAT == 3
+    assert read_card(tmp_path)["format"] == FORMAT == 4
 
 
 def test_a_method_that_is_not_here_is_named(folder, rewritten):

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 KIND = "mtgcn model"
 # Raised whenever what is written could no longer be read by an older mtgcn, or the other way round. 2: settings of
-# methods and the counts of the graph have the field's names. 3: how features were made of columns.
-FORMAT = 3
+# methods and the counts of the graph have the field's names. 3: how features were made of columns. 4: encoders
+# of mt-plus without what only training needs.
+FORMAT = 4
 # What the rest of the program reckons with. Sums tell that a card is as it was written, not who wrote it.
 NAME, SHARE = Text(LONGEST_NAME), Number(0, 1)
 CARD_FORM = {

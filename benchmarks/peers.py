@@ -1,0 +1,176 @@
+"""Ours beside what a good user would write with other programs: time and accuracy, on the same splits, in one process.
+
+    python benchmarks/peers.py                                     # cora, pubmed, amazon-photo, 200,000 random nodes
+    python benchmarks/peers.py --dataset cora --runs 2 --json peers.json
+    python benchmarks/peers.py --dataset synthetic --nodes 20000 --edges 100000
+
+Peers: PyTorch Geometric's `DeepGraphInfomax` with logistic regression (the setting of its example), `LabelPropagation`
+and `CorrectAndSmooth`; scikit-learn's `LabelSpreading`; the classifiers of scikit-network. They are not among what
+mtgcn needs (`pip install torch_geometric scikit-network`); one that is missing is named, and left out.
+
+"first" are the seconds of the first fit, with everything that has to be made of the graph; "further" those of each
+further split, for which a program may keep what it learned without labels. Ours begins with an empty cache. Everybody
+fits a tiny graph before any clock starts. Training of infomax is ended after `--most-seconds`, and its row says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import measuring
+import numpy as np
+import synthetic
+import torch
+from peer_programs import Missing, Program, programs
+
+from mtgcn.benchmark.scoring import score
+from mtgcn.datasets import load
+from mtgcn.graph import Graph
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.splits import Split, draw_splits
+from mtgcn.task import Prediction, observe
+from mtgcn.training.freed_blocks import keep_freed_blocks
+
+SYNTHETIC = "synthetic"
+DATASETS = ("cora", "pubmed", "amazon-photo", SYNTHETIC)
+OURS = ("mt-plus", "lp", "correct-and-smooth")
+FEATURES, CLASSES = 100, 10  # of the synthetic graph
+TINY = {"nodes": 300, "edges": 900, "features": 20, "classes": 3}
+
+
+def main() -> None:
+    keep_freed_blocks()
+    arguments = _arguments()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    facts = measuring.machine(torch.device("cpu"))
+    facts["versions"] |= _versions("torch_geometric", "scikit-learn", "scikit-network")
+    measuring.show_machine(facts)
+    # Before the cache is another one, since fetched data lie there as well.
+    graphs = {name: _graph(name, arguments) for name in arguments.dataset.split(",")}
+    everybody = _everybody(arguments)
+    rows = []
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["MTGCN_CACHE"] = empty
+        known = _that_run(everybody)
+        for name, graph in graphs.items():
+            splits = draw_splits(graph, arguments.labels_per_class, arguments.runs, arguments.seed)
+            found = compared([row(name, program, make(), graph, splits) for program, make in known.items()])
+            # The accuracies of single splits are for the JSON alone.
+            measuring.show_table([{key: one[key] for key in one if key != "accuracies"} for one in found])
+            rows += found
+    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", default=",".join(DATASETS), help="comma-separated")
+    parser.add_argument("--programs", help="only those whose name holds one of these words, comma-separated")
+    parser.add_argument("--labels-per-class", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3, help="splits")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--nodes", type=int, default=200_000, help="of the synthetic graph")
+    parser.add_argument("--edges", type=int, default=1_000_000, help="of the synthetic graph")
+    parser.add_argument("--infomax-epochs", type=int, default=300)
+    parser.add_argument("--most-seconds", type=float, default=900, help="that infomax is trained")
+    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    arguments = parser.parse_args()
+    for name in arguments.dataset.split(","):
+        if name not in DATASETS:
+            parser.error(f"unknown dataset {name!r}; choose from {', '.join(DATASETS)}")
+    return arguments
+
+
+def _versions(*packages: str) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found
+
+
+def _graph(name: str, arguments: argparse.Namespace) -> Graph:
+    if name != SYNTHETIC:
+        return load(name)
+    return synthetic.random_graph(arguments.nodes, arguments.edges, FEATURES, CLASSES)
+
+
+@dataclass
+class Ours(Program):
+    """A method of mtgcn, one split at a time, as the peers go."""
+
+    method: str
+
+    def fit(self, graph: Graph, split: Split) -> np.ndarray:
+        # The same seed for every split: what is learned without labels is learned once, as the peers do.
+        return fit_in_chunks(create(self.method), observe(graph, [split], seed=0)).probabilities[0]
+
+
+def _everybody(arguments: argparse.Namespace) -> dict[str, Callable[[], Program]]:
+    ours: dict[str, Callable[[], Program]] = {f"mtgcn {name}": lambda name=name: Ours(name) for name in OURS}
+    everybody = ours | programs(arguments.infomax_epochs, arguments.most_seconds)
+    words = arguments.programs.split(",") if arguments.programs else [""]
+    return {name: make for name, make in everybody.items() if any(word.lower() in name.lower() for word in words)}
+
+
+def _that_run(everybody: dict[str, Callable[[], Program]]) -> dict[str, Callable[[], Program]]:
+    """The programs whose packages are there, each tried on a tiny graph; the others are named."""
+    graph = synthetic.random_graph(**TINY)
+    [split] = draw_splits(graph, 5, 1, seed=0)
+    known = {}
+    for name, make in everybody.items():
+        try:
+            make().fit(graph, split)
+        except Missing as missing:
+            print(f"left out: {name}; {missing}")
+        else:
+            known[name] = make
+    print()
+    return known
+
+
+def row(dataset: str, name: str, program: Program, graph: Graph, splits: Sequence[Split]) -> dict[str, Any]:
+    """What a program takes for these splits, one after the other, and how much of what is hidden it finds out."""
+    answers, seconds = zip(*(measuring.timed(program.fit, graph, split) for split in splits), strict=True)
+    accuracies = [100 * one.accuracy for one in score(Prediction(np.stack(answers)), graph, splits)]
+    return {
+        "dataset": dataset,
+        "program": name,
+        "accuracy %": round(mean(accuracies), 1),
+        "standard error": round(stdev(accuracies) / len(splits) ** 0.5, 2) if len(splits) > 1 else "",
+        "first, s": seconds[0],
+        "further, s": mean(seconds[1:]) if len(splits) > 1 else "",
+        "note": program.note,
+        "accuracies": [round(one, 2) for one in accuracies],
+    }
+
+
+def compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, with how many points of accuracy mt-plus has more on the same splits, and how many times as long as
+    its first fit theirs took."""
+    ours = next((one for one in rows if one["program"] == f"mtgcn {OURS[0]}"), None)
+    if ours is None:
+        return rows
+    return [
+        one
+        | {
+            f"{OURS[0]} ahead by": round(ours["accuracy %"] - one["accuracy %"], 1),
+            "times its first": one["first, s"] / ours["first, s"],
+        }
+        for one in rows
+    ]
+
+
+if __name__ == "__main__":
+    main()

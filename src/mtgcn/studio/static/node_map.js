@@ -1,0 +1,322 @@
+// All nodes in the plane: one canvas, points out of typed arrays, put into its pixels.
+// Places come once, as base64; classes and certainties whenever they change. A node is told to the server by its number.
+const NOBODY = 65535, REACH = 14, CLOSEST = 40, CELLS = 64;
+
+function bytes(text) {
+  const raw = atob(text), array = new Uint8Array(raw.length);
+  for (let place = 0; place < raw.length; place++) array[place] = raw.charCodeAt(place);
+  return array.buffer;
+}
+
+export default {
+  template: `<div class="map-frame">
+    <canvas ref="canvas" tabindex="0" role="application" :aria-label="title"></canvas>
+    <div class="map-hint" ref="hint" hidden></div>
+    <div class="map-tools">
+      <button type="button" class="quiet" aria-label="Closer" title="Closer (+)" @click="zoom(1.7)">+</button>
+      <button type="button" class="quiet" aria-label="Farther" title="Farther (−)" @click="zoom(1 / 1.7)">−</button>
+      <button type="button" class="quiet" title="The whole map (Home)" @click="whole">Whole</button>
+    </div>
+  </div>`,
+  props: { x: String, y: String, ids: Array, names: Array, title: String },
+  created() {
+    // Nothing here is for Vue to watch: it would make every array slow.
+    this.own = Object.freeze({ state: {
+      xs: new Float32Array(bytes(this.x)), ys: new Float32Array(bytes(this.y)),
+      predicted: null, certainty: null, given: null, chosen: -1, neighbours: [], pointed: -1, only: -1,
+      view: { x: 0.5, y: 0.5, scale: 1 }, brush: null, names: [], frame: 0, frames: 0,
+    } });
+  },
+  mounted() {
+    const state = this.own.state, canvas = this.$refs.canvas;
+    state.cells = this.cells(state);
+    state.order = new Uint32Array(state.xs.length).map((_, place) => place);
+    this.resized = new ResizeObserver(() => this.fit());
+    this.resized.observe(canvas);
+    this.night = matchMedia("(prefers-color-scheme: dark)");
+    this.recoloured = () => { state.brush = null; this.draw(); };
+    this.night.addEventListener("change", this.recoloured);
+    this.listen(canvas, state);
+    window.studioMap = this;
+  },
+  unmounted() {
+    this.resized.disconnect();
+    this.night.removeEventListener("change", this.recoloured);
+    if (window.studioMap === this) delete window.studioMap;
+  },
+  methods: {
+    // ---- what the server says
+    colour(predicted, certainty, given, names) {
+      const state = this.own.state;
+      state.predicted = new Uint16Array(bytes(predicted));
+      state.certainty = new Uint8Array(bytes(certainty));
+      state.given = new Uint8Array(bytes(given));
+      state.names = names;
+      state.brush = null;
+      // The unsure below, the sure above them, what a person said on top.
+      const rank = (node) => state.given[node] * 1000 + (state.predicted[node] === NOBODY ? -1 : state.certainty[node]);
+      state.order = Uint32Array.from(state.order).sort((one, other) => rank(one) - rank(other));
+      this.draw();
+    },
+    // Other places of the same nodes, to which they wander.
+    wander(x, y) {
+      const state = this.own.state, from = [state.xs, state.ys];
+      const to = [new Float32Array(bytes(x)), new Float32Array(bytes(y))];
+      const still = matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden, began = performance.now();
+      const step = (now) => {
+        const done = still ? 1 : Math.min(1, Math.max(0, now - began) / 700), share = done * done * (3 - 2 * done);
+        [state.xs, state.ys] = from.map((old, axis) => done === 1 ? to[axis] : old.map((value, node) => value + (to[axis][node] - value) * share));
+        this.draw();
+        if (done < 1) requestAnimationFrame(step);
+        else state.cells = this.cells(state);
+      };
+      step(began);
+    },
+    select(node, neighbours) {
+      const state = this.own.state;
+      state.chosen = node;
+      state.neighbours = neighbours;
+      if (node >= 0) this.intoSight(node);
+      this.draw();
+    },
+    show_only(number) { this.own.state.only = number; this.draw(); },
+    whole() { this.own.state.view = { x: 0.5, y: 0.5, scale: 1 }; this.draw(); },
+
+    // ---- where things are
+    cells(state) {
+      const cells = Array.from({ length: CELLS * CELLS }, () => []);
+      for (let node = 0; node < state.xs.length; node++) cells[this.cell(state.ys[node]) * CELLS + this.cell(state.xs[node])].push(node);
+      return cells;
+    },
+    cell(coordinate) { return Math.min(CELLS - 1, Math.max(0, Math.floor(coordinate * CELLS))); },
+    fit() {
+      const canvas = this.$refs.canvas, ratio = devicePixelRatio || 1;
+      canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
+      canvas.height = Math.max(1, Math.round(canvas.clientHeight * ratio));
+      this.own.state.brush = null;
+      this.draw();
+    },
+    side() { return Math.min(this.$refs.canvas.width, this.$refs.canvas.height) - 28 * (devicePixelRatio || 1); },
+    // From the plane (0 to 1) to pixels of the canvas, and back.
+    place(node) {
+      const { view, xs, ys } = this.own.state, unit = this.side() * view.scale, canvas = this.$refs.canvas;
+      return [canvas.width / 2 + (xs[node] - view.x) * unit, canvas.height / 2 + (ys[node] - view.y) * unit];
+    },
+    inPlane(clientX, clientY) {
+      const canvas = this.$refs.canvas, box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
+      const { view } = this.own.state, unit = this.side() * view.scale;
+      return [view.x + ((clientX - box.left) * ratio - canvas.width / 2) / unit, view.y + ((clientY - box.top) * ratio - canvas.height / 2) / unit];
+    },
+    nearest(clientX, clientY) {
+      const state = this.own.state, [x, y] = this.inPlane(clientX, clientY);
+      const reach = (REACH * (devicePixelRatio || 1)) / (this.side() * state.view.scale);
+      let found = -1, least = reach * reach;
+      for (let row = this.cell(y - reach); row <= this.cell(y + reach); row++)
+        for (let column = this.cell(x - reach); column <= this.cell(x + reach); column++)
+          for (const node of state.cells[row * CELLS + column]) {
+            const distance = (state.xs[node] - x) ** 2 + (state.ys[node] - y) ** 2;
+            if (distance < least) [found, least] = [node, distance];
+          }
+      return found;
+    },
+    look(x, y, scale) {
+      const view = this.own.state.view, half = scale > 1 ? 0.52 - 0.5 / scale : 0;
+      view.scale = scale;
+      view.x = Math.min(0.5 + half, Math.max(0.5 - half, x));
+      view.y = Math.min(0.5 + half, Math.max(0.5 - half, y));
+      this.$refs.canvas.classList.toggle("near", scale > 1);
+      this.draw();
+    },
+    // Closer by a factor, while the place under the pointer stays where it is.
+    zoom(factor, at = null) {
+      const { view } = this.own.state, scale = Math.min(CLOSEST, Math.max(1, view.scale * factor)), share = view.scale / scale;
+      const [x, y] = at ?? [view.x, view.y];
+      this.look(x - (x - view.x) * share, y - (y - view.y) * share, scale);
+    },
+    intoSight(node) {
+      const canvas = this.$refs.canvas, [x, y] = this.place(node), edge = 24;
+      if (x < edge || y < edge || x > canvas.width - edge || y > canvas.height - edge)
+        this.look(this.own.state.xs[node], this.own.state.ys[node], this.own.state.view.scale);
+    },
+
+    // ---- drawing
+    draw() {
+      const state = this.own.state;
+      if (!state.frame) state.frame = requestAnimationFrame(() => { state.frame = 0; this.paint(); });
+    },
+    ink(name) { return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim(); },
+    // What is needed to put points into the pixels: paper, a colour for each class, and how much of each pixel a
+    // point of this radius covers.
+    brush(radius) {
+      const state = this.own.state;
+      if (state.brush?.radius === radius) return state.brush;
+      const rgb = (name) => {
+        const text = this.ink(name);
+        return [1, 3, 5].map((place) => parseInt(text.slice(place, place + 2), 16));
+      };
+      const reach = Math.ceil(radius + 0.5), cover = [];
+      for (let down = -reach; down <= reach; down++)
+        for (let across = -reach; across <= reach; across++) {
+          const share = Math.min(1, Math.max(0, radius + 0.5 - Math.hypot(across, down)));
+          if (share > 0) cover.push(across, down, Math.round(256 * share));
+        }
+      const colours = (state.names ?? []).map((_, number) => rgb(`k${number}`));
+      return (state.brush = { radius, reach, cover: Int32Array.from(cover), colours, none: rgb("soft"), paper: rgb("paper") });
+    },
+    // Straight into the pixels, since a call for each of 20 000 points would take longer than a frame.
+    paintPoints(pen, radius, left, top, unit) {
+      const { xs, ys, predicted, certainty, order, only } = this.own.state, { width, height } = pen.canvas;
+      const { reach, cover, colours, none, paper } = this.brush(radius);
+      const image = pen.createImageData(width, height), data = image.data;
+      new Uint32Array(data.buffer).fill((255 << 24) | (paper[2] << 16) | (paper[1] << 8) | paper[0]);
+      for (const node of order) {
+        const x = Math.round(left + xs[node] * unit), y = Math.round(top + ys[node] * unit);
+        if (x < reach || y < reach || x >= width - reach || y >= height - reach) continue;
+        const number = predicted ? predicted[node] : NOBODY;
+        if (only >= 0 && number !== only) continue;
+        const [red, green, blue] = colours[number] ?? none;
+        // Pale where the model is unsure.
+        const strength = number === NOBODY ? 0.45 : 0.25 + (0.75 * certainty[node]) / 255;
+        for (let part = 0; part < cover.length; part += 3) {
+          const at = 4 * ((y + cover[part + 1]) * width + x + cover[part]), share = cover[part + 2] * strength;
+          data[at] += ((red - data[at]) * share) / 256;
+          data[at + 1] += ((green - data[at + 1]) * share) / 256;
+          data[at + 2] += ((blue - data[at + 2]) * share) / 256;
+        }
+      }
+      pen.putImageData(image, 0, 0);
+    },
+    paint() {
+      const state = this.own.state, canvas = this.$refs.canvas;
+      if (!canvas || canvas.width < 2) return;
+      const pen = canvas.getContext("2d", { alpha: false }), ratio = devicePixelRatio || 1, { view } = state;
+      const unit = this.side() * view.scale, left = canvas.width / 2 - view.x * unit, top = canvas.height / 2 - view.y * unit;
+      const crowd = Math.sqrt(1500 / Math.max(300, state.xs.length));
+      const radius = Math.round(2 * Math.min(7, Math.max(1.5, 3.4 * crowd) * Math.sqrt(view.scale)) * ratio) / 2;
+      this.paintPoints(pen, radius, left, top, unit);
+      this.paintGiven(pen, radius, ratio);
+      this.paintChosen(pen, radius, ratio);
+      state.frames += 1;
+    },
+    paintGiven(pen, radius, ratio) {
+      const { given, predicted, only } = this.own.state;
+      if (!given) return;
+      for (let node = 0; node < given.length; node++) {
+        if (!given[node] || (only >= 0 && predicted[node] !== only)) continue;
+        const [x, y] = this.place(node);
+        this.ring(pen, x, y, radius + 2 * ratio, this.ink("paper"), this.ink("ink"), ratio);
+        this.dot(pen, x, y, radius + 0.5 * ratio, this.ink(`k${predicted[node]}`));
+      }
+    },
+    paintChosen(pen, radius, ratio) {
+      const { chosen, neighbours, predicted, pointed } = this.own.state;
+      if (chosen >= 0) {
+        const [x, y] = this.place(chosen);
+        pen.strokeStyle = this.ink("ink");
+        pen.lineWidth = ratio;
+        pen.globalAlpha = 0.5;
+        pen.beginPath();
+        for (const one of neighbours) { pen.moveTo(x, y); pen.lineTo(...this.place(one)); }
+        pen.stroke();
+        pen.globalAlpha = 1;
+        this.ring(pen, x, y, Math.max(8 * ratio, radius + 4 * ratio), this.ink("paper"), this.ink("ink"), 2.5 * ratio);
+        const number = predicted ? predicted[chosen] : NOBODY;
+        this.dot(pen, x, y, Math.max(4.5 * ratio, radius), number === NOBODY ? this.ink("soft") : this.ink(`k${number}`));
+      }
+      if (pointed >= 0 && pointed !== chosen) {
+        const [x, y] = this.place(pointed);
+        pen.strokeStyle = this.ink("ink");
+        pen.lineWidth = 1.5 * ratio;
+        pen.beginPath();
+        pen.arc(x, y, radius + 3 * ratio, 0, 7);
+        pen.stroke();
+      }
+    },
+    ring(pen, x, y, radius, inside, line, width) {
+      pen.beginPath();
+      pen.arc(x, y, radius, 0, 7);
+      pen.fillStyle = inside;
+      pen.fill();
+      pen.strokeStyle = line;
+      pen.lineWidth = width;
+      pen.stroke();
+    },
+    dot(pen, x, y, radius, colour) {
+      pen.beginPath();
+      pen.arc(x, y, radius, 0, 7);
+      pen.fillStyle = colour;
+      pen.fill();
+    },
+
+    // ---- pointer and keys
+    tell(node) {
+      const hint = this.$refs.hint, state = this.own.state;
+      state.pointed = node;
+      hint.hidden = node < 0;
+      this.draw();
+      if (node < 0) return;
+      const number = state.predicted ? state.predicted[node] : NOBODY;
+      const verdict = number === NOBODY ? "not predicted yet"
+        : state.given[node] ? `${state.names[number]}, as you said`
+        : `${state.names[number]}, ${Math.round((100 * state.certainty[node]) / 255)} %`;
+      const name = document.createElement("b");
+      name.textContent = this.ids ? this.ids[node] : node;
+      hint.replaceChildren(name, verdict);
+      const canvas = this.$refs.canvas, shrink = canvas.clientWidth / canvas.width, [x, y] = this.place(node).map((one) => one * shrink);
+      hint.style.left = `${Math.min(Math.max(6, x + 12), canvas.clientWidth - hint.offsetWidth - 6)}px`;
+      hint.style.top = `${y > hint.offsetHeight + 18 ? y - hint.offsetHeight - 12 : y + 14}px`;
+    },
+    listen(canvas, state) {
+      const fingers = new Map();
+      let drag = null;
+      canvas.addEventListener("pointerdown", (event) => {
+        fingers.set(event.pointerId, event);
+        drag = { x: event.clientX, y: event.clientY, view: { ...state.view }, moved: fingers.size > 1 };
+      });
+      canvas.addEventListener("pointermove", (event) => {
+        const before = fingers.get(event.pointerId);
+        if (before && fingers.size === 2) {
+          const [still] = [...fingers.values()].filter((one) => one.pointerId !== event.pointerId);
+          const apart = (one) => Math.hypot(one.clientX - still.clientX, one.clientY - still.clientY) || 1;
+          this.zoom(apart(event) / apart(before), this.inPlane((event.clientX + still.clientX) / 2, (event.clientY + still.clientY) / 2));
+        } else if (before && drag) {
+          const across = event.clientX - drag.x, down = event.clientY - drag.y;
+          drag.moved ||= Math.hypot(across, down) > 4;
+          const unit = (this.side() * state.view.scale) / (canvas.width / canvas.clientWidth);
+          if (drag.moved) this.look(drag.view.x - across / unit, drag.view.y - down / unit, state.view.scale);
+        } else if (event.pointerType === "mouse") {
+          const node = this.nearest(event.clientX, event.clientY);
+          if (node !== state.pointed) this.tell(node);
+          canvas.style.cursor = node >= 0 ? "pointer" : "";
+        }
+        if (before) fingers.set(event.pointerId, event);
+      });
+      const lifted = (event) => fingers.delete(event.pointerId);
+      canvas.addEventListener("pointerup", (event) => {
+        lifted(event);
+        if (!drag?.moved) {
+          const node = this.nearest(event.clientX, event.clientY);
+          if (node >= 0) this.$emit("node", node);
+        }
+      });
+      canvas.addEventListener("pointercancel", lifted);
+      canvas.addEventListener("pointerleave", (event) => { lifted(event); this.tell(-1); });
+      canvas.addEventListener("wheel", (event) => {
+        event.preventDefault();
+        this.zoom(Math.exp(-event.deltaY / 300), this.inPlane(event.clientX, event.clientY));
+      }, { passive: false });
+      canvas.addEventListener("keydown", (event) => {
+        const step = 0.15 / state.view.scale, { x, y, scale } = state.view;
+        const moves = {
+          ArrowLeft: () => this.look(x - step, y, scale), ArrowRight: () => this.look(x + step, y, scale),
+          ArrowUp: () => this.look(x, y - step, scale), ArrowDown: () => this.look(x, y + step, scale),
+          "+": () => this.zoom(1.4), "=": () => this.zoom(1.4), "-": () => this.zoom(1 / 1.4), Home: () => this.whole(),
+        };
+        if (!moves[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        moves[event.key]();
+      });
+    },
+  },
+};

@@ -1,0 +1,57 @@
+"""Files of a small graph, and its shards."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.distributed.sharding import cut
+from mtgcn.files.columns import Choices
+from mtgcn.graph import Graph
+
+
+@pytest.fixture(scope="session")
+def write_graph():
+    """Writes an edge list, a node table and labels of a graph, ids as text in no order; gives back the folder."""
+
+    def write(folder, graph, labels_per_class=3):
+        random = np.random.default_rng(1)
+        names = [f"n{number}" for number in random.permutation(graph.num_nodes)]
+        entries = sp.triu(graph.adjacency).tocoo()
+        rows = zip(entries.row, entries.col, entries.data, strict=True)
+        edges = [f"{names[a]},{names[b]},{weight}\n" for a, b, weight in rows]
+        (folder / "edges.csv").write_text("source,target,weight\n" + "".join(edges))
+        features = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+        header = ",".join(f"x{column}" for column in range(features.shape[1]))
+        nodes = [f"{name},{','.join(map(str, row))}\n" for name, row in zip(names, features.tolist(), strict=True)]
+        (folder / "nodes.csv").write_text(f"id,{header}\n" + "".join(nodes))
+        given = [f"{names[node]},c{one}\n" for one in range(3) for node in (3 * np.arange(labels_per_class) + one)]
+        (folder / "labels.csv").write_text("id,label\n" + "".join(given))
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory, make_graph, write_graph):
+    """A folder with the files of a graph of 60 nodes and their shards, in 5 parts; nobody may write there."""
+    folder = write_graph(tmp_path_factory.mktemp("files"), make_graph(60, 3, 12, sparse=False, weighted=True))
+    cut(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 5, Choices(may_add_nodes=False))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sparse_files(tmp_path_factory, make_graph, write_graph):
+    """The same of a table of many words, which is kept sparse."""
+    graph = make_graph(60, 3, 100)
+    words = (graph.features.toarray() > 0.97).astype(np.float32)
+    words[:, 0] = np.arange(60) % 2
+    folder = write_graph(tmp_path_factory.mktemp("sparse"), Graph(graph.adjacency, words))
+    cut(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 4, Choices(may_add_nodes=False))
+    return folder
+
+
+@pytest.fixture
+def manifest_of():
+    return lambda folder: json.loads((folder / "manifest.json").read_text())

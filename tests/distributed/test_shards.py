@@ -1,0 +1,94 @@
+"""Parts come back as they were written, and are refused where they are not what the manifest says."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.distributed.shards import Part, is_shards, read_manifest, read_part, write_part
+from mtgcn.errors import InputError
+
+
+@pytest.fixture
+def shards(files, tmp_path):
+    return shutil.copytree(files / "shards", tmp_path / "shards")
+
+
+def rewritten(shards, **changes):
+    """The manifest with some entries changed and no sum made anew."""
+    path = shards / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_part_comes_back_as_it_was_written(tmp_path, shards, sparse):
+    features = np.arange(24, dtype=np.float32).reshape(2, 12)
+    part = Part(
+        np.array([7, 3]),
+        pa.array(["x", "Ü"]),
+        sp.csr_array(np.eye(2, 60, dtype=np.float32)),
+        sp.csr_array(features) if sparse else features,
+    )
+    entry = write_part(tmp_path / "part-00000.npz", part)
+    manifest = read_manifest(shards)
+    changed = type(manifest)(tmp_path, {**manifest.card, "parts": [entry], "sparse": sparse})
+    back = read_part(changed, 0)
+    assert back.ids.to_pylist() == ["x", "Ü"]
+    assert back.numbers.tolist() == [7, 3]
+    assert (back.adjacency != part.adjacency).nnz == 0
+    found = back.features.toarray() if sparse else back.features
+    np.testing.assert_array_equal(found, features)
+
+
+def test_a_manifest_tells_of_the_whole_graph(shards, files):
+    manifest = read_manifest(shards)
+    assert manifest.num_nodes == 60
+    assert manifest.name == "edges.csv"
+    assert sum(part["nodes"] for part in manifest.parts) == 60
+    assert manifest.preparation.names == tuple(manifest.card["feature_names"])
+    assert is_shards(shards)
+    assert not is_shards(files)
+
+
+def test_a_part_that_was_changed_cut_or_lost_is_refused(shards):
+    manifest, path = read_manifest(shards), shards / "part-00002.npz"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"part-00002.npz was changed after it was written; restore"):
+        read_part(manifest, 2)
+    path.write_bytes(content[:100])
+    with pytest.raises(InputError, match=r"part-00002.npz has 100 bytes, not"):
+        read_part(manifest, 2)
+    path.unlink()
+    with pytest.raises(InputError, match=r"part-00002.npz is missing"):
+        read_part(manifest, 2)
+
+
+def test_a_part_of_another_graph_is_refused_even_if_sums_were_made_for_it(shards):
+    manifest = read_manifest(shards)
+    parts = [dict(part) for part in manifest.parts]
+    parts[0]["nodes"] += 1
+    with pytest.raises(InputError, match="does not fit the manifest"):
+        read_part(type(manifest)(shards, {**manifest.card, "parts": parts}), 0)
+
+
+def test_a_manifest_that_was_changed_is_refused(shards):
+    rewritten(shards, nodes=61)
+    with pytest.raises(InputError, match=r"manifest.json was changed after it was written"):
+        read_manifest(shards)
+    assert is_shards(shards)  # damaged ones may be written over
+
+
+def test_other_folders_and_formats_are_refused(shards, tmp_path):
+    with pytest.raises(InputError, match="holds no shards"):
+        read_manifest(tmp_path)
+    rewritten(shards, format=9)
+    with pytest.raises(InputError, match="shards of format 9, and 1 is read"):
+        read_manifest(shards)
+    assert is_shards(shards)  # so that new ones may take their place
+    (shards / "manifest.json").write_text("{")
+    with pytest.raises(InputError, match="is not JSON"):
+        read_manifest(shards)

@@ -1,0 +1,97 @@
+"""A studio in a process of its own, as a person starts it, and a client that says exactly what it is told to."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import mtgcn
+from mtgcn.studio.safety import Served
+
+SECONDS = 60
+
+
+class Studio:
+    """A running server: its process, its address, and requests to it."""
+
+    def __init__(self, process, folder):
+        self.process, self.folder = process, folder
+        self.address = process.stdout.readline().strip()
+        parts = urlsplit(self.address)
+        self.served = Served(parts.hostname, parts.port, parse_qs(parts.query)["token"][0])
+
+    @property
+    def opened(self):
+        """The headers of a browser that has opened the page."""
+        return {"Host": self.served.authority, "Cookie": f"{self.served.cookie}={self.served.token}"}
+
+    def ask(self, path, headers=None, *, method="GET", body=None):
+        """Status, headers and content of an answer; of headers that are not given only the host is sent."""
+        connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=SECONDS)
+        chunked = body is not None and not isinstance(body, bytes)
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, value in ({"Host": self.served.authority} | (headers or {})).items():
+                connection.putheader(name, value)
+            if chunked:
+                connection.putheader("Transfer-Encoding", "chunked")
+            elif body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders()
+            if body is not None:
+                try:
+                    for part in body if chunked else [body]:
+                        connection.send(b"%x\r\n%s\r\n" % (len(part), part) if chunked else part)
+                    if chunked:
+                        connection.send(b"0\r\n\r\n")
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # it has been refused before it was all sent; the answer says so
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def websocket(self, path, headers):
+        """The status that answers a websocket's first words."""
+        words = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"} | headers
+        words["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+        lines = "".join(f"{name}: {value}\r\n" for name, value in words.items())
+        with socket.create_connection((self.served.host, self.served.port), timeout=SECONDS) as line:
+            line.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+            return int(line.recv(64).split()[1])
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(SECONDS)
+
+
+def environment(home):
+    """That of a person with this home, who has set nothing; the source is that which is tested."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MTGCN_CACHE", "XDG_", "NICEGUI"))
+    }
+    return kept | {"HOME": str(home), "PYTHONPATH": str(Path(mtgcn.__file__).parent.parent)}
+
+
+@contextmanager
+def studio(folder, *options):
+    """Started in a folder, with its project and a home of its own there; ended in the end, however it goes."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "mtgcn", "studio", "--no-browser", *map(str, options)]
+    with (
+        (folder / "errors.txt").open("w", encoding="utf-8") as errors,
+        subprocess.Popen(
+            command, cwd=folder, env=environment(home), stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        try:
+            yield Studio(process, folder)
+        finally:
+            if process.poll() is None:
+                process.terminate()
