@@ -54,6 +54,8 @@ bench: setup
 	$(BIN)/python benchmarks/mt_plus.py --json $(MEASURED)/mt-plus.json
 	$(BIN)/python benchmarks/attribution.py --json $(MEASURED)/attribution.json
 	$(BIN)/python benchmarks/growth.py --json $(MEASURED)/growth.json
+	$(BIN)/python benchmarks/growth.py --method mt-plus --json $(MEASURED)/growth-mt-plus.json
+	$(BIN)/python benchmarks/fit_cost.py --json $(MEASURED)/fit-cost.json
 	$(BIN)/python benchmarks/label_propagation.py --json $(MEASURED)/label-propagation.json
 	$(BIN)/python benchmarks/first_fit.py --json $(MEASURED)/first-fit.json
 	$(BIN)/python benchmarks/peers.py --json $(MEASURED)/peers.json

@@ -4,18 +4,22 @@
     python benchmarks/growth.py --edges 3e5,1e6          # smaller
     python benchmarks/growth.py --large                  # 2.4 million nodes, 62 million edges: an epoch, peak memory
     python benchmarks/growth.py --large --device cuda    # the same to the end on a GPU
+    python benchmarks/growth.py --method mt-plus         # whole fits of mt-plus: 1 and 10 million directed edges
 
 Each graph has a process of its own, so that memory peaks do not mix. The floor of a teaching epoch is the time
 in which memory copies the bytes that its products with the graph touch if no cache helps: for every edge an index,
-a value and a row of numbers at the neighbour, forward and backward; and for every node its features, twice.
+a value and a row of numbers at the neighbour, forward and backward; and for every node its features, twice. That of a
+whole fit of mt-plus is the time in which memory copies the numbers that its counts of work say are read along edges.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,7 @@ from synthetic import random_graph
 from mtgcn.benchmark.scoring import score
 from mtgcn.environment import chosen_device
 from mtgcn.graph import Graph
-from mtgcn.methods import create
+from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
@@ -59,13 +63,17 @@ def main() -> None:
     facts = measuring.machine(device)
     measuring.show_machine(facts)
     common = {"device": device.type, "threads": arguments.threads, "seed": arguments.seed}
-    found = large(arguments, common) if arguments.large else growth(arguments, common)
+    if arguments.method != "mt-gcn":
+        found = whole_fits(arguments, common)
+    else:
+        found = large(arguments, common) if arguments.large else growth(arguments, common)
     measuring.write_json(arguments.json, {"machine": facts, **found})
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edges", default="3e6,1e7,3e7", help="directed edges, comma-separated")
+    parser.add_argument("--method", default="mt-gcn", help="mt-gcn: epochs; mt-plus: whole fits")
+    parser.add_argument("--edges", help="directed edges, comma-separated; default: 3e6,1e7,3e7, or 1e6,1e7 for mt-plus")
     parser.add_argument("--degree", type=float, default=50, help="mean degree")
     parser.add_argument("--large", action="store_true", help="the one large graph instead")
     parser.add_argument("--nodes", type=float, default=2.4e6, help="of the large graph")
@@ -80,7 +88,7 @@ def _arguments() -> argparse.Namespace:
 def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:
     bandwidth = measuring.copy_bandwidth(common["device"])
     print(f"a large copy reads and writes {bandwidth / 1e9:.1f} GB/s\n", flush=True)
-    edges = [float(text) for text in arguments.edges.split(",")]
+    edges = _sizes(arguments.edges or "3e6,1e7,3e7")
     measured = []
     for count in edges:
         plan = Plan(nodes=round(count / arguments.degree), edges=round(count / 2), **common)
@@ -101,6 +109,78 @@ def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, A
         "rows": rows,
         "measured": measured,
         "memory": {"bytes per node": per_node, "bytes per edge": per_edge_bytes, "constant": constant},
+    }
+
+
+def _sizes(typed: str) -> list[float]:
+    return [float(text) for text in typed.split(",")]
+
+
+def whole_fits(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:
+    bandwidth = measuring.copy_bandwidth(common["device"])
+    print(f"a large copy reads and writes {bandwidth / 1e9:.1f} GB/s\n", flush=True)
+    edges = [round(arguments.large_edges) * 2] if arguments.large else _sizes(arguments.edges or "1e6,1e7")
+    plans = [Plan(nodes=round(count / arguments.degree), edges=round(count / 2), **common) for count in edges]
+    if arguments.large:
+        plans = [replace(plans[0], nodes=round(arguments.nodes), classes=47)]
+    else:  # fewer edges on as many nodes tell the two apart
+        plans.append(replace(plans[0], edges=round(edges[0] / 10)))
+    measured = [measuring.in_fresh_process(measure_whole, plan, arguments.method) for plan in plans]
+    rows = [_whole_row(one, bandwidth) for one in measured]
+    measuring.show_table(rows)
+    found: dict[str, Any] = {"bandwidth": bandwidth, "rows": rows, "measured": measured}
+    if not arguments.large:
+        per_edge = [row["ns per edge"] for row in rows[: len(edges)]]
+        print(f"time per edge, last size over first: {per_edge[-1] / per_edge[0]:.2f}")
+        per_node, per_edge_bytes, constant = memory_shares(measured)
+        print(f"peak memory: {per_node:,.0f} bytes per node + {per_edge_bytes:.1f} per directed edge", end=" ")
+        print(f"+ {constant / 2**20:,.0f} MiB (least squares over these graphs)")
+        found["memory"] = {"bytes per node": per_node, "bytes per edge": per_edge_bytes, "constant": constant}
+    return found
+
+
+def _whole_row(measured: dict[str, Any], bandwidth: float) -> dict[str, Any]:
+    seconds, edges = measured["stages"]["fit"]["seconds"], measured["edges"]
+    floor = NUMBER * measured["gathered"] / bandwidth
+    return {
+        "edges": f"{edges:.3g}",
+        "nodes": f"{measured['nodes']:.3g}",
+        "fit, s": seconds,
+        "ns per edge": 1e9 * seconds / edges,
+        "µs per node": 1e6 * seconds / measured["nodes"],
+        "floor, s": floor,
+        "times the floor": seconds / floor,
+        "peak GiB": measured["stages"]["fit"]["peak"] / measuring.GIB,
+        "accuracy": measured["accuracy"],
+    }
+
+
+def measure_whole(plan: Plan, name: str) -> dict[str, Any]:
+    """Make the graph and fit, with a cache of its own; time and memory of both. Runs in a process of its own."""
+    if plan.threads:
+        torch.set_num_threads(plan.threads)
+    stages = Stages(plan.device)
+    stages.run("start", lambda: None)
+    graph: Graph = stages.run(
+        "graph made and checked",
+        lambda: random_graph(plan.nodes, plan.edges, plan.features, plan.classes, plan.seed),
+    )
+    splits = draw_splits(graph, plan.labels_per_class, 1, plan.seed)
+    task, method = observe(graph, splits, plan.seed, device=plan.device), create(name)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["MTGCN_CACHE"] = cache
+        counted = method.work_per_run(task)
+        if counted is None:
+            raise SystemExit(f"{name} does not count its work; choose mt-plus, gcn or a linear method")
+        gathered = (counted + method.shared_work(task)).gathered
+        prediction = stages.run("fit", lambda: fit_in_chunks(method, task))
+    return {
+        **asdict(plan),
+        "edges": int(graph.adjacency.nnz),
+        "gathered": gathered,
+        "accuracy": 100 * score(prediction, graph, splits)[0].accuracy,
+        "stages": stages.found,
+        "gpu peak": torch.cuda.max_memory_allocated() if plan.device == "cuda" else None,
     }
 
 
@@ -166,31 +246,36 @@ def large(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, An
     return {"bandwidth": bandwidth, "measured": measured}
 
 
+@dataclass
+class Stages:
+    """Time and memory of one piece of work after the other."""
+
+    device: str
+    found: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def run(self, name: str, work: Callable[[], Any]) -> Any:
+        result, seconds = measuring.timed(work, device=self.device)
+        peak = measuring.peak_memory()
+        self.found[name] = {"seconds": seconds, "now": measuring.resident_memory(), "peak": peak}
+        told = f"  {name}: {seconds:.1f} s, peak so far {peak / measuring.GIB:.2f} GiB"
+        print(told, file=sys.stderr, flush=True)
+        return result
+
+
 def measure(plan: Plan) -> dict[str, Any]:
     """Make the graph and fit; time and memory of both. Runs in a process of its own."""
     if plan.threads:
         torch.set_num_threads(plan.threads)
-    stages: dict[str, dict[str, float]] = {}
-
-    def stage(name: str, work: Callable[[], Any]) -> Any:
-        result, seconds = measuring.timed(work, device=plan.device)
-        stages[name] = {"seconds": seconds, "now": measuring.resident_memory(), "peak": measuring.peak_memory()}
-        print(
-            f"  {name}: {seconds:.1f} s, peak so far {stages[name]['peak'] / measuring.GIB:.2f} GiB",
-            file=sys.stderr,
-            flush=True,
-        )
-        return result
-
-    stage("start", lambda: None)
-    graph: Graph = stage(
+    stages = Stages(plan.device)
+    stages.run("start", lambda: None)
+    graph: Graph = stages.run(
         "graph made and checked",
         lambda: random_graph(plan.nodes, plan.edges, plan.features, plan.classes, plan.seed),
     )
     splits = draw_splits(graph, plan.labels_per_class, 1, plan.seed)
     task = observe(graph, splits, plan.seed, device=plan.device)
     method = create("mt-gcn", warmup_epochs=plan.warmup_epochs, teaching_epochs=plan.teaching_epochs)
-    finished, prediction = stage("fit", lambda: measuring.epoch_seconds(method, task))
+    finished, prediction = stages.run("fit", lambda: measuring.epoch_seconds(method, task))
     durations = np.diff(finished)  # the first epoch has no beginning
     warmup, teaching = durations[: plan.warmup_epochs - 1], durations[plan.warmup_epochs :]
     return {
@@ -201,7 +286,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         "teaching epoch": float(np.median(teaching)),
         "accuracy": 100 * score(prediction, graph, splits)[0].accuracy,
         "gpu peak": torch.cuda.max_memory_allocated() if plan.device == "cuda" else 0,
-        "stages": stages,
+        "stages": stages.found,
     }
 
 

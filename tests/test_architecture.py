@@ -13,9 +13,9 @@ import mtgcn
 ROOT = Path(mtgcn.__file__).parent
 # From the bottom up: a module may import its own floor and those before it.
 FLOORS = [
-    {"errors", "free_memory", "settings", "shapes"},
+    {"errors", "free_memory", "settings", "shapes", "work"},
     {"storage", "preparation", "files"},
-    {"environment", "graph", "graph_checks", "once_per_graph", "splits", "task"},
+    {"environment", "graph", "graph_checks", "machine_speed", "once_per_graph", "splits", "task"},
     {"linalg", "neighbours", "structure"},
     {"nn"},
     {"training"},

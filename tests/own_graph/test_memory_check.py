@@ -22,7 +22,7 @@ def free(monkeypatch):
     """Sets how much memory seems to be free."""
 
     def seems(share, graph):
-        needed = needed_bytes(MTGCN, memory_check._one_run(graph, CPU))
+        needed = needed_bytes(MTGCN, memory_check.one_run(graph, CPU))
         monkeypatch.setattr(memory_check, "available_bytes", lambda _: int(share * needed))
 
     return seems

@@ -7,7 +7,6 @@ from scipy.special import log_softmax
 from torch.nn import functional
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.softmax_regression import logits_of
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import NOBODY, Nodes, Task, observe
 from mtgcn.training import peer_evidence as module
@@ -255,7 +254,7 @@ def test_one_label_per_class_is_enough(graph):
 
 
 def certainty(rows, one):
-    return (logits_of(rows, one.weight) / one.temperature[:, None, None]).softmax(-1).amax(-1).mean(1)
+    return ((rows @ one.weight) / one.temperature[:, None, None]).softmax(-1).amax(-1).mean(1)
 
 
 def test_a_peer_that_knows_nothing_is_made_to_whisper(graph):
@@ -304,7 +303,7 @@ def test_few_labels_move_the_temperature_less_than_many(graph):
 
     def sharpness(per_class):
         found = evidence_of(rows, drawn_task(graph, per_class, runs=4))["it"]
-        return (logits_of(rows["it"], found.weight) / found.temperature[:, None, None]).std(-1).mean()
+        return (rows["it"] @ found.weight / found.temperature[:, None, None]).std(-1).mean()
 
     assert sharpness(30) > 1.4 * sharpness(2)
 

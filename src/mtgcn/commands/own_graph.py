@@ -63,7 +63,7 @@ def fit(
     if check:
         from mtgcn.own_graph.checking import check_files, check_lines
 
-        _tell(check_files(files, **asked), check_lines, as_json)
+        _tell(check_files(files, seed=seed, **asked), check_lines, as_json)
     else:
         from mtgcn.own_graph.fitting import fit_files
         from mtgcn.own_graph.summary import summary_lines

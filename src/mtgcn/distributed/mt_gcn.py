@@ -53,12 +53,12 @@ def local_operators(local: LocalGraph, scaling: str) -> GraphOperators:
     if sp.issparse(features):
         features = scaled_rows(features, scaling)
         chain: tuple[Operator, ...] = (operator(features, local.ranks.device), local.adjacency)
-        return GraphOperators(local.adjacency, features, features, chain)
+        return GraphOperators.of_parts(local.adjacency, features, features, chain)
     _scale_in_place(features, scaling)
     smoothed = torch.from_numpy(features).to(local.ranks.device)
     for some in smoothed.split(COLUMNS_AT_ONCE, 1):  # written over X, which nothing here will look at again
         some.copy_(local.adjacency.multiply(some.contiguous()))
-    return GraphOperators(local.adjacency, features, smoothed, (DenseOperator(smoothed),))
+    return GraphOperators.of_parts(local.adjacency, features, smoothed, (DenseOperator(smoothed),))
 
 
 ROWS_AT_ONCE = 1 << 16

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.operators import DenseOperator, operator
-from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.linalg.operators import DenseOperator, operator, work_of_product
+from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
+from mtgcn.work import Work, decomposition, product
 
 ROUNDS = 4  # of subspace iteration; more change no accuracy
 SPARE = 16  # directions searched for beside those kept, which makes the kept ones more exact
@@ -56,6 +57,13 @@ def leading_directions(
     return basis @ turn[:, -count:].to(basis.dtype)
 
 
+def work_of_directions(one_way: Work, rows: int, columns: int, count: int) -> Work:
+    """What `leading_directions` takes, where a product with the matrix or its transpose takes `one_way`."""
+    width = min(count + SPARE, columns)
+    search = ROUNDS * (2 * one_way + decomposition(columns, width))
+    return search + one_way + product(width, rows, width) + decomposition(width, width) + product(columns, width, count)
+
+
 @once_per_graph
 def feature_directions(
     graph: Graph, scaling: str, device: torch.device, wanted: int, steps: int = 0, restart: float = 0.0
@@ -78,6 +86,16 @@ def feature_directions(
         lambda values: walk(along(values)), lambda values: back(walk(values)), count, torch.from_numpy(start).to(device)
     )
     return turned_to_one_side(found)
+
+
+def work_of_feature_directions(graph: Graph, device: torch.device, wanted: int, steps: int = 0) -> Work:
+    """What `feature_directions` takes."""
+    count = kept_directions(wanted, graph)
+    if graph.features is None or graph.num_features <= count:
+        return Work()
+    width = min(count + SPARE, graph.num_features)
+    one_way = work_of_product(graph.features, width, device) + work_of_walk(graph, width, steps)
+    return work_of_directions(one_way, graph.num_nodes, graph.num_features, count)
 
 
 def kept_directions(wanted: int, graph: Graph) -> int:

@@ -10,10 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.graph import Graph
+from mtgcn.linalg.blocks import blocks_of_entries, blocks_of_rows, each_block
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int, UInt64
 
 ROUNDS = 2  # of looking at the neighbours
+WIDTH_OF_DRAWS = 16  # numbers that are held for each node while normal ones are drawn
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio in 64 bits, as splitmix64 takes it
 
 
@@ -39,12 +41,18 @@ def surrounded_keys(
 ) -> UInt64[np.ndarray, "rows"]:
     """The keys of nodes with a look at their neighbours: `beside` has those of the columns of their rows of A, in which
     an entry of 0 is no edge."""
-    terms = scrambled(adjacency.data.astype(np.float32).view(np.uint32).astype(np.uint64))
-    terms = np.where(adjacency.data == 0, np.uint64(0), scrambled(beside[adjacency.indices] ^ terms))
-    sums = np.zeros(adjacency.nnz + 1, dtype=np.uint64)
-    np.cumsum(terms, dtype=np.uint64, out=sums[1:])
-    around = np.subtract(sums[adjacency.indptr[1:]], sums[adjacency.indptr[:-1]])
-    return scrambled(keys + scrambled(around + _ODD))
+    starts, indices, data = adjacency.indptr, adjacency.indices, adjacency.data
+    found = np.empty_like(keys)
+
+    def look_at_neighbours(rows: slice) -> None:
+        entries = slice(starts[rows.start], starts[rows.stop])
+        weights = scrambled(data[entries].astype(np.float32).view(np.uint32).astype(np.uint64))
+        terms = np.where(data[entries] == 0, np.uint64(0), scrambled(beside[indices[entries]] ^ weights))
+        sums = _sums_of_rows(terms, starts[rows.start : rows.stop + 1])
+        found[rows] = scrambled(keys[rows] + scrambled(sums + _ODD))
+
+    each_block(blocks_of_entries(starts), look_at_neighbours)
+    return found
 
 
 def drawn_by_key(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
@@ -57,7 +65,8 @@ def keyed_orders(keys: UInt64[np.ndarray, "nodes"], seed: int, count: int) -> In
     """`count` random permutations of the nodes: in each, the node that every node is exchanged for."""
     orders = np.empty((count, len(keys)), dtype=np.int32)
     for number in range(count):
-        one, other = (np.argsort(drawn_by_key(keys, seed, 2 * number + half), kind="stable") for half in (0, 1))
+        # No two keys are alike, so neither are two draws, and any way of sorting gives the same order.
+        one, other = (np.argsort(drawn_by_key(keys, seed, 2 * number + half)) for half in (0, 1))
         orders[number, one] = other
     return orders
 
@@ -65,11 +74,16 @@ def keyed_orders(keys: UInt64[np.ndarray, "nodes"], seed: int, count: int) -> In
 def keyed_normal(keys: UInt64[np.ndarray, "nodes"], seed: int, columns: int) -> Float[np.ndarray, "nodes columns"]:
     """Normally distributed numbers, `columns` for each node."""
     numbers = np.empty((len(keys), columns), dtype=np.float32)
-    for column in range(columns):
-        words = drawn_by_key(keys, seed, column)
-        # Box and Muller (1958), from the two halves of a word.
-        radius = np.sqrt(-2 * np.log(((words >> np.uint64(32)) + np.uint64(1)) / 2.0**32))
-        numbers[:, column] = radius * np.cos(2 * np.pi * (words & np.uint64(0xFFFFFFFF)) / 2.0**32)
+    low = np.uint64(0xFFFFFFFF)
+
+    def draw(nodes: slice) -> None:
+        for column in range(columns):
+            words = drawn_by_key(keys[nodes], seed, column)
+            # Box and Muller (1958), from the two halves of a word.
+            radius = np.sqrt(-2 * np.log(((words >> np.uint64(32)) + np.uint64(1)) / 2.0**32))
+            numbers[nodes, column] = radius * np.cos(2 * np.pi * (words & low) / 2.0**32)
+
+    each_block(blocks_of_rows(len(keys), width=WIDTH_OF_DRAWS), draw)
     return numbers
 
 
@@ -109,10 +123,38 @@ def feature_keys(features: sp.csr_array | np.ndarray | None, nodes: int) -> UInt
     """What the features of each of so many nodes are, in short."""
     if features is None:
         return np.zeros(nodes, dtype=np.uint64)
-    table = sp.csr_array(features)
-    places = scrambled(np.arange(table.shape[1], dtype=np.uint64))
-    bits = (table.data.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0
-    terms = np.where(bits == 0, np.uint64(0), scrambled(places[table.indices] + scrambled(bits)))
-    sums = np.zeros(table.nnz + 1, dtype=np.uint64)
+    places = scrambled(np.arange(features.shape[1], dtype=np.uint64))
+    keys = np.empty(nodes, dtype=np.uint64)
+    if isinstance(features, np.ndarray):
+        dense = features
+
+        def add_up(rows: slice) -> None:
+            keys[rows] = _entry_keys(dense[rows], places).sum(axis=1, dtype=np.uint64)
+
+        each_block(blocks_of_rows(*dense.shape), add_up)
+        return keys
+    starts, columns, values = features.indptr, features.indices, features.data
+
+    def add_up_entries(rows: slice) -> None:
+        entries = slice(starts[rows.start], starts[rows.stop])
+        terms = _entry_keys(values[entries], places[columns[entries]])
+        keys[rows] = _sums_of_rows(terms, starts[rows.start : rows.stop + 1])
+
+    each_block(blocks_of_entries(starts), add_up_entries)
+    return keys
+
+
+def _entry_keys(values: Float[np.ndarray, "*any"], places: UInt64[np.ndarray, "*some"]) -> UInt64[np.ndarray, "*any"]:
+    """What an entry adds to its row's key; nothing where it is 0, whether it is stored or not."""
+    bits = (values.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0
+    return np.where(bits == 0, np.uint64(0), scrambled(places + scrambled(bits)))
+
+
+def _sums_of_rows(
+    terms: UInt64[np.ndarray, "entries"], row_starts: Int[np.ndarray, "rows_and_one"]
+) -> UInt64[np.ndarray, "rows"]:
+    """Of terms that stand row after row; the first belongs to the first row."""
+    sums = np.zeros(len(terms) + 1, dtype=np.uint64)
     np.cumsum(terms, dtype=np.uint64, out=sums[1:])
-    return np.subtract(sums[table.indptr[1:]], sums[table.indptr[:-1]])
+    found: np.ndarray = np.diff(sums[row_starts - row_starts[0]])
+    return found

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from mtgcn.errors import InputError
+from mtgcn.linalg.blocks import blocks_of_entries, each_block
 from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
@@ -27,8 +28,14 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
     """
     with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
     degrees = with_self.sum(axis=1)
-    both_ends = np.repeat(degrees, np.diff(with_self.indptr)) * degrees[with_self.indices]
-    with_self.data /= np.sqrt(both_ends)
+    starts, indices, data = with_self.indptr, with_self.indices, with_self.data
+
+    def divide(rows: slice) -> None:
+        entries = slice(starts[rows.start], starts[rows.stop])
+        of_row = np.repeat(degrees[rows], np.diff(starts[rows.start : rows.stop + 1]))
+        data[entries] /= np.sqrt(of_row * degrees[indices[entries]])
+
+    each_block(blocks_of_entries(starts), divide)
     return with_self
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator, reshaped
 from mtgcn.shapes import Float
+from mtgcn.work import Work
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
 
 CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
+FEWEST_COLUMNS = 16  # that are taken along together: fewer would waste a part of what memory hands over at once
 
 
 def personalized_page_rank(
@@ -46,13 +51,24 @@ def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
     """On the CPU as many columns at a time as stay in the cache."""
-    columns_at_once = max(1, CACHED_BYTES // (start.element_size() * adjacency.most_rows))
+    columns_at_once = cached_columns(adjacency.most_rows, start.element_size())
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
     result = torch.empty_like(start, memory_format=torch.contiguous_format)
     for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
         mine.copy_(_walked(given.contiguous(), adjacency, steps, restart))
     return result
+
+
+def work_of_walk(graph: Graph, columns: int, steps: int) -> Work:
+    """What so many steps of so many columns along Â take, the passes over all nodes after each of them included."""
+    reads = (graph.adjacency.nnz + graph.num_nodes) * columns
+    return steps * Work(gathered=reads, touched=3 * graph.num_nodes * columns, calls=4)
+
+
+def cached_columns(nodes: int, itemsize: int = torch.float32.itemsize) -> int:
+    """How many columns of so many nodes are taken along together on the CPU."""
+    return max(FEWEST_COLUMNS, CACHED_BYTES // (itemsize * max(1, nodes)))
 
 
 def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mtgcn.linalg.normalisation import SMALLEST_SIZE, normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, on_device, operator
-from mtgcn.linalg.pagerank import CACHED_BYTES, personalized_page_rank
+from mtgcn.linalg.pagerank import cached_columns, personalized_page_rank
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 
@@ -109,4 +109,4 @@ def _sizes(
 
 def _columns_at_once(nodes: int, device: torch.device) -> int:
     """As many as a walk takes along together."""
-    return CUDA_COLUMNS if device.type == "cuda" else max(1, CACHED_BYTES // (torch.float32.itemsize * nodes))
+    return CUDA_COLUMNS if device.type == "cuda" else cached_columns(nodes)

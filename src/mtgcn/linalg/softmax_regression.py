@@ -16,11 +16,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.shapes import Float, Int
+from mtgcn.work import NARROW, Work, decomposition, product
 
 SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ, whose own rounding is about as large
 CURVATURE = 0.5  # what the second derivative of a softmax's loss never exceeds
 STEPS_BETWEEN_LOOKS = 25  # at whether all have settled
 SETTLED = 1e-7  # a step so small, relative to the logits, changes no more than their rounding
+SOFTMAX_LIKE = 30  # passes over a number take as long as a softmax over a few classes and what follows it
 ROUNDING = 1e-6  # of the weights, which a bound must exceed to be positive in 32 bits
 
 
@@ -75,6 +77,13 @@ def fit_to_labels(
     return coefficients.permute(0, 3, 4, 1, 2).contiguous() * present[:, None, None, :, None]
 
 
+def work_of_labels(labels: int, width: int, num_classes: int, weightings: int, steps: int) -> Work:
+    """What `fit_to_labels` takes for one run, with so many weightings of its labels and penalties together."""
+    values = weightings * labels * num_classes
+    step = Work(multiplied=2 * weightings * labels**2 * max(num_classes, NARROW), touched=15 * values, calls=40)
+    return product(labels, width, labels) + 2 * decomposition(labels, labels) + steps * step
+
+
 def _settled(move: Tensor, place: Tensor) -> bool:
     return bool((move.abs().amax((1, 2)) <= SETTLED * place.abs().amax((1, 2))).all())
 
@@ -109,6 +118,18 @@ def fit_to_all(
         since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
     return found.mT.contiguous()
+
+
+def work_of_all(nodes: int, width: int, num_classes: int, steps: int) -> Work:
+    """What `fit_to_all` takes for one run."""
+    step = 2 * product(nodes, width, num_classes) + product(width, width, num_classes)
+    bound = Work(touched=3 * nodes * width) + product(width, nodes, width) + decomposition(width, width)
+    return bound + steps * (step + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=40))
+
+
+def work_of_probabilities(nodes: int, width: int, num_classes: int) -> Work:
+    """What `probabilities_of` takes for one run."""
+    return product(nodes, width, num_classes) + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=4)
 
 
 def logits_of(

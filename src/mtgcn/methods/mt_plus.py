@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.leading_directions import kept_directions
-from mtgcn.linalg.softmax_regression import probabilities_of
+from mtgcn.linalg.softmax_regression import probabilities_of, work_of_probabilities
 from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, PeerReport, Prediction, Task, run_seed
-from mtgcn.training.lessons import Lessons, Probabilities, SharedNodes, average, evenness_by_labels
+from mtgcn.training.lessons import Lessons, Probabilities, SharedNodes, average, evenness_by_labels, work_of_lessons
 from mtgcn.training.peer_evidence import (
     PeerEvidence,
     accuracy_of,
@@ -42,6 +42,7 @@ from mtgcn.training.peer_evidence import (
     peer_evidence,
     skill,
     vote_weights,
+    work_of_evidence,
 )
 from mtgcn.training.peer_inputs import (
     EDGES,
@@ -59,8 +60,10 @@ from mtgcn.training.peer_inputs import (
     inputs_elsewhere,
     peer_inputs,
     remember_encoders,
+    work_of_inputs,
 )
 from mtgcn.training.progress import stage
+from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -256,6 +259,19 @@ class MTPlus(Method):
         edges = kept_directions(self.edge_directions, graph)
         tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
         return encoders + 4 * tables
+
+    def shared_work(self, task: Task) -> Work:
+        return work_of_inputs(
+            task.graph, self.inputs, run_seed(task.seed, task.seeds[0] % self.embeddings), task.device
+        )
+
+    def work_per_run(self, task: Task) -> Work:
+        work, inputs = Work(), self.inputs
+        for width in (inputs.width(task.graph, name) for name in self._peers):
+            work += work_of_evidence(task, width) + work_of_probabilities(task.num_nodes, width, task.num_classes)
+            work += work_of_lessons(task, width, self.rounds, self.steps)
+            work += Work(touched=6 * task.num_nodes * task.num_classes)  # what peers say is blended and averaged
+        return work
 
 
 _LEFT_OUT = {

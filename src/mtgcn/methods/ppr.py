@@ -37,3 +37,7 @@ class PageRankFeatures(LinearOnFeatures):
 
     def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
         return propagated_features(graph, self.feature_scaling, self.steps, float(self.restart), device)
+
+    @property
+    def walked(self) -> int:
+        return self.steps

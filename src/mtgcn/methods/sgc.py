@@ -35,3 +35,7 @@ class SimpleGraphConvolution(LinearOnFeatures):
 
     def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
         return propagated_features(graph, self.feature_scaling, self.steps, 0.0, device)
+
+    @property
+    def walked(self) -> int:
+        return self.steps

@@ -21,6 +21,7 @@ from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.shapes import Float, Int
+from mtgcn.work import Work, product
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -75,6 +76,15 @@ class InfomaxSettings(Settings):
         seen = (3 + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         made = 4 * graph.num_nodes * self.dimensions * encoders
         return 4 * (seen + made + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
+
+    def work_of_training(self, nodes: int, width: int) -> Work:
+        """What all epochs take: the layer forward, for nodes as they are and corrupted, and backward; what stands
+        between the layers; Adam."""
+        some, encoders = min(nodes, NODES_AT_ONCE), len(self.weight_decays)
+        made = encoders * self.dimensions
+        parameters = (width + self.dimensions) * made
+        epoch = 4 * product(some, width, made) + 8 * product(some, made, encoders)
+        return self.epochs * (epoch + Work(touched=60 * some * made + 2 * some * width + 12 * parameters, calls=500))
 
 
 @dataclass(frozen=True, eq=False)

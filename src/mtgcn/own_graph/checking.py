@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.methods import method_from_text
+from mtgcn.own_graph.cost import Cost, cost_words, expected_cost
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
@@ -35,6 +36,7 @@ class CheckSummary:
     coverage: Coverage
     labels: Mapping[str, int]
     method: str
+    predicted_cost: Cost
     device: str
     why_no_expected_accuracy: str | None  # None: accuracy would be measured
     notes: Sequence[str]
@@ -48,6 +50,7 @@ def check_files(
     settings: Sequence[str] = (),
     classes: Sequence[str] | None = None,
     folds: int = 5,
+    seed: int = 0,
     device: str = "auto",
 ) -> CheckSummary:
     """What `fit_files` would do with the same arguments, up to the fit; whatever it would refuse is refused."""
@@ -58,7 +61,7 @@ def check_files(
         graph = read_graph(files)
         check_learnable(graph, classes)
         with within_memory(graph, chosen, torch_device):
-            pass  # it refuses on entering
+            cost = expected_cost(graph, chosen, torch_device, folds, seed)
     return CheckSummary(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
@@ -67,6 +70,7 @@ def check_files(
         coverage=label_coverage(graph),
         labels=label_counts(graph),
         method=name,
+        predicted_cost=cost,
         device=device_title(torch_device),
         why_no_expected_accuracy=why_not_measurable(graph, chosen, folds) if folds else "not measured, as asked",
         notes=notes,
@@ -78,7 +82,7 @@ def check_lines(summary: CheckSummary) -> Iterator[str]:
     """The summary for a person to read."""
     yield from graph_lines(summary)
     yield from column_lines(summary.columns)
-    yield f"would fit   {summary.method} on {summary.device}"
+    yield f"would fit   {summary.method} on {summary.device}: {cost_words(summary.predicted_cost)}"
     why_not = summary.why_no_expected_accuracy
     known = "would be measured on held-out labels" if why_not is None else f"would not be known: {why_not}"
     yield f"accuracy    {known}"

@@ -16,11 +16,12 @@ from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.estimator.model_folder import check_destination, save_model
 from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.methods import method_class, method_from_text, name_of
+from mtgcn.own_graph.cost import Cost, cost_words, expected_cost
 from mtgcn.own_graph.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.own_graph.memory_check import within_memory
 from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.summary import FitSummary, columns_of, label_counts, label_coverage, mean_confidence
-from mtgcn.report.progress import fitting_progress
+from mtgcn.report.progress import fitting_progress, say_before
 from mtgcn.settings import parse_settings
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_file
@@ -67,13 +68,16 @@ def fit_files(
     with collected_notes() as notes:
         graph = read_graph(files)
         check_learnable(graph, classes)
-        with within_memory(graph, method_from_text(name, settings), torch_device):
+        chosen = method_from_text(name, settings)
+        with within_memory(graph, chosen, torch_device):
+            cost = expected_cost(graph, chosen, torch_device, folds, seed)
+            say_before(f"fitting {name}: {cost_words(cost)}", cost.seconds)
             started = perf_counter()
             with fitting_progress(f"fitting {name}"):
                 model.fit_graph(graph)
             seconds = perf_counter() - started
             expected = expectation(model, seed, torch_device, folds)
-    summary = summary_of(model, seconds, expected, notes, out, report)
+    summary = summary_of(model, seconds, expected, notes, out, report, cost)
     page = None if report is None else _page(model, expected, notes)
     save_model(model, out, training=for_the_card(summary))
     if report is not None and page is not None:
@@ -115,6 +119,7 @@ def summary_of(
     notes: Sequence[str],
     out: Path,
     report: Path | None = None,
+    cost: Cost | None = None,
 ) -> FitSummary:
     """What there is to tell about a fit that is to be written to `out`."""
     graph, votes = model.graph_, model.peer_report_
@@ -129,6 +134,7 @@ def summary_of(
         method=name_of(model.method_),
         epochs=int(model.n_iter_),
         seconds=seconds,
+        predicted_cost=cost,
         device=device_title(chosen_device(model.device)),
         mean_confidence=mean_confidence(model),
         expected_accuracy=expected,

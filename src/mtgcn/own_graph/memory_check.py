@@ -28,7 +28,7 @@ WIDTH_SETTINGS = ("hidden_channels", "dimensions")  # those that memory grows wi
 @contextmanager
 def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterator[None]:
     """Refuse what will not fit before time is spent on it, and say of what did not fit after all what would."""
-    task = _one_run(graph, device)
+    task = one_run(graph, device)
     needed, free = needed_bytes(method, task), available_bytes(device)
     if needed > free:
         raise InputError(
@@ -71,8 +71,9 @@ def available_bytes(device: torch.device) -> int:
     return free_bytes()
 
 
-def _one_run(graph: Graph, device: torch.device) -> Task:
-    return observe(graph, [Split(graph.known, graph.known[:0], graph.known[:0])], seed=0, device=device)
+def one_run(graph: Graph, device: torch.device, seed: int = 0) -> Task:
+    """A fit to all labels that there are."""
+    return observe(graph, [Split(graph.known, graph.known[:0], graph.known[:0])], seed=seed, device=device)
 
 
 def _what_would_fit(method: Method, task: Task, budget: int) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.graph import Graph
     from mtgcn.own_graph.checking import CheckSummary
+    from mtgcn.own_graph.cost import Cost
 
 MOST_CLASSES_LISTED = 20  # more would push everything else off the screen
 MOST_COLUMNS_LISTED = 20
@@ -55,6 +56,7 @@ class FitSummary:
     warnings: Sequence[str]  # why the answer may be worth less than it looks
     model: str
     report: str | None
+    predicted_cost: Cost | None = None  # as told before, of fitting and measuring; None where nothing was told
 
 
 def label_coverage(graph: Graph) -> Coverage:

@@ -9,6 +9,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mtgcn.storage.cache import cache_folder
 from mtgcn.storage.locks import LOG, HeldElsewhere, one_at_a_time
 from mtgcn.storage.reading import read_plain
 
+PIECE = 2**24  # bytes that are hashed by one thread
 LARGEST_NUMBER = np.float64().nbytes
 LONGEST_HEADER = 4096  # bytes before the numbers of an array, generously
 
@@ -27,14 +29,26 @@ LONGEST_HEADER = 4096  # bytes before the numbers of an array, generously
 def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
     """Of what a recipe says (its `repr`) and of the matrices it was made with."""
     digest = hashlib.sha256(repr(recipe).encode())
+    pieces: list[memoryview] = []
     for matrix in matrices:
         digest.update(repr(None if matrix is None else matrix.shape).encode())
         if isinstance(matrix, np.ndarray):
-            digest.update(np.ascontiguousarray(matrix, dtype=np.float32).tobytes())
+            pieces += _pieces(matrix, np.float32)
         elif matrix is not None:
-            for part, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int64), (matrix.data, np.float32)):
-                digest.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+            index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+            pieces += [*_pieces(matrix.indptr, index), *_pieces(matrix.indices, index)]
+            pieces += _pieces(matrix.data, np.float32)
+    with ThreadPoolExecutor() as pool:  # threads are started when there is something for them to do
+        for piece in pool.map(hashlib.sha256, pieces):
+            digest.update(piece.digest())
     return digest.hexdigest()
+
+
+def _pieces(array: np.ndarray, kind: type[np.generic]) -> list[memoryview]:
+    """The bytes of an array, without a copy where it has that kind already; a few at a time, so that hashing them is
+    work for several threads."""
+    content = np.ascontiguousarray(array, dtype=kind).reshape(-1).view(np.uint8).data
+    return [content[start : start + PIECE] for start in range(0, max(1, len(content)), PIECE)]
 
 
 def kept_or_made(
@@ -58,6 +72,11 @@ def kept_or_made(
                 if all(np.isfinite(array).all() for array in arrays.values()):  # else nobody could use them
                     _write(kind, name, arrays)
     return arrays
+
+
+def is_kept(kind: str, name: str) -> bool:
+    """Whether there is something under that name; it may still turn out to be damaged."""
+    return _path(kind, name).is_file()
 
 
 def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:

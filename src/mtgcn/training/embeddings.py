@@ -14,18 +14,21 @@ from torch.nn import functional
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.leading_directions import feature_directions
+from mtgcn.linalg.leading_directions import feature_directions, kept_directions, work_of_feature_directions
 from mtgcn.linalg.node_keys import drawn_by_key, keyed_orders, node_keys
-from mtgcn.linalg.operators import DenseOperator, operator
-from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.linalg.operators import DenseOperator, operator, work_of_product
+from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int, UInt64
-from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
+from mtgcn.storage.kept_arrays import fingerprint, is_kept, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
+from mtgcn.work import Work, product
 
+KIND = "infomax"  # what they are called where they are kept
 RECIPE = 3  # raise it when the same settings no longer give the same encoders
+SORTED_LIKE, HASHED_LIKE = 100, 10  # passes over a number take as long as sorting, or hashing it
 BATCHES = 0xBA7C4  # tells what is drawn for batches from what else a seed decides
 Encoders = dict[str, np.ndarray]  # weight: encoders x features x dimensions; bias: encoders x dimensions
 _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()
@@ -95,10 +98,7 @@ def trained_encoders(
     known = _known.get(graph.without_labels, {}).get((propagation, settings, seed))
     if known is not None:
         return known
-    # Sums are cut by devices and threads, so other ones give other last digits.
-    threads = torch.get_num_threads() if device.type == "cpu" else 0
-    recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
-    name = fingerprint(recipe, graph.adjacency, graph.features)
+    name = _kept_name(graph, propagation, settings, seed, device)
     encoders, dimensions = len(settings.weight_decays), settings.dimensions
     shapes = {"weight": (encoders, graph.num_features, dimensions), "bias": (encoders, dimensions)}
 
@@ -112,7 +112,57 @@ def trained_encoders(
             weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
         return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
 
-    return kept_or_made("infomax", name, shapes, train_anew)
+    return kept_or_made(KIND, name, shapes, train_anew)
+
+
+def have_encoders(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+) -> bool:
+    """Whether `trained_encoders` would find them instead of training any."""
+    known = (propagation, settings, seed) in _known.get(graph.without_labels, {})
+    return known or is_kept(KIND, _kept_name(graph, propagation, settings, seed, device))
+
+
+def _kept_name(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
+) -> str:
+    # Sums are cut by devices and threads, so other ones give other last digits.
+    threads = torch.get_num_threads() if device.type == "cpu" else 0
+    recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
+    return fingerprint((recipe, _fingerprint_of_graph(graph)))
+
+
+@once_per_graph
+def _fingerprint_of_graph(graph: Graph) -> str:
+    return fingerprint("graph", graph.adjacency, graph.features)
+
+
+def work_of_embedding(
+    graph: Graph, propagation: Propagation, settings: InfomaxSettings, trained: bool, device: torch.device
+) -> Work:
+    """What `embedding` takes, where the encoders are trained already or not."""
+    nodes, features, dimensions = graph.num_nodes, graph.num_features, settings.dimensions
+    width, table = min(kept_directions(settings.width, graph), features), graph.features
+    if table is None:
+        return Work()
+    hashed = Work(touched=HASHED_LIKE * (2 * graph.adjacency.nnz + table.size))
+    if isinstance(table, np.ndarray) and features < dimensions:
+        encoding = work_of_walk(graph, features, propagation.steps) + product(nodes, features, dimensions)
+    else:
+        encoding = work_of_walk(graph, dimensions, propagation.steps) + work_of_product(table, dimensions, device)
+    encoded = len(settings.weight_decays) * (encoding + Work(touched=6 * nodes * dimensions))
+    if trained:
+        return hashed + encoded
+    corrupted = settings.corruptions(nodes, width)
+    views = (1 + corrupted) * work_of_walk(graph, width, propagation.steps) + work_of_product(table, width, device)
+    return (
+        hashed
+        + work_of_feature_directions(graph, device, settings.width, propagation.steps)
+        + views
+        + Work(touched=corrupted * nodes * (2 * width + 2 * SORTED_LIKE))
+        + settings.work_of_training(nodes, width)
+        + encoded
+    )
 
 
 def views_of(
@@ -147,7 +197,6 @@ def _batches(keys: UInt64[np.ndarray, "nodes"], epochs: int, seed: int) -> Int[n
         return np.tile(np.arange(nodes), (max(1, epochs), 1))
     wanted = max(1, epochs) * NODES_AT_ONCE
     shuffled = [
-        np.argsort(drawn_by_key(keys, seed, BATCHES + number), kind="stable")[:wanted]
-        for number in range(-(-wanted // nodes))
+        np.argsort(drawn_by_key(keys, seed, BATCHES + number))[:wanted] for number in range(-(-wanted // nodes))
     ]
     return np.concatenate(shuffled)[:wanted].reshape(-1, NODES_AT_ONCE)

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.node_keys import drawn_by_key, node_keys
-from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
+from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of, work_of_all, work_of_probabilities
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
 from mtgcn.training.peer_evidence import PeerEvidence
 from mtgcn.training.progress import tell_epochs
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
+from mtgcn.work import Work
 
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
 FEW_LABELS = 3  # per class; up to so many all classes weigh the same
@@ -111,7 +112,7 @@ class Lessons:
         if self.shared:
             return self.shared.places
         drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
-        return torch.from_numpy(np.argsort(np.argsort(drawn, kind="stable"))).to(self.task.device)
+        return torch.from_numpy(np.argsort(np.argsort(drawn))).to(self.task.device)
 
     def _total(self, values: Tensor) -> Tensor:
         """The sum of what every process has found."""
@@ -160,6 +161,14 @@ class Lessons:
         taught[here] = teaches.any(1).T
         self.record.next_epoch(taught)
         self._counts.append(self._total(teaches.sum(2)))
+
+
+def work_of_lessons(task: Task, width: int, rounds: int, steps: int) -> Work:
+    """What `Lessons.taught` takes for one run and one peer."""
+    nodes, classes = task.num_nodes, task.num_classes
+    here = nodes if nodes <= LARGEST_CLASS else LARGEST_CLASS + task.labelled.index.shape[1]
+    looking = work_of_probabilities(here, width, classes) + Work(touched=2 * here * width, calls=60)
+    return rounds * (looking + work_of_all(here, width, classes, steps)) + work_of_probabilities(nodes, width, classes)
 
 
 def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:

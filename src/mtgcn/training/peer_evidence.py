@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.node_keys import drawn_by_key, node_keys
-from mtgcn.linalg.softmax_regression import fit_to_labels
+from mtgcn.linalg.softmax_regression import fit_to_labels, work_of_labels
 from mtgcn.shapes import Bool, Float, Int, UInt64
+from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.task import Task
@@ -31,6 +32,7 @@ SMALLEST_SPREAD = 1e-2  # of logits, below which a peer says nothing
 FEWEST_FOLDS, MOST_FOLDS = 2, 5
 PARTS = 6  # about so many parts are held out in turn; fewer folds than that are repeated
 FOLDS = 0xF01D  # tells what is drawn for folds from what else a run's seed decides
+STEPS = 150  # of fitting a peer
 ROUNDS = 100  # of expectation maximisation
 
 
@@ -109,6 +111,13 @@ def peer_evidence(
     return {name: one.settled((one.likelihood + POOLED * together).softmax(1)) for name, one in trials.items()}
 
 
+def work_of_evidence(task: Task, width: int) -> Work:
+    """What `peer_evidence` takes for one run and one peer."""
+    labels, trials = task.labelled.index.shape[1], (PARTS + 1) * len(PENALTIES)
+    told = 10 * len(TEMPERATURES) * trials * labels * task.num_classes
+    return work_of_labels(labels, width, task.num_classes, trials, STEPS) + Work(touched=told, calls=300)
+
+
 class _Trial:
     """A peer fitted with every penalty to all labels but those of each part."""
 
@@ -119,7 +128,7 @@ class _Trial:
         self.penalties, ratios = rows.new_tensor(PENALTIES), rows.new_tensor(TEMPERATURES)
         self.rows = rows[task.labelled.index.clamp(min=0)] * present[..., None]
         weights = _weights_of_kept(task, parts)
-        self.coefficients = fit_to_labels(self.rows, self.classes, task.num_classes, weights, self.penalties)
+        self.coefficients = fit_to_labels(self.rows, self.classes, task.num_classes, weights, self.penalties, STEPS)
         # runs, parts, penalties, labelled, classes
         self.logits = (self.rows @ self.rows.mT)[:, None, None] @ self.coefficients[:, :-1]
         # The temperature to expect brings all peers to the same sharpness: what a handful of labels says of it

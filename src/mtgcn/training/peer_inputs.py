@@ -27,15 +27,23 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.leading_directions import SPARE, feature_directions, kept_directions, leading_directions
+from mtgcn.linalg.leading_directions import (
+    SPARE,
+    feature_directions,
+    kept_directions,
+    leading_directions,
+    work_of_directions,
+    work_of_feature_directions,
+)
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
-from mtgcn.linalg.operators import SparseOperator, operator
-from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.linalg.operators import SparseOperator, operator, work_of_product
+from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
-from mtgcn.training.embeddings import embedding, encode, know_encoders
+from mtgcn.training.embeddings import embedding, encode, have_encoders, know_encoders, work_of_embedding
 from mtgcn.training.progress import stage
+from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -56,6 +64,8 @@ WAVES, FREQUENCY = 256, 0.5  # of cosines that make sizes a smooth function of s
 ENCODERS = (INFOMAX, HELD_INFOMAX)  # as they stand side by side in training
 ENCODER_PARTS = ("weight", "bias")
 ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
+# As many passes over a number as take the time of making a key of an edge, of drawing one, of centring one.
+KEYED_LIKE, DRAWN_LIKE, PASSES_OF_CENTRING = 100, 60, 10
 SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
 
 
@@ -73,6 +83,14 @@ class InputSettings:
         """How the two encoders are trained on this graph."""
         settings = InfomaxSettings(self.dimensions, epochs=self.infomax_epochs, held_decay=self.held_decay)
         return settings.for_graph(graph)
+
+    def width(self, graph: Graph, peer: str) -> int:
+        """Of the rows that a peer sees."""
+        if peer in (FEATURES, NEAR, FAR):
+            return min(kept_directions(self.directions, graph), graph.num_features) + 1
+        if peer in OF_THEIR_GRAPH:
+            return min(kept_directions(self.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
+        return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +116,30 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
         else:
             rows[name] = with_ones(table)
     return PeerInputs({name: rows[name] for name in PEERS}, parameters)
+
+
+def work_of_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.device) -> Work:
+    """What `peer_inputs` takes; encoders that are at hand are not trained again."""
+    if graph.features is None:
+        return Work()
+    nodes, entries = graph.num_nodes, graph.adjacency.nnz
+    features = min(kept_directions(settings.directions, graph), graph.num_features)
+    edges = min(kept_directions(settings.edge_directions, graph), max(1, nodes - SPARE))
+    encoders = settings.encoders(graph)
+    width = min(edges + SPARE, nodes)
+    along_edges = Work(gathered=entries * width, touched=2 * nodes * width, calls=2)
+    tables = nodes * (3 * features + 2 * edges + WAVES + len(ENCODERS) * encoders.dimensions)
+    return (
+        Work(touched=KEYED_LIKE * (entries + graph.features.size) + DRAWN_LIKE * nodes * width)
+        + work_of_feature_directions(graph, device, settings.directions)
+        + work_of_product(graph.features, features, device)
+        + work_of_walk(graph, features, NEAR_STEPS + FAR_STEPS)
+        + work_of_directions(along_edges, nodes, nodes, edges)
+        + along_edges
+        + work_of_walk(graph, edges, FAR_STEPS)
+        + Work(touched=20 * nodes * WAVES + PASSES_OF_CENTRING * tables)
+        + work_of_embedding(graph, ENCODED, encoders, have_encoders(graph, ENCODED, encoders, seed, device), device)
+    )
 
 
 def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: InputSettings, seed: int) -> None:
@@ -165,11 +207,14 @@ def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Te
     count = min(count, max(1, graph.num_nodes - SPARE))
     start = keyed_normal(node_keys(graph), 0, min(count + SPARE, graph.num_nodes))
 
+    def along_edges(values: Tensor) -> Tensor:
+        return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
+
     def rows(values: Tensor) -> Tensor:
-        return scale * adjacency(values)
+        return along_edges(values).mul_(scale)
 
     basis = leading_directions(
-        rows, lambda values: adjacency(scale * values), count, torch.from_numpy(start).to(device)
+        rows, lambda values: along_edges(scale * values), count, torch.from_numpy(start).to(device)
     )
     return rows(basis)
 
@@ -196,8 +241,12 @@ def waves_of(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: to
     """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes."""
     random = np.random.default_rng(1)
     frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
-    waves = np.cos((sizes - mean) / spread @ frequencies + random.uniform(0, 2 * math.pi, WAVES))
-    return torch.from_numpy(waves.astype(np.float32)).to(device)
+    phases = random.uniform(0, 2 * math.pi, WAVES)
+    usual, by, shift = (
+        torch.from_numpy(values.astype(np.float32)).to(device)
+        for values in ((sizes - mean) / spread, frequencies, phases)
+    )
+    return torch.addmm(shift, usual, by).cos_()
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
@@ -215,11 +264,12 @@ def centred_rows(
 ) -> tuple[Float[Tensor, "nodes width"], Float[Tensor, "width"]]:
     """Rows of length 1, less their mean or the one given, at length 1 again; and the mean. Taking it out before rows
     have length 1 would bring their sizes back in. A row that is the mean but for rounding becomes 0."""
-    rows = functional.normalize(table)
-    centre = rows.mean(0) if centre is None else centre
-    apart = rows - centre
-    alike = torch.linalg.vector_norm(apart, dim=1, keepdim=True) < ROUNDING
-    return functional.normalize(apart.masked_fill(alike, 0.0)), centre
+    apart = functional.normalize(table)
+    centre = apart.mean(0) if centre is None else centre
+    apart -= centre
+    length = torch.linalg.vector_norm(apart, dim=1, keepdim=True)
+    # In place: on large graphs every further copy of a table counts.
+    return apart.mul_(torch.where(length < ROUNDING, 0.0, 1 / length.clamp(min=ROUNDING))), centre
 
 
 def with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
