@@ -92,6 +92,7 @@ def test_the_core_needs_torch_numpy_and_scipy_alone(path):
         "platformdirs",
         "pynndescent",
         "sklearn",
+        "threadpoolctl",  # which sklearn brings
     }
 
 
