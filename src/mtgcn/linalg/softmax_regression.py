@@ -132,19 +132,12 @@ def work_of_probabilities(nodes: int, width: int, num_classes: int) -> Work:
     return product(nodes, width, num_classes) + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=4)
 
 
-def logits_of(
-    rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs width classes"]
-) -> Float[Tensor, "runs nodes classes"]:
-    """What every run says of every node, by one product for all runs. In memory, nodes lie side by side."""
-    return _by_class(rows, weight.mT).mT
-
-
 def probabilities_of(
     rows: Float[Tensor, "nodes width"],
     weight: Float[Tensor, "runs width classes"],
     temperature: Float[Tensor, "runs"] | None = None,
 ) -> Float[Tensor, "runs nodes classes"]:
-    """How probable every run takes each class of every node to be; in memory as `logits_of`."""
+    """How probable every run takes each class of every node to be. In memory, nodes lie side by side."""
     logits = _by_class(rows, weight.mT)
     return (logits if temperature is None else logits / temperature[:, None, None]).softmax(1).mT
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -105,8 +106,14 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     at_once = max(1, budget // per_run) if per_run else task.runs
     chunks = math.ceil(task.runs / at_once)
     runs = math.ceil(task.runs / chunks)
-    with threads_for(per_run * runs and per_run * runs + method.shared_bytes(task)):
+    with threads_of_fit(method, task, runs):
         return Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
+
+
+def threads_of_fit(method: Method, task: Task, runs: int = 1) -> AbstractContextManager[None]:
+    """While this lasts, as many threads as fitting so many runs at a time is worth."""
+    stack = method.bytes_per_run(task) * runs
+    return threads_for(stack and stack + method.shared_bytes(task))
 
 
 def _answer(method: Method, task: Task) -> Prediction:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mtgcn.free_memory import readable, resident_bytes
 from mtgcn.machine_speed import measured_speeds
+from mtgcn.methods.base import threads_of_fit
 from mtgcn.own_graph.memory_check import needed_bytes, one_run
-from mtgcn.training.memory import threads_for
 from mtgcn.trust.expected_accuracy import why_not_measurable
 from mtgcn.work import Work
 
@@ -47,7 +47,7 @@ def _seconds(method: Method, task: Task, folds: int) -> float | None:
     # be made from the edges are not counted.
     if task.device.type != "cpu" or (method.uses_features and task.graph.features is None):
         return None
-    with threads_for(method.bytes_per_run(task)):
+    with threads_of_fit(method, task):
         per_run = method.work_per_run(task)
         if per_run is None:
             return None

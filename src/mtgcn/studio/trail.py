@@ -22,10 +22,6 @@ class Trail:
         """The one that is shown."""
         return self._nodes[self._place] if self._nodes else None
 
-    @property
-    def has_before(self) -> bool:
-        return self._place > 0
-
     def go(self, node: str) -> None:
         """Show a node that nobody asked for; the way back is kept."""
         if node != self.node:
