@@ -992,6 +992,34 @@ def test_help_is_there_without_heavy_imports():
     assert done.stderr.split() == []
 
 
+NEEDLESS = ("sklearn", "scipy.stats", "scipy.optimize", "pandas", "matplotlib", "numba", "networkx", "gensim", "jinja2")
+
+
+@pytest.mark.parametrize("method", [["gcn", "--set", "epochs=3"], ["mt-plus"]], ids=lambda method: method[0])
+def test_commands_on_files_import_nothing_that_they_do_not_need(mixed, method):
+    write_csv(mixed.folder / "new.csv", [mixed.node_rows[0], ["new", *mixed.node_rows[1][1:]]])
+    write_csv(mixed.folder / "new-edges.csv", [["source", "target"], ["new", mixed.node_rows[1][0]]])
+    write_csv(
+        mixed.folder / "more.csv", [["id", "label"], *([name, mixed.truth[name]] for name in list(mixed.truth)[24:27])]
+    )
+    new = ["--nodes", mixed.folder / "new.csv", "--edges", mixed.folder / "new-edges.csv"]
+    commands = [
+        ["fit", *mixed.options, "--out", mixed.out, "--method", *method],
+        ["label", mixed.out, mixed.folder / "more.csv"],
+        ["predict", mixed.out, "--out", mixed.folder / "all.csv"],
+        ["predict", mixed.out, *new, "--out", mixed.folder / "some.csv"],
+    ]
+    program = (
+        "import json, sys; from mtgcn.cli import main\n"
+        "for command in json.loads(sys.argv[1]): assert main(command) == 0\n"
+        f"print('found', *[name for name in {NEEDLESS} if name in sys.modules])"
+    )
+    typed = json.dumps([[str(part) for part in command] for command in commands])
+    done = subprocess.run([sys.executable, "-c", program, typed], capture_output=True, text=True, check=True)
+    assert "% expected" in done.stdout  # folds were fitted, too
+    assert done.stdout.splitlines()[-1].split() == ["found"]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
 def test_a_real_lack_of_memory_ends_in_one_line(own):
