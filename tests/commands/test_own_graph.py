@@ -848,14 +848,14 @@ def test_no_cuda(mtgcn_command, own, fitted, monkeypatch):
 
 def test_too_little_memory_is_told_before_fitting(mtgcn_command, own, monkeypatch):
     monkeypatch.setattr("mtgcn.own_graph.memory_check.available_bytes", lambda _: 20_000)
-    monkeypatch.setattr("mtgcn.estimator.classifier.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
     arguments = ["fit", *own.options, "--out", own.out, *QUICK]
     assert_refused(mtgcn_command, own, arguments, "out of memory: fitting 60 nodes takes about")
 
 
 def test_running_out_of_memory_is_told(mtgcn_command, own, monkeypatch):
     monkeypatch.setattr(
-        "mtgcn.estimator.classifier.fit_in_chunks", lambda *_: torch.empty(2**62 - 1, dtype=torch.uint8)
+        "mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: torch.empty(2**62 - 1, dtype=torch.uint8)
     )
     arguments = ["fit", *own.options, "--out", own.out, *QUICK]
     assert_refused(mtgcn_command, own, arguments, "out of memory while fitting 60 nodes")
@@ -865,7 +865,7 @@ def test_running_out_of_memory_is_told(mtgcn_command, own, monkeypatch):
 
 
 def test_places_that_cannot_be_written_are_refused_before_fitting(mtgcn_command, own, fitted, monkeypatch):
-    monkeypatch.setattr("mtgcn.estimator.classifier.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
     blocked, taken = own.edges / "model", own.folder / "thesis"
     taken.mkdir()
     (taken / "chapter1.tex").write_text("years of work")
