@@ -31,7 +31,7 @@ _HOME_OF = {
     "FitWarning": "mtgcn.trust.warnings",
     "Graph": "mtgcn.graph",
     "LabelFolds": "mtgcn.estimator.label_folds",
-    "MutualTeachingClassifier": "mtgcn.estimator",
+    "MutualTeachingClassifier": "mtgcn.estimator.classifier",
     "compare": "mtgcn.comparing",
     "load": "mtgcn.datasets",
     "register": "mtgcn.methods",

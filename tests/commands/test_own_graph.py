@@ -848,14 +848,14 @@ def test_no_cuda(mtgcn_command, own, fitted, monkeypatch):
 
 def test_too_little_memory_is_told_before_fitting(mtgcn_command, own, monkeypatch):
     monkeypatch.setattr("mtgcn.own_graph.memory_check.available_bytes", lambda _: 20_000)
-    monkeypatch.setattr("mtgcn.estimator.classifier.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
     arguments = ["fit", *own.options, "--out", own.out, *QUICK]
     assert_refused(mtgcn_command, own, arguments, "out of memory: fitting 60 nodes takes about")
 
 
 def test_running_out_of_memory_is_told(mtgcn_command, own, monkeypatch):
     monkeypatch.setattr(
-        "mtgcn.estimator.classifier.fit_in_chunks", lambda *_: torch.empty(2**62 - 1, dtype=torch.uint8)
+        "mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: torch.empty(2**62 - 1, dtype=torch.uint8)
     )
     arguments = ["fit", *own.options, "--out", own.out, *QUICK]
     assert_refused(mtgcn_command, own, arguments, "out of memory while fitting 60 nodes")
@@ -865,7 +865,7 @@ def test_running_out_of_memory_is_told(mtgcn_command, own, monkeypatch):
 
 
 def test_places_that_cannot_be_written_are_refused_before_fitting(mtgcn_command, own, fitted, monkeypatch):
-    monkeypatch.setattr("mtgcn.estimator.classifier.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
     blocked, taken = own.edges / "model", own.folder / "thesis"
     taken.mkdir()
     (taken / "chapter1.tex").write_text("years of work")
@@ -990,6 +990,34 @@ def test_help_is_there_without_heavy_imports():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "--labels" in done.stdout
     assert done.stderr.split() == []
+
+
+NEEDLESS = ("sklearn", "scipy.stats", "scipy.optimize", "pandas", "matplotlib", "numba", "networkx", "gensim", "jinja2")
+
+
+@pytest.mark.parametrize("method", [["gcn", "--set", "epochs=3"], ["mt-plus"]], ids=lambda method: method[0])
+def test_commands_on_files_import_nothing_that_they_do_not_need(mixed, method):
+    write_csv(mixed.folder / "new.csv", [mixed.node_rows[0], ["new", *mixed.node_rows[1][1:]]])
+    write_csv(mixed.folder / "new-edges.csv", [["source", "target"], ["new", mixed.node_rows[1][0]]])
+    write_csv(
+        mixed.folder / "more.csv", [["id", "label"], *([name, mixed.truth[name]] for name in list(mixed.truth)[24:27])]
+    )
+    new = ["--nodes", mixed.folder / "new.csv", "--edges", mixed.folder / "new-edges.csv"]
+    commands = [
+        ["fit", *mixed.options, "--out", mixed.out, "--method", *method],
+        ["label", mixed.out, mixed.folder / "more.csv"],
+        ["predict", mixed.out, "--out", mixed.folder / "all.csv"],
+        ["predict", mixed.out, *new, "--out", mixed.folder / "some.csv"],
+    ]
+    program = (
+        "import json, sys; from mtgcn.cli import main\n"
+        "for command in json.loads(sys.argv[1]): assert main(command) == 0\n"
+        f"print('found', *[name for name in {NEEDLESS} if name in sys.modules])"
+    )
+    typed = json.dumps([[str(part) for part in command] for command in commands])
+    done = subprocess.run([sys.executable, "-c", program, typed], capture_output=True, text=True, check=True)
+    assert "% expected" in done.stdout  # folds were fitted, too
+    assert done.stdout.splitlines()[-1].split() == ["found"]
 
 
 @pytest.mark.slow

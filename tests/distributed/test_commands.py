@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtgcn.distributed.commands import main
-from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.graph import Graph
 from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.own_graph.predicting import predict_files
@@ -61,7 +61,7 @@ def test_a_fit_leaves_a_card_weights_and_predictions_as_predict_has_them(folder,
     assert card["method"]["settings"]["warmup_epochs"] == 3
     assert len(card["history"]["supervised"]) == 5
     assert card["history"]["consistency"][0] == [None, None]
-    model = load_model(folder / "model")
+    model = MutualTeachingClassifier.load(folder / "model")
     predict_files(folder / "model", GraphFiles(), out=folder / "predicted.csv")
     expected = {row["id"]: row for row in rows_of(folder / "predicted.csv")}
     assert {row["id"]: row for row in rows_of(folder / "result" / "predictions-0.csv")} == expected

@@ -15,7 +15,7 @@ from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.local_task import local_task
 from mtgcn.distributed.mt_plus import fit_mt_plus
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.files.columns import Choices
 from mtgcn.graph import Graph
 from mtgcn.methods import create
@@ -105,9 +105,9 @@ def test_the_command_fits_it_unasked_keeps_its_state_and_writes_a_model(files, t
     predict_files(tmp_path / "model", GraphFiles(), out=tmp_path / "predictions-of-model.csv")
     assert predictions(tmp_path) == expected
     graph = Graph.from_csv(files / "edges.csv", files / "nodes.csv")
-    asked = load_model(tmp_path / "model").predict_proba(graph=graph)  # of encoders and peers, as of any graph
-    known = load_model(tmp_path / "model").label_distributions_
-    assert (asked.argmax(1) == known.argmax(1)).mean() > 0.8
+    model = MutualTeachingClassifier.load(tmp_path / "model")
+    asked = model.predict_proba(graph=graph)  # of encoders and peers, as of any graph
+    assert (asked.argmax(1) == model.label_distributions_.argmax(1)).mean() > 0.8
 
 
 def predictions(folder):

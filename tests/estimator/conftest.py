@@ -79,7 +79,7 @@ def assert_equal():
     """Every learned attribute of two models is the same."""
 
     def assert_equal(loaded, saved):
-        assert loaded.get_params() == saved.get_params()
+        assert {name: getattr(loaded, name) for name in saved.get_params()} == saved.get_params()
         assert loaded.method_ == saved.method_
         for name in ("classes_", "transduction_", "label_distributions_", "peer_distributions_", "labeled_iter_"):
             mine, theirs = getattr(loaded, name), getattr(saved, name)

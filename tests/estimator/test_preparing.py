@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from mtgcn import Graph, MutualTeachingClassifier, load
 from mtgcn.errors import InputError
-from mtgcn.estimator.model_folder import load_model, save_model
+from mtgcn.estimator.model_folder import save_model
 from mtgcn.estimator.preparing import prepared_graph
 
 QUICK = {"settings": {"epochs": 30}, "random_state": 0, "device": "cpu"}
@@ -59,7 +59,7 @@ def test_frames_of_mixed_columns(package, tmp_path):
     new = frame[8:20] if package is pl else frame.iloc[8:20]
     np.testing.assert_array_equal(model.predict_proba(new), model.label_distributions_[8:20])
     save_model(model, tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
     assert loaded.graph_.preparation == model.graph_.preparation
     assert loaded.n_features_in_ == 7
     np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))

@@ -18,7 +18,7 @@ from fuzz import nasty
 from fuzz.commands import run_command
 from fuzz.sound import require_sound_graph, require_sound_probabilities
 from fuzz.trial import Trial, require
-from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder.card import checksum
 from mtgcn.estimator.model_folder.files import ANSWERS, CARD, GRAPH, WEIGHTS, entry_of
 
@@ -142,7 +142,7 @@ def _byte_change(random: Random) -> tuple[str, Damage]:
 
 
 def _answers(folder: Path, _: Path) -> None:
-    model = load_model(folder / "model")
+    model = MutualTeachingClassifier.load(folder / "model")
     require_sound_graph(model.graph_)
     require_sound_probabilities(model.predict_proba(), model.graph_.num_nodes, len(model.classes_))
     require(np.isin(model.predict(), model.classes_).all(), "classes that are none")

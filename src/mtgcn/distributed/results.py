@@ -21,7 +21,7 @@ from mtgcn.distributed.answers import LocalAnswer
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.errors import InputError
 from mtgcn.estimator.answers import summing_to_one
-from mtgcn.estimator.classifier import GIVEN, NEVER
+from mtgcn.estimator.graph_model import GIVEN, NEVER
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.labels import UNKNOWN
 from mtgcn.own_graph.predictions import Predictions, write_predictions

@@ -15,7 +15,7 @@ from mtgcn.distributed.answers import LocalAnswer
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import Manifest, read_part
 from mtgcn.environment import device_title
-from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import save_model
 from mtgcn.files.ids import NodeIndex
 from mtgcn.files.table import Coded
@@ -59,7 +59,7 @@ def write_model(
             peer_report=answer.peer_report,
         )
         graph = whole_graph(local.manifest, np.concatenate(given)[order], class_names)
-        model = MutualTeachingClassifier(told.method, settings=dict(told.settings) or None, random_state=told.seed)
+        model = GraphModel(told.method, settings=dict(told.settings) or None, random_state=told.seed)
         model.take_over(graph, prediction, told.seed)
         training = {"seconds": told.seconds, "device": device_title(ranks.device), "notes": []}
         save_model(model, folder, training=training)

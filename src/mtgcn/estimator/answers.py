@@ -19,7 +19,7 @@ from mtgcn.shapes import Float, Int
 from mtgcn.training.memory import is_about_memory
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.graph import Graph
 
 
@@ -32,18 +32,18 @@ class Answers:
     place: Int[np.ndarray, "nodes"]  # in the graph of the fit; NOWHERE of other nodes
 
 
-def of_fit(model: MutualTeachingClassifier) -> Answers:
+def of_fit(model: GraphModel) -> Answers:
     """All nodes of the fit, in their order."""
     return _at(model, np.arange(model.graph_.num_nodes), None)
 
 
-def of_rows(model: MutualTeachingClassifier, rows: Any) -> Answers:
+def of_rows(model: GraphModel, rows: Any) -> Answers:
     """Rows without ids, prepared as those of the fit (`preparing.rows_for`): those equal to a node of the fit are
     taken to be it, the others are attached."""
     return _at(model, place_of_rows(model.graph_.features, rows), rows)
 
 
-def of_nodes(model: MutualTeachingClassifier, nodes: Graph) -> Answers:
+def of_nodes(model: GraphModel, nodes: Graph) -> Answers:
     """Nodes without edges: those whose id the model knows are its own, whatever their features say now; the others
     are attached. Where the model's nodes never had ids, rows are known by their features."""
     nodes = graph_for(model, nodes)
@@ -53,7 +53,7 @@ def of_nodes(model: MutualTeachingClassifier, nodes: Graph) -> Answers:
     return of_rows(model, nodes.features)
 
 
-def of_new_nodes(model: MutualTeachingClassifier, nodes: Graph, to_known: sp.csr_array) -> Answers:
+def of_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -> Answers:
     """Nodes that join the graph of the fit: told by their features, by their edges to its nodes (`to_known`, new x
     known) and by those between each other, which `nodes` has. What the model says of its own nodes does not change."""
     nodes = graph_for(model, nodes)
@@ -67,7 +67,7 @@ def of_new_nodes(model: MutualTeachingClassifier, nodes: Graph, to_known: sp.csr
     )
 
 
-def share_of_absent_peers(model: MutualTeachingClassifier) -> float:
+def share_of_absent_peers(model: GraphModel) -> float:
     """How much of the vote is held by peers that know nodes by their place in the graph of the fit, and therefore have
     no say about any other node."""
     if model.peer_report_ is None:
@@ -76,7 +76,7 @@ def share_of_absent_peers(model: MutualTeachingClassifier) -> float:
     return float(model.peer_report_.weights[0, absent].sum())
 
 
-def of_graph(model: MutualTeachingClassifier, graph: Graph) -> Answers:
+def of_graph(model: GraphModel, graph: Graph) -> Answers:
     """The nodes of the fit where this is its graph, its nodes in any order; else the peers look at it as it is."""
     graph = graph_for(model, graph)
     place = _place_in_same_graph(model.graph_, graph)
@@ -108,7 +108,7 @@ def summing_to_one(probabilities: np.ndarray) -> Float[np.ndarray, "nodes classe
     return probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
-def _at(model: MutualTeachingClassifier, place: Int[np.ndarray, "nodes"], rows: Any) -> Answers:
+def _at(model: GraphModel, place: Int[np.ndarray, "nodes"], rows: Any) -> Answers:
     """The nodes at these places of the fit; of those that are `NOWHERE`, the features are in `rows`."""
     probabilities = model.label_distributions_[place]
     peers = None if model.peer_distributions_ is None else model.peer_distributions_[:, place]
@@ -121,14 +121,14 @@ def _at(model: MutualTeachingClassifier, place: Int[np.ndarray, "nodes"], rows: 
     return Answers(probabilities, peers, place)
 
 
-def _attached(model: MutualTeachingClassifier, rows: Any) -> Float[np.ndarray, "peers rows classes"]:
+def _attached(model: GraphModel, rows: Any) -> Float[np.ndarray, "peers rows classes"]:
     """What the peers say of new rows, each joined with the nodes of the fit that are most like it."""
     check_width(0 if rows is None else rows.shape[1], model.graph_)
     check_magnitude(rows, "a feature")
     return _applied(model, with_new_rows(model, rows))[:, model.graph_.num_nodes :]
 
 
-def _applied(model: MutualTeachingClassifier, graph: Graph) -> Float[np.ndarray, "peers nodes classes"]:
+def _applied(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes classes"]:
     check_width(graph.num_features, model.graph_)
     check_magnitudes(graph)
     graph = replace(graph.without_labels, class_names=model.graph_.class_names)
@@ -148,9 +148,7 @@ def _applied(model: MutualTeachingClassifier, graph: Graph) -> Float[np.ndarray,
     return peers
 
 
-def _combined(
-    model: MutualTeachingClassifier, peers: Float[np.ndarray, "peers nodes classes"]
-) -> Float[np.ndarray, "nodes classes"]:
+def _combined(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> Float[np.ndarray, "nodes classes"]:
     return summing_to_one(model.method_.combined(peers[None], model.parameters_)[0])
 
 

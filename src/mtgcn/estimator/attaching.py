@@ -14,12 +14,12 @@ from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.linalg.neighbours import nearest, neighbour_graph
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
 Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
 
 
-def graph_of_rows(model: MutualTeachingClassifier, table: Table) -> Graph:
+def graph_of_rows(model: GraphModel, table: Table) -> Graph:
     """A graph of these rows, each joined with its nearest."""
     return Graph(
         adjacency=neighbour_graph(
@@ -28,7 +28,7 @@ def graph_of_rows(model: MutualTeachingClassifier, table: Table) -> Graph:
     )
 
 
-def with_new_rows(model: MutualTeachingClassifier, rows: Table) -> Graph:
+def with_new_rows(model: GraphModel, rows: Table) -> Graph:
     """The graph of the fit and, after its nodes, these rows: each joined with the nodes that are most like it, by
     edges of the usual weight."""
     graph, table, count = model.graph_, model.graph_.features, rows.shape[0]
@@ -63,7 +63,7 @@ def usual_weight(graph: Graph) -> float:
     return float(graph.adjacency.data.mean()) if graph.adjacency.nnz else 1.0
 
 
-def _neighbors(model: MutualTeachingClassifier, most: int) -> int:
+def _neighbors(model: GraphModel, most: int) -> int:
     if not isinstance(model.neighbors, int | np.integer) or model.neighbors < 1:
         raise InputError(f"neighbors is {model.neighbors!r}; give a whole number, at least 1")
     return min(int(model.neighbors), most)

@@ -12,12 +12,12 @@ from mtgcn.report.progress import fitting_progress
 from mtgcn.trust.expected_accuracy import expected_accuracy, why_not_measurable
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
 HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
-def fit_background(model: MutualTeachingClassifier, folds: int = 0) -> Background:
+def fit_background(model: GraphModel, folds: int = 0) -> Background:
     """As the folder tells that the model comes from; measured anew with `folds` parts of the labels, unless 0."""
     if folds < 0 or folds == 1:
         raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")

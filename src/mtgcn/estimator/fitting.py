@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from mtgcn.errors import InputError
 from mtgcn.files.paths import shown
@@ -21,7 +20,7 @@ from mtgcn.task import PeerReport, Task, observe
 if TYPE_CHECKING:
     import torch
 
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.graph import Graph
     from mtgcn.shapes import Int
 
@@ -32,7 +31,7 @@ VALIDATION_SHARE = 3  # of this many labels of a class, one goes to a method tha
 _NOBODY: Int[np.ndarray, "0"] = np.empty(0, dtype=np.int64)
 
 
-def chosen_method(model: MutualTeachingClassifier) -> Method:
+def chosen_method(model: GraphModel) -> Method:
     """The method that the estimator's parameters name, with its settings."""
     if not isinstance(model.settings, Mapping | None) or not all(isinstance(key, str) for key in model.settings or ()):
         raise InputError(f"settings are {shown(model.settings)}; give a dictionary, such as {{'per_class': 60}}")
@@ -55,6 +54,8 @@ def seed_of(random_state: Any) -> int:
     """The number itself where one is given, so that it means here what it means at the command line."""
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
+    from sklearn.utils import check_random_state
+
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.utils import column_or_1d
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
@@ -32,6 +31,8 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
 
 
 def _column(y: Any) -> np.ndarray:
+    from sklearn.utils import column_or_1d
+
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
         y = np.array(y, dtype=object)  # numpy would make the string 'nan' of a NaN beside strings
     given = column_or_1d(np.asarray(y), warn=True)

@@ -16,7 +16,7 @@ from mtgcn.graph import UNKNOWN
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.graph import Graph
 
 MOST_NAMED = 3
@@ -46,7 +46,7 @@ class LabelChanges:
 
 
 def with_more_labels(
-    model: MutualTeachingClassifier, labels: Mapping[Any, Any], new_classes: Iterable[Any] = ()
+    model: GraphModel, labels: Mapping[Any, Any], new_classes: Iterable[Any] = ()
 ) -> tuple[Graph, np.ndarray, LabelChanges]:
     """The graph of a fit with these labels, by node id, beside those it has; its classes; and what that changes."""
     graph = model.graph_
@@ -78,9 +78,7 @@ def with_more_labels(
     return more, classes, _changes(more, before, places, appearing)
 
 
-def _classes_with(
-    model: MutualTeachingClassifier, new: Sequence[str]
-) -> tuple[np.ndarray, Int[np.ndarray, "known_classes"]]:
+def _classes_with(model: GraphModel, new: Sequence[str]) -> tuple[np.ndarray, Int[np.ndarray, "known_classes"]]:
     """The classes with some new ones, in the order in which a fit would have them; and where the known ones are now."""
     names = model.graph_.class_names
     if not new:

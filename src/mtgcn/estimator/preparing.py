@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.checks import check_magnitude
@@ -18,6 +17,7 @@ from mtgcn.preparation.table import ColumnTable, table_of_array
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
 Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
 
@@ -63,7 +63,7 @@ def rows_for(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa: N803
     return preparation.matrix(table)
 
 
-def graph_for(model: MutualTeachingClassifier, graph: Graph) -> Graph:
+def graph_for(model: GraphModel, graph: Graph) -> Graph:
     """Another graph with features as the peers of a fit see them."""
     preparation = model.graph_.preparation
     if graph.features is None or graph.preparation == preparation:
@@ -93,6 +93,8 @@ def _with_features(graph: Graph, preparation: Preparation) -> Graph:
 
 def _columns(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any:  # noqa: N803
     """A matrix of numbers as scikit-learn checks it, NaN where one is missing; or a table of columns of all kinds."""
+    from sklearn.utils.validation import validate_data
+
     from mtgcn.files.frames import is_frame, is_mixed, table_of_frame
 
     if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):

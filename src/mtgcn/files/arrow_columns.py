@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtgcn.files.arrow_values import no_value, numbers_in
+
 MILLISECONDS_A_DAY = 86_400_000
 
 
@@ -14,11 +16,10 @@ def numbers_of(column: pa.Array) -> np.ndarray | None:
     if is_day(column.type):
         # Seconds since 1970 in doubles, where milliseconds survive; dates outside what nanoseconds reach too.
         seconds = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        days: np.ndarray = pc.fill_null(seconds, np.nan).to_numpy(zero_copy_only=False) / MILLISECONDS_A_DAY
-        return days
+        return numbers_in(seconds) / MILLISECONDS_A_DAY
     if not is_numeric(column.type):
         return None
-    return pc.fill_null(column.cast(pa.float32(), safe=False), np.nan).to_numpy(zero_copy_only=False)
+    return numbers_in(column.cast(pa.float32(), safe=False))
 
 
 def as_texts(values: pa.Array) -> pa.Array:
@@ -28,7 +29,7 @@ def as_texts(values: pa.Array) -> pa.Array:
         return values.cast(pa.int64())
     if pa.types.is_floating(kind):
         values = values.cast(pa.float64())
-        values = pc.if_else(pc.is_finite(values), values, None)
+        values = pc.if_else(pc.is_finite(values), values, no_value(values.type))
         whole = pc.all(pc.equal(pc.round(values), values)).as_py()
         if whole is not False and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
             return values.cast(pa.int64())

@@ -10,7 +10,6 @@ from typing import Literal
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.files.csv_table import CsvTable
-from mtgcn.files.parquet_table import ParquetTable
 from mtgcn.files.table import Table, is_finite_number
 from mtgcn.preparation.kinds import IGNORE
 from mtgcn.preparation.prepared import Preparation
@@ -53,6 +52,8 @@ class Choices:
 def open_table(path: Path, names: Sequence[Sequence[str]], choices: Choices) -> Table:
     """A table by its suffix; a first line that holds a name of each of `names` is a header."""
     if path.suffix.lower() in PARQUET_SUFFIXES:
+        from mtgcn.files.parquet_table import ParquetTable
+
         return ParquetTable(path)
     return CsvTable(path, _header_test(names, choices), choices.delimiter)
 

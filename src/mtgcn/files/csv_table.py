@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError
+from mtgcn.files.arrow_values import numbers_in, text_values
 from mtgcn.files.encoding import UTF8, encoding_of
 from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import reason, shown
@@ -196,7 +197,7 @@ class CsvTable(Table):
         values = np.empty((rows.num_rows, len(numbers)), np.float32)
         if rows.num_rows:
             for place, number in enumerate(numbers):
-                values[:, place] = column(number).to_numpy(zero_copy_only=False)
+                values[:, place] = numbers_in(column(number))
         if (np.isinf(values) if gaps else ~np.isfinite(values)).any():
             raise ValueError("a number is not finite")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
@@ -298,7 +299,7 @@ def _looks_of(values: pa.Array) -> _Looks:
 
 @lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1, and one of them tells of all
 def _looks_of_few(texts: tuple[str, ...]) -> _Looks:
-    return _looks(pa.array(texts, pa.string()))
+    return _looks(text_values(texts))
 
 
 def _looks(values: pa.Array) -> _Looks:
@@ -312,7 +313,7 @@ def _looks(values: pa.Array) -> _Looks:
 def _all_match(values: pa.Array, pattern: str) -> bool:
     """Whether all values but missing ones match, and there is one."""
     trimmed = pc.utf8_trim_whitespace(values)
-    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=pa.array(GAPS))))
+    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(GAPS))))
     return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
 
 

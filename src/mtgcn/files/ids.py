@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import InputError
+from mtgcn.files.arrow_values import number_value, number_values, numbers_in, text_values
 from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import shown
-from mtgcn.files.table import MISSING, Coded
+from mtgcn.files.table import MISSING, Coded, codes_of
 from mtgcn.files.texts import LONGEST_NAME
 from mtgcn.shapes import Int
 
@@ -31,7 +32,7 @@ class NodeIndex:
     @staticmethod
     def of(ids: np.ndarray) -> NodeIndex:
         index = NodeIndex()
-        index._ids = pa.array(ids.astype(str).tolist(), pa.string())
+        index._ids = text_values(ids.astype(str).tolist())
         return index
 
     def __len__(self) -> int:
@@ -43,7 +44,7 @@ class NodeIndex:
         return places[column.codes]
 
     def knows(self, name: str) -> bool:
-        return self._ids is not None and bool((self.find(Coded(np.zeros(1, np.int64), pa.array([name]))) >= 0).all())
+        return self._ids is not None and bool((self.find(Coded(np.zeros(1, np.int64), text_values([name]))) >= 0).all())
 
     def add(self, column: Coded) -> Int[np.ndarray, "rows"]:
         """The node of each row; ids not seen before become new nodes."""
@@ -51,7 +52,7 @@ class NodeIndex:
         values, places = self._places(column)
         new = np.flatnonzero(places == MISSING)
         places[new] = len(self) + np.arange(len(new))
-        fresh = values.take(pa.array(new))
+        fresh = values.take(number_values(new))
         self._ids = fresh if self._ids is None else pa.concat_arrays([self._ids, fresh])
         return places[column.codes]
 
@@ -62,19 +63,19 @@ class NodeIndex:
             return values, np.full(len(values), MISSING)
         if values.type != self._ids.type:
             values, self._ids = values.cast(pa.string()), self._ids.cast(pa.string())
-        return values, np.array(pc.fill_null(pc.index_in(values, value_set=self._ids).cast(pa.int64()), MISSING))
+        return values, np.array(codes_of(pc.index_in(values, value_set=self._ids)))
 
     def texts(self) -> list[str]:
         return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
 
     def ids(self) -> np.ndarray:
         """Every id by node: whole numbers if all are written like one, unless a file calls them text."""
-        ids = pa.array([], pa.int64()) if self._ids is None else self._ids
+        ids = pa.nulls(0, pa.int64()) if self._ids is None else self._ids
         if pa.types.is_string(ids.type):
             if self._stays_text or not pc.all(pc.match_substring_regex(ids, WHOLE_NUMBER)).as_py():
-                return ids.to_numpy(zero_copy_only=False).astype(str)
+                return np.array(ids.to_pylist(), dtype=str)
             ids = ids.cast(pa.int64())
-        return ids.cast(pa.string()).to_numpy(zero_copy_only=False).astype(str) if self._stays_text else ids.to_numpy()
+        return np.array(ids.cast(pa.string()).to_pylist(), dtype=str) if self._stays_text else numbers_in(ids)
 
 
 def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: Faults) -> Coded | None:
@@ -91,7 +92,7 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
     if not pa.types.is_string(column.values.type):
         return column
     lengths = pc.utf8_length(column.values)
-    broken = pc.or_(pc.greater(lengths, LONGEST_NAME), pc.match_substring(column.values, "\0"))
+    broken = pc.or_(pc.greater(lengths, number_value(LONGEST_NAME)), pc.match_substring(column.values, "\0"))
     if pc.any(broken).as_py():
         code = int(np.flatnonzero(np.array(broken))[0])
         place = table.at(int(batch.places[np.flatnonzero(column.codes == code)[0]]))

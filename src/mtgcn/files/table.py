@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import InputError
+from mtgcn.files.arrow_values import no_value, number_value, numbers_in, text_value
 from mtgcn.files.faults import FaultKind, Faults
 from mtgcn.files.paths import shown
 from mtgcn.files.texts import check_names
@@ -38,13 +39,14 @@ class Coded:
     def of(column: pa.Array, cleaned: Callable[[pa.Array], pa.Array], *, stays_text: bool = False) -> Coded:
         """`cleaned` is applied to the different values alone, of which there are fewer than rows."""
         encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-        codes, values = _codes(encoded.indices), cleaned(encoded.dictionary)
+        codes, values = codes_of(encoded.indices), cleaned(encoded.dictionary)
         if values.null_count or not values.equals(encoded.dictionary):  # two may have become alike, or empty
             codes, values = _encoded_again(codes, values)
         if pa.types.is_string(values.type):
-            empty = pc.index(values, "").as_py()
-            if empty != MISSING:
-                codes, values = _encoded_again(codes, pc.if_else(pc.equal(values, ""), None, values))
+            nothing = text_value("")
+            if pc.index(values, nothing).as_py() != MISSING:
+                present = pc.if_else(pc.equal(values, nothing), no_value(values.type), values)
+                codes, values = _encoded_again(codes, present)
         return Coded(codes, values, stays_text)
 
     def text(self, row: int) -> str:
@@ -53,12 +55,13 @@ class Coded:
 
 def _encoded_again(codes: np.ndarray, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
     again = values.dictionary_encode()
-    code_of_value = np.append(_codes(again.indices), MISSING)  # the last answers for MISSING, as an index
+    code_of_value = np.append(codes_of(again.indices), MISSING)  # the last answers for MISSING, as an index
     return code_of_value[codes], again.dictionary
 
 
-def _codes(indices: pa.Array) -> np.ndarray:
-    return pc.fill_null(indices.cast(pa.int64()), MISSING).to_numpy(zero_copy_only=False)
+def codes_of(indices: pa.Array) -> Int[np.ndarray, "rows"]:
+    """Places in a list of values, MISSING where there is none."""
+    return numbers_in(pc.fill_null(indices.cast(pa.int64()), number_value(MISSING)))
 
 
 @dataclass(frozen=True, eq=False)

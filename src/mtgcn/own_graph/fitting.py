@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.fitting import DEFAULT_METHOD
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import check_destination, save_model
 from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.methods import method_class, method_from_text, name_of
@@ -55,7 +55,7 @@ def fit_files(
         raise InputError(f"seed is {seed}; give at least 0")
     name = method or DEFAULT_METHOD
     torch_device = chosen_device(device)
-    model = MutualTeachingClassifier(
+    model = GraphModel(
         method=name,
         neighbors=files.knn or 10,
         metric=files.metric,
@@ -100,7 +100,7 @@ def check_page(report: Path | None, model: Path) -> None:
         raise InputError(f"the page {report} would be written where the model is; give another file")
 
 
-def _page(model: MutualTeachingClassifier, expected: Expectation, notes: Sequence[str]) -> str:
+def _page(model: GraphModel, expected: Expectation, notes: Sequence[str]) -> str:
     from mtgcn.report.fit_page import Background, page_text
 
     return page_text(model, Background(*expected, notes))
@@ -113,7 +113,7 @@ def check_folds(folds: int) -> None:
 
 
 def summary_of(
-    model: MutualTeachingClassifier,
+    model: GraphModel,
     seconds: float,
     expectation: Expectation,
     notes: Sequence[str],
@@ -148,7 +148,7 @@ def summary_of(
     )
 
 
-def expectation(model: MutualTeachingClassifier, seed: int, device: torch.device, folds: int) -> Expectation:
+def expectation(model: GraphModel, seed: int, device: torch.device, folds: int) -> Expectation:
     """How accurate the model will be, or why that is not known."""
     if folds == 0:
         return None, "not measured, as asked (--folds 0)"

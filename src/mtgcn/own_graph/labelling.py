@@ -57,7 +57,8 @@ def label_files(
     """Add the labels of a table to a stored model and fit it again; the folder is replaced once that went well."""
     check_folds(folds)
     torch_device = chosen_device(device)
-    model = load_model(folder).set_params(device=device)
+    model = load_model(folder)
+    model.device = device
     check_destination(folder)
     if not model.has_node_ids_:
         raise InputError(

@@ -10,7 +10,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.answers import of_fit, of_graph, of_new_nodes, of_nodes, share_of_absent_peers, together
 from mtgcn.estimator.checks import check_width
-from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import load_model
 from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, rows_equal
@@ -47,14 +47,15 @@ def predict_files(
     joins = bool(files.edges) and not new_graph
     if with_known and not joins:
         raise InputError("--all lists the nodes of the fit beside new ones that join them; give --nodes and --edges")
-    model = load_model(folder).set_params(device=device)
+    model = load_model(folder)
+    model.device = device
     with collected_notes() as notes:
         predictions = _joined(model, files, with_known) if joins else _predictions(model, files)
     write_predictions(out, predictions)
     return predictions, notes
 
 
-def _joined(model: MutualTeachingClassifier, files: GraphFiles, with_known: bool) -> Predictions:
+def _joined(model: GraphModel, files: GraphFiles, with_known: bool) -> Predictions:
     """What the model says of new nodes in the graph it knows."""
     if not model.has_node_ids_:
         raise InputError(
@@ -75,7 +76,7 @@ def _joined(model: MutualTeachingClassifier, files: GraphFiles, with_known: bool
     return predictions_of(model, ids, answers)
 
 
-def _predictions(model: MutualTeachingClassifier, files: GraphFiles) -> Predictions:
+def _predictions(model: GraphModel, files: GraphFiles) -> Predictions:
     if not files.given:
         return predictions_of(model, model.graph_.node_ids, of_fit(model))
     nodes = read_like(files, model.graph_)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.estimator.classifier import GIVEN, NEVER
+from mtgcn.estimator.graph_model import GIVEN, NEVER
 from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.own_graph.tables_out import table_bytes, write_table
 from mtgcn.shapes import Float, Int
@@ -17,7 +17,7 @@ from mtgcn.trust.peer_votes import peers_agree, vote_weights
 
 if TYPE_CHECKING:
     from mtgcn.estimator.answers import Answers
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
 ROWS_AT_ONCE = 10_000
 
@@ -47,7 +47,7 @@ class Predictions:
         return dict(zip(self.class_names, counts.tolist(), strict=True))
 
 
-def predictions_of(model: MutualTeachingClassifier, ids: np.ndarray, answers: Answers) -> Predictions:
+def predictions_of(model: GraphModel, ids: np.ndarray, answers: Answers) -> Predictions:
     """The answers about the nodes with these ids. Nodes of the fit keep the part they had in it."""
     return Predictions(
         ids=ids,

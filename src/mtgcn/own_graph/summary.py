@@ -13,7 +13,7 @@ from mtgcn.trust.expected_accuracy import ExpectedAccuracy
 from mtgcn.trust.peer_votes import PeerContribution, accuracy_of_features, teaching_remark, who_decides
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.graph import Graph
     from mtgcn.own_graph.checking import CheckSummary
     from mtgcn.own_graph.cost import Cost
@@ -77,7 +77,7 @@ def label_counts(graph: Graph) -> dict[str, int]:
     return dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
 
 
-def mean_confidence(model: MutualTeachingClassifier) -> float:
+def mean_confidence(model: GraphModel) -> float:
     """Of the class predicted, over the nodes that were not given."""
     return float(model.label_distributions_[model.labeled_iter_ != 0].max(axis=1).mean())
 

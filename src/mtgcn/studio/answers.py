@@ -13,7 +13,7 @@ import numpy as np
 
 from mtgcn.errors import InputError, shown
 from mtgcn.estimator.answers import of_fit
-from mtgcn.estimator.classifier import GIVEN
+from mtgcn.estimator.graph_model import GIVEN
 from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.graph import UNKNOWN
 from mtgcn.own_graph.predictions import predictions_of, predictions_table
@@ -34,7 +34,7 @@ from mtgcn.trust.peer_votes import peers_agree, vote_weights
 from mtgcn.trust.suggestions import uncertainty_of
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.studio.project import Project
 
 Order = Literal["graph", "confidence", "disagreement"]
@@ -76,7 +76,7 @@ class Histogram:
 class ProjectAnswers:
     """The model of the last teaching, and what it says. Classes that were renamed since have their new names here."""
 
-    def __init__(self, project: Project, model: MutualTeachingClassifier) -> None:
+    def __init__(self, project: Project, model: GraphModel) -> None:
         self.project, self.model = project, model
 
     @staticmethod

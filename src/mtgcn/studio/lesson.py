@@ -15,8 +15,8 @@ import numpy as np
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.fitting import DEFAULT_METHOD, chosen_method
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import is_model, load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.methods import method_class
@@ -45,11 +45,11 @@ class Recipe:
     device: str = "auto"
     folds: int = 5  # parts of the labels held out in turn to measure accuracy; 0: it is not
 
-    def model(self, project: Project) -> MutualTeachingClassifier:
+    def model(self, project: Project) -> GraphModel:
         """Not fitted yet; as `mtgcn fit` would make it for the same files."""
         name = self.method or DEFAULT_METHOD
         options = project.source.options
-        return MutualTeachingClassifier(
+        return GraphModel(
             method=name,
             neighbors=options.get("knn") or 10,
             metric=options.get("metric") or "euclidean",
@@ -99,7 +99,7 @@ def check_teachable(project: Project) -> None:
         raise InputError(f"all {nodes} nodes are labelled, so there is nothing to predict; there is nothing to teach")
 
 
-def model_of(project: Project) -> MutualTeachingClassifier | None:
+def model_of(project: Project) -> GraphModel | None:
     """The model of the last teaching; None where there is none, or it belongs to another graph."""
     if not project.is_loaded or not is_model(project.model_folder):
         return None
@@ -120,7 +120,8 @@ def teach(project: Project, recipe: Recipe) -> Taught:
     with collected_notes() as notes, _cache_in(project.folder / CACHE), within_memory(graph, method, device):
         started = perf_counter()
         if before is not None and refitted:
-            model = before.set_params(device=recipe.device)
+            model = before
+            model.device = recipe.device
             model.fit_again(graph, np.array(graph.class_names))
         else:
             model.fit_graph(graph)
@@ -147,14 +148,14 @@ def teach(project: Project, recipe: Recipe) -> Taught:
 class _Said:
     """What a model said, kept while another takes its place."""
 
-    def __init__(self, model: MutualTeachingClassifier, state: State) -> None:
+    def __init__(self, model: GraphModel, state: State) -> None:
         names = [state.name_now(str(name)) for name in model.classes_]
         self.predicted = np.array(names, dtype=object)[model.label_distributions_.argmax(axis=1)]
         self.free = model.graph_.labels == UNKNOWN
         self.confidence = mean_confidence(model)
         self.accuracy = model.training_.get("expected_accuracy")
 
-    def compared_with(self, model: MutualTeachingClassifier, told: Taught) -> Taught:
+    def compared_with(self, model: GraphModel, told: Taught) -> Taught:
         now = model.transduction_.astype(object)
         moved = np.flatnonzero(self.free & (now != self.predicted))
         pairs = Counter(zip(self.predicted[moved].tolist(), map(str, now[moved].tolist()), strict=True))
@@ -168,7 +169,7 @@ class _Said:
         )
 
 
-def _expectation(model: MutualTeachingClassifier, recipe: Recipe) -> Expectation:
+def _expectation(model: GraphModel, recipe: Recipe) -> Expectation:
     graph: Graph = model.graph_
     if recipe.folds == 0:
         return None, "not measured, as asked"

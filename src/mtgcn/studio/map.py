@@ -20,7 +20,7 @@ from mtgcn.training.progress import stage, tell_epochs
 from mtgcn.trust.suggestions import appearance
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.studio.answers import ProjectAnswers
     from mtgcn.studio.project import Project
 
@@ -69,9 +69,7 @@ def places_without_model(graph: Graph) -> tuple[Int[np.ndarray, "shown"], Float[
     return nodes, plane_layout(appearance(graph)[nodes], seed=SEED)
 
 
-def model_places(
-    project: Project, model: MutualTeachingClassifier
-) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]:
+def model_places(project: Project, model: GraphModel) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]:
     """Nodes and their places as kept in the project, if they are those of this model; else they are made and kept."""
     made_for = str(read_card(project.model_folder)["sha256"])
     kept = _kept(project, made_for, model.graph_.num_nodes)

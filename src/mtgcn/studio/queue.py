@@ -12,7 +12,7 @@ from mtgcn.trust.first_labels import first_suggestions
 from mtgcn.trust.suggestions import suggest
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
 SKIPPED = "You skipped it, and nobody else is left."
 
@@ -28,7 +28,7 @@ class QueueItem:
     score: float  # larger is worth more
 
 
-def next_nodes(project: Project, model: MutualTeachingClassifier | None = None, count: int = 10) -> list[QueueItem]:
+def next_nodes(project: Project, model: GraphModel | None = None, count: int = 10) -> list[QueueItem]:
     """The nodes most worth a label, the best first; fewer where fewer are left. Those that were skipped come last.
 
     `model` is that of the last teaching, `ProjectAnswers.model`; labels given since then are heeded. Without one, nodes

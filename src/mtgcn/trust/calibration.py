@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
@@ -84,15 +83,21 @@ def temperature_from(
         right = tempered(told, math.exp(log_temperature))[np.arange(len(nodes)), labels[nodes]]
         return float(PRIOR_LABELS * log_temperature**2 / 2 - np.log(right).sum())
 
-    limit = math.log(HOTTEST)
-    return math.exp(minimize_scalar(badness, bounds=(-limit, limit), method="bounded").x)
+    return _best_temperature(badness)
 
 
 def _temperature_of_confidence(probabilities: Float[np.ndarray, "nodes classes"], confidence: float) -> float:
     """The temperature that gives probabilities this mean confidence, or comes as near as one may."""
-    limit = math.log(HOTTEST)
 
     def miss(log_temperature: float) -> float:
         return abs(float(tempered(probabilities, math.exp(log_temperature)).max(axis=1).mean()) - confidence)
 
-    return math.exp(minimize_scalar(miss, bounds=(-limit, limit), method="bounded").x)
+    return _best_temperature(miss)
+
+
+def _best_temperature(badness: Callable[[float], float]) -> float:
+    """The temperature of least badness, which is told by its logarithm."""
+    from scipy.optimize import minimize_scalar  # imported here, since a plain fit asks for no temperature
+
+    limit = math.log(HOTTEST)
+    return math.exp(minimize_scalar(badness, bounds=(-limit, limit), method="bounded").x)

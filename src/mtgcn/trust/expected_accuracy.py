@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import binomtest
 
+from mtgcn.trust.binomial import wilson_interval
 from mtgcn.trust.held_out import fits_without, stratified_folds
 
 if TYPE_CHECKING:
@@ -59,5 +59,4 @@ def expected_accuracy(
     probabilities = fits_without(graph, method, held_out, seed, device).probabilities
     predicted = np.concatenate([probabilities[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
     right = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
-    low, high = binomtest(right, len(predicted)).proportion_ci(method="wilson")  # which also holds near 0 and 1
-    return ExpectedAccuracy(right / len(predicted), (float(low), float(high)), len(predicted), folds)
+    return ExpectedAccuracy(right / len(predicted), wilson_interval(right, len(predicted)), len(predicted), folds)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FittedModel(Protocol):
-    """What is read of a `MutualTeachingClassifier` here and wherever a fit is explained."""
+    """What is read of a `GraphModel` here and wherever a fit is explained."""
 
     @property
     def graph_(self) -> Graph: ...

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import binom
 
 from mtgcn.files.notes import warn_caller
 from mtgcn.graph import Graph
 from mtgcn.shapes import Float, Int
+from mtgcn.trust.binomial import probability_of_at_most
 from mtgcn.trust.fitted_model import FittedModel
 
 LITTLE_HOMOPHILY = 0.25  # of the way from what chance gives to edges that always join equals
@@ -126,7 +126,7 @@ def homophily_warning(graph: Graph) -> str | None:
     given = (graph.labels[first] >= 0) & (graph.labels[second] >= 0)
     same, chance = _same_class(graph.labels[first[given]], graph.labels[second[given]], graph.num_classes)
     edges = int(given.sum())
-    if not edges or binom.cdf(same, edges, _share(LITTLE_HOMOPHILY, chance)) >= SIGNIFICANT_BELOW:
+    if not edges or probability_of_at_most(same, edges, _share(LITTLE_HOMOPHILY, chance)) >= SIGNIFICANT_BELOW:
         return None
     return (
         f"Of {edges} edges between given labels {same} join nodes of the same class, and chance alone would give "

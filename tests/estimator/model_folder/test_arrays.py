@@ -48,7 +48,7 @@ def test_classes_keep_their_type(tmp_path, quick_settings):
     y = np.array([30, 10, 20] * 2 + [-1] * 24)
     fitted = MutualTeachingClassifier("mt-gcn", settings=quick_settings, neighbors=3, random_state=0).fit(table, y)
     fitted.save(tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
     assert loaded.classes_.tolist() == [10, 20, 30]
     assert loaded.predict(table).dtype == fitted.predict(table).dtype
     assert np.array_equal(loaded.predict(table[:5]), fitted.predict(table[:5]))

@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -48,16 +48,15 @@ from mtgcn.storage.destinations import check_folder
 from mtgcn.storage.folder_update import holds_others
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
+Model = TypeVar("Model", bound="GraphModel")
 TRIES = 3  # of files that do not fit a card which stays the same
 
-__all__ = ["check_destination", "is_model", "load_model", "read_card", "save_model"]
+__all__ = ["check_destination", "is_model", "load_as", "load_model", "read_card", "save_model"]
 
 
-def save_model(
-    model: MutualTeachingClassifier, folder: str | Path, training: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write a fitted model; a model that stood there before is replaced only once the new one is whole.
 
     `training` is whatever else the card should tell about how the model came about. Returns the card.
@@ -75,15 +74,20 @@ def save_model(
     return card
 
 
-def load_model(folder: str | Path) -> MutualTeachingClassifier:
+def load_model(folder: str | Path) -> GraphModel:
     """The model that `save_model` wrote, after checking that it is whole, unchanged and of the format read here."""
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
+    return load_as(GraphModel, folder)
+
+
+def load_as(kind: type[Model], folder: str | Path) -> Model:
+    """The same as a `GraphModel` with more manners: a `MutualTeachingClassifier`."""
     folder = Path(folder)
     card, contents = _read(folder)
     try:
         method = method_from(card["method"], folder)
-        model = MutualTeachingClassifier(**card["estimator"])
+        model = kind(**card["estimator"])
         model.method_ = method
         model.classes_ = np.array(card["classes"], dtype=card["classes_type"])
         if list(map(str, model.classes_)) != card["class_names"]:

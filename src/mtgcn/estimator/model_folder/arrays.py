@@ -19,13 +19,13 @@ from mtgcn.preparation.prepared import Preparation
 from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
 
 
 REPORT_PARTS = ("weights", "held_out_accuracy", "agreement", "teaching")
 
 
-def answers_of(model: MutualTeachingClassifier) -> Arrays:
+def answers_of(model: GraphModel) -> Arrays:
     """What the model found out about every node, and how its training went."""
     answers = {
         "label_distributions": model.label_distributions_,
@@ -39,9 +39,9 @@ def answers_of(model: MutualTeachingClassifier) -> Arrays:
     return {name: np.ascontiguousarray(array) for name, array in answers.items()}
 
 
-def set_answers(model: MutualTeachingClassifier, answers: Arrays, card: Mapping[str, Any]) -> None:
+def set_answers(model: GraphModel, answers: Arrays, card: Mapping[str, Any]) -> None:
     """Give a model, whose graph and classes are known, what `answers_of` kept; the card names the peers."""
-    from mtgcn.estimator.classifier import GIVEN, NEVER
+    from mtgcn.estimator.graph_model import GIVEN, NEVER
 
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
     model.label_distributions_ = _shares(answers["label_distributions"], (nodes, classes)).astype(np.float64)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from mtgcn.storage.folder_update import place_of
 from mtgcn.storage.reading import read_plain
 
 if TYPE_CHECKING:
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
     from mtgcn.methods import Method
 
 KIND = "mtgcn model"
@@ -108,7 +109,7 @@ def _check_content(card: dict[str, Any], folder: Path) -> None:
         raise damaged(folder, f"card.json is not what mtgcn writes ({error})") from error
 
 
-def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dict[str, Any]:
+def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     """The card of a fitted model, all but the files it comes with and its own checksum."""
     from mtgcn.environment import versions
 
@@ -143,7 +144,7 @@ def card_of(model: MutualTeachingClassifier, training: Mapping[str, Any]) -> dic
     }
 
 
-def _method_card(model: MutualTeachingClassifier) -> dict[str, Any]:
+def _method_card(model: GraphModel) -> dict[str, Any]:
     from mtgcn.methods import METHODS
 
     settings = {field.name: getattr(model.method_, field.name) for field in fields(model.method_) if field.init}
@@ -156,9 +157,9 @@ def _method_card(model: MutualTeachingClassifier) -> dict[str, Any]:
     )
 
 
-def _estimator_card(model: MutualTeachingClassifier) -> dict[str, Any]:
+def _estimator_card(model: GraphModel) -> dict[str, Any]:
     """The estimator's own parameters."""
-    parameters = model.get_params(deep=False)
+    parameters = {name: getattr(model, name) for name in sorted(signature(type(model)).parameters)}
     del parameters["verbose"]  # whoever reads the model decides what they want to watch
     if not isinstance(model.method, str | None):  # a method object, which the card names and describes
         card = _method_card(model)
