@@ -118,7 +118,7 @@ def test_edges_are_whom_a_node_is_connected_with(make_graph, dense_propagation):
 
 def test_sizes_by_hand():
     path = np.array([[0, 2, 0], [2, 5, 1], [0, 1, 0]])  # a node's edge to itself is none
-    sizes = module._sizes(Graph(path, np.array([[1.0, -2], [0, 0], [4, 0]])))
+    sizes = module._sizes(Graph(path, np.array([[1.0, -2], [0, 0], [4, 0]])), CPU)
     own = np.log1p([[2, 3], [3, 0], [1, 4]])
     around = np.array([own[1], (2 * own[0] + own[2]) / 3, own[1]])
     beyond = np.array([around[1], (2 * around[0] + around[2]) / 3, around[1]])
