@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mt_plus_ablation import graphs_left_out
 
 from mtgcn.benchmark.comparisons import stored_comparisons
 from mtgcn.benchmark.placing import ABLATION_TITLES
@@ -206,6 +207,30 @@ def ablation_table(source: str) -> Rows:
     return rows
 
 
+def ingredients_table(source: str) -> Rows:
+    """What `mt_plus_ablation.py` found, graph by graph: the whole method, and what it loses without each ingredient."""
+    found = json.loads((DOCS / source).read_text(encoding="utf-8"))["accuracies"]
+    graphs = list(dict.fromkeys(cell.split()[0] for cell in found))
+    whole, *variants = next(iter(found.values()))
+
+    def change(cells: list[str], variant: str) -> float:
+        base = 0 if variant == whole else np.mean([np.mean(found[cell][whole]) for cell in cells])
+        return float(np.mean([np.mean(found[cell][variant]) for cell in cells]) - base)
+
+    rows = [["", *(TITLES.get(graph, graph) for graph in graphs), "all cells"]]
+    for variant in (whole, *variants):
+        of_graphs = [[cell for cell in found if cell.split()[0] == graph] for graph in graphs]
+        values = [change(cells, variant) for cells in (*of_graphs, list(found))]
+        rows.append([variant, *(number(value) if variant == whole else f"{value:{SIGNED}}" for value in values)])
+    return rows
+
+
+def left_out_table(source: str) -> Rows:
+    """Each graph left out in turn."""
+    found = graphs_left_out(json.loads((DOCS / source).read_text(encoding="utf-8"))["accuracies"])
+    return [list(found[0]), *(list(row.values()) for row in found)]
+
+
 def comparison_table(source: str) -> Rows:
     [found] = stored_comparisons(read_units(DOCS / source).values())
     rows = [["method", "accuracy", "95 % interval", f"minus {found.reference}", "95 % interval"]]
@@ -298,6 +323,8 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "beside": beside_table,
     "suite": suite_table,
     "ablation": ablation_table,
+    "ingredients": ingredients_table,
+    "left-out": left_out_table,
     "comparison": comparison_table,
     "m3s-rejected": rejected_table,
     "m3s-rerun": rerun_table,

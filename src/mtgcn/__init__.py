@@ -24,7 +24,7 @@ __all__ = [
     "load",
     "register",
 ]
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {

@@ -36,7 +36,7 @@ def weights():
 
 
 def fitted(rows, classes, weights, penalties=PENALTIES, steps=1000):
-    return fit_to_labels(rows, classes, CLASSES, weights, torch.tensor(penalties), steps)
+    return fit_to_labels(rows @ rows.mT, classes, CLASSES, weights, torch.tensor(penalties), steps)
 
 
 def test_it_is_what_scikit_learn_finds(rows, classes, weights):
@@ -68,7 +68,7 @@ def test_the_usual_number_of_steps_nearly_reaches_the_minimum(rows, classes, wei
         squares = (coefficients[:, :, 0] * logits).sum((-1, -2))  # |Xᵀ α|² is α · X Xᵀ α
         return (weights * surprise).sum(-1) + 1e-4 * squares
 
-    usual = fit_to_labels(rows, classes, CLASSES, weights, torch.tensor([1e-4]))
+    usual = fit_to_labels(rows @ rows.mT, classes, CLASSES, weights, torch.tensor([1e-4]))
     gap = loss(usual) - loss(fitted(rows, classes, weights, [1e-4], steps=5000))
     assert gap.abs().max() < 1e-4
 
@@ -169,7 +169,7 @@ def losses(table, examples, found):
 def fitted_to_all(table, examples, steps=24, start=None, runs=slice(None)):
     start = torch.zeros(3, table.shape[1], CLASSES) if start is None else start
     weights, classes = examples
-    return fit_to_all(table, weights[runs], classes[runs], EACH_PENALTY[runs], start[runs], steps)
+    return fit_to_all(table, weights[runs], classes[runs], EACH_PENALTY[runs], start[runs], steps)[0]
 
 
 def smallest_losses(table, examples):
@@ -211,6 +211,24 @@ def test_more_steps_with_every_node_are_never_worse(table, examples):
     np.testing.assert_array_equal(fitted_to_all(table, examples, 0, start), start)
 
 
+def test_a_bound_of_other_examples_serves_until_it_leads_uphill(table, examples):
+    weights, classes = examples
+    start = torch.zeros(3, table.shape[1], CLASSES)
+    _, own = fit_to_all(table, weights, classes, EACH_PENALTY, start, 4)
+    found, kept = fit_to_all(table, 0.9 * weights, classes, EACH_PENALTY, start, 4, bound=own)
+    assert torch.equal(kept, own)
+    fewer = (0.9 * weights, classes)
+    assert (losses(table, fewer, found) < 0.9 * losses(table, fewer, start)).all()
+    # Steps a thousand times too long for the second run: it takes those of its own bound, the others what they had.
+    wrong = own.clone()
+    wrong[1] *= 1000
+    found, mended = fit_to_all(table, weights, classes, EACH_PENALTY, start, 4, bound=wrong)
+    torch.testing.assert_close(mended, own)
+    torch.testing.assert_close(found, fitted_to_all(table, examples, 4))
+    wrong[1] = torch.nan
+    torch.testing.assert_close(fit_to_all(table, weights, classes, EACH_PENALTY, start, 4, bound=wrong)[1], own)
+
+
 def test_runs_with_every_node_do_not_depend_on_each_other(table, examples):
     together = fitted_to_all(table, examples)
     for run in range(3):
@@ -235,7 +253,7 @@ def test_a_node_that_weighs_nothing_counts_nothing(table, examples):
 def test_with_every_node_or_with_labels_alone_it_is_the_same_minimum(rows, classes, weights):
     by_labels = rows[0].mT @ fitted(rows, classes, weights)[0, :, 1]  # parts are runs here
     parts = len(weights[0])
-    found = fit_to_all(
+    found, _ = fit_to_all(
         rows[0],
         weights[0],
         classes[:1].repeat(parts, 1),

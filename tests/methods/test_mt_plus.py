@@ -39,7 +39,7 @@ def test_the_setting_that_was_measured_is_the_default():
         "infomax_epochs": 200,
         "embeddings": 5,
         "rounds": 10,
-        "steps": 8,
+        "steps": 4,
         "teaching_weight": 2.0,
         "left_out": "none",
         "votes": "held-out",

@@ -186,7 +186,7 @@ def test_peers_that_teach_nothing_learn_from_labels_alone(task):
             share[run, mine], classes[run, mine] = 1 / len(mine), torch.from_numpy(mine % CLASSES)
         expected = torch.zeros_like(weights[name])
         for _ in range(2):
-            expected = fit_to_all(table, share, classes, torch.full((2,), 1e-3), expected, 5)
+            expected, _ = fit_to_all(table, share, classes, torch.full((2,), 1e-3), expected, 5)
         torch.testing.assert_close(weights[name], expected)
         torch.testing.assert_close(said[name], (table @ expected).softmax(-1))
 
@@ -253,6 +253,13 @@ def test_in_a_round_no_peer_sees_what_another_has_just_learned(task):
         torch.testing.assert_close(turned[name], said[name], rtol=1e-3, atol=1e-4)
 
 
+@pytest.fixture
+def rounds_apart(monkeypatch):
+    """Every round learns with a bound of its own, as if it were the only one."""
+    monkeypatch.setattr(lessons_module, "ROUNDS_ALIKE", 1)
+
+
+@pytest.mark.usefixtures("rounds_apart")
 def test_a_round_goes_on_from_the_one_before(task):
     before = {name: some_probabilities(ord(name)) for name in "ab"}
     at_once, weights = lessons_of(task).taught(before, rounds=2, steps=4)
@@ -264,6 +271,21 @@ def test_a_round_goes_on_from_the_one_before(task):
     for name in "ab":
         torch.testing.assert_close(then[name], at_once[name])
         torch.testing.assert_close(further[name], weights[name])
+
+
+def test_rounds_after_each_other_learn_with_the_same_bound(task, monkeypatch):
+    given = []
+
+    def remember(*args):
+        given.append(args[-1])
+        return fit_to_all(*args)
+
+    monkeypatch.setattr(lessons_module, "fit_to_all", remember)
+    lessons_of(task).taught({name: some_probabilities(ord(name)) for name in "ab"}, rounds=5, steps=4)
+    by_round = np.array([bound is not None for bound in given]).reshape(5, 2)
+    np.testing.assert_array_equal(by_round, [[False] * 2, [True] * 2, [True] * 2, [False] * 2, [True] * 2])
+    assert given[2].shape == given[4].shape == (2, *[lessons_of(task).rows["a"].shape[1]] * 2)
+    assert not torch.equal(given[2], given[3])  # each peer has its own
 
 
 def test_without_rounds_nothing_changes(task):
@@ -327,6 +349,7 @@ def test_who_has_not_attended_is_not_pseudo_labelled_but_answered(task, monkeypa
 # What is told of it
 
 
+@pytest.mark.usefixtures("rounds_apart")
 @pytest.mark.parametrize("taught_by", ["all", "itself"])
 def test_the_record_and_the_history_count_rounds(task, taught_by):
     lessons = lessons_of(task)
@@ -395,9 +418,9 @@ def test_the_average_node_of_a_class_counts_where_labels_are_unequal(graph, coun
 def test_a_penalty_that_suits_a_handful_of_labels_is_not_kept_while_thousands_of_nodes_teach(task, monkeypatch):
     found = []
 
-    def remember(rows, weights, classes, penalty, start, steps, total):
+    def remember(rows, weights, classes, penalty, start, steps, total, bound):
         found.append(penalty.tolist())
-        return start
+        return start, bound
 
     monkeypatch.setattr(lessons_module, "fit_to_all", remember)
     lessons = lessons_of(task)

@@ -150,12 +150,23 @@ def test_weights_of_kept_labels_sum_to_one(graph, per_class):
     np.testing.assert_allclose(weights[:, -1], 1 / task.labelled.index.shape[1])
 
 
+def test_peers_that_are_fitted_at_once_are_fitted_as_if_alone(graph, monkeypatch):
+    rows = {name: with_ones(noise_of(graph, width)) for name, width in (("a", 3), ("b", 9), ("c", 5))}
+    task = drawn_task(graph, 4)
+    parts = held_out_parts(task)
+    together = module._trials(rows, task, parts)
+    monkeypatch.setattr(module, "LARGEST_STACK", 1)
+    for name, alone in module._trials(rows, task, parts).items():
+        torch.testing.assert_close(together[name].logits, alone.logits, rtol=1e-3, atol=1e-3)
+        assert together[name].rows.shape[-1] == rows[name].shape[1]
+
+
 def test_a_large_penalty_is_not_punished_by_folds(graph):
     # Classes lie close together, and means tell them all apart; with a large penalty their weights would decide.
     rows = torch.from_numpy(np.c_[0.1 * np.eye(CLASSES)[graph.labels], np.ones(graph.num_nodes)]).float()
     task = drawn_task(graph, 7)
     parts = held_out_parts(task)
-    trial = module._Trial(rows, task, parts)
+    trial = module._trials({"a": rows}, task, parts)["a"]
     for number in range(len(PENALTIES)):
         told = accuracy_of(trial.logits[:, :, number].softmax(-1), task.labelled.classes, parts)
         assert told.tolist() == [1, 1]

@@ -10,6 +10,7 @@ its own. With every node as an example, the bound is a matrix of the width's squ
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,9 +26,12 @@ SETTLED = 1e-7  # a step so small, relative to the logits, changes no more than 
 SOFTMAX_LIKE = 30  # passes over a number take as long as a softmax over a few classes and what follows it
 ROUNDING = 1e-6  # of the weights, which a bound must exceed to be positive in 32 bits
 
+Total = Callable[[Tensor], Tensor]
+InverseBound = Float[Tensor, "runs width width"]
+
 
 def fit_to_labels(
-    rows: Float[Tensor, "runs labelled width"],
+    kernel: Float[Tensor, "runs labelled labelled"],
     classes: Int[Tensor, "runs labelled"],
     num_classes: int,
     weights: Float[Tensor, "runs parts labelled"],
@@ -36,19 +40,18 @@ def fit_to_labels(
 ) -> Float[Tensor, "runs parts penalties labelled classes"]:
     """The coefficients α of every run, for each of several weightings of its labels and each penalty λ.
 
-    What they say of a node: (its row · rowsᵀ) α, or its row · (rowsᵀ α), are its logits. A constant is a column of ones
-    among the rows, and is penalised as any other. The weights of a part sum to 1; an absent label has weight 0 in all
-    parts, and whatever its row holds, its coefficients are 0.
+    The kernel is X Xᵀ of a run's labelled rows X. What the coefficients say of a node: (its row · Xᵀ) α, or its row ·
+    (Xᵀ α), are its logits. A constant is a column of ones among the rows, and is penalised as any other. The weights of
+    a part sum to 1; an absent label has weight 0 in all parts, and whatever its row holds, its coefficients are 0.
 
     At most `steps` of accelerated gradient descent that starts over where it goes uphill (Nesterov, 1983; O'Donoghue
     and Candès, 2015), fewer where all have settled. With rows of length 1 and a penalty of 1e-4, 150 bring logits
     within about 1e-3; a smaller penalty takes more, and who stops before has a fit that is regularised more.
-    Eigenvectors are found in doubles, all else is in 32 bits, which leaves about 1e-4. Memory beside the rows and a
-    copy of them: about 8 times the result, and 40 bytes for every pair of labels of a run.
+    Eigenvectors are found in doubles, all else is in 32 bits, which leaves about 1e-4. Memory: about 8 times the
+    result, and 40 bytes for every pair of labels of a run.
     """
     present = weights.sum(1) > 0
-    rows = rows * present[..., None]
-    eigenvalues, basis = torch.linalg.eigh((rows @ rows.mT).double())
+    eigenvalues, basis = torch.linalg.eigh(torch.where(present[:, None] & present[..., None], kernel, 0.0).double())
     eigenvalues, basis = eigenvalues.clamp(min=SMALLEST_EIGENVALUE).float(), basis.float()
     (runs, parts, labels), trials = weights.shape, weights.shape[1] * len(penalties)
     roots = eigenvalues.sqrt()[..., None, None]
@@ -61,8 +64,8 @@ def fit_to_labels(
     largest = weights.amax(-1)[:, :, None].expand(-1, -1, len(penalties)).reshape(runs, 1, 1, trials)
     bound = CURVATURE * largest * eigenvalues[..., None, None] + pull
 
-    found = rows.new_zeros(runs, labels, num_classes, trials)
-    ahead, since = found, rows.new_zeros(runs, 1, 1, trials)  # steps since it started over
+    found = kernel.new_zeros(runs, labels, num_classes, trials)
+    ahead, since = found, kernel.new_zeros(runs, 1, 1, trials)  # steps since it started over
     for step in range(steps):
         error = (labelled @ ahead.flatten(2)).view_as(ahead).softmax(2).sub_(target).mul_(weight)
         gradient = (labelled.mT @ error.flatten(2)).view_as(ahead).add_(ahead * pull)
@@ -78,7 +81,8 @@ def fit_to_labels(
 
 
 def work_of_labels(labels: int, width: int, num_classes: int, weightings: int, steps: int) -> Work:
-    """What `fit_to_labels` takes for one run, with so many weightings of its labels and penalties together."""
+    """What the kernel of so wide rows and `fit_to_labels` take for one run, with so many weightings of its labels and
+    penalties together."""
     values = weightings * labels * num_classes
     step = Work(multiplied=2 * weightings * labels**2 * max(num_classes, NARROW), touched=15 * values, calls=40)
     return product(labels, width, labels) + 2 * decomposition(labels, labels) + steps * step
@@ -95,36 +99,85 @@ def fit_to_all(
     penalty: Float[Tensor, "runs"],
     start: Float[Tensor, "runs width classes"],
     steps: int,
-    total: Callable[[Tensor], Tensor] = lambda of_these_nodes: of_these_nodes,
-) -> Float[Tensor, "runs width classes"]:
+    total: Total = lambda of_these_nodes: of_these_nodes,
+    bound: InverseBound | None = None,
+) -> tuple[Float[Tensor, "runs width classes"], InverseBound]:
     """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
     the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
     the penalty and the further off the start, the more they leave. Where nodes are spread over many processes, `total`
-    is the sum of what each of them has found of its own."""
+    is the sum of what each of them has found of its own.
+
+    The bound of the curvature comes with the result. To make it takes as long as several steps, so one that was made
+    for examples much like these may be given; a run that it leads uphill goes again with one of its own.
+    """
     counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
-    rows, weights, classes = rows[counting], weights[:, counting], classes[:, counting]
-    inverse = torch.stack([_inverse_bound(rows, *one, total) for one in zip(weights, penalty, strict=True)])
-    pull = 2 * penalty[:, None, None]
-    answer = classes[:, None]  # runs, 1, nodes
-    found = start.mT.contiguous()  # runs, classes, width
-    ahead, since = found, found.new_zeros(len(found), 1, 1)
-    for _ in range(steps):
-        error = _by_class(rows, ahead).softmax(1)
-        error.scatter_add_(1, answer, error.new_full((), -1.0).expand(answer.shape))
-        error.mul_(weights[:, None])
-        gradient = total((error.flatten(0, 1) @ rows).view_as(ahead)) + pull * ahead
-        new = ahead - gradient @ inverse  # which is symmetric
-        move = new - found
-        since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
-        ahead, found = new + since / (since + 3) * move, new
-    return found.mT.contiguous()
+    examples = _Examples(rows[counting], weights[:, counting], classes[:, counting], penalty, total)
+    start = start.mT.contiguous()  # runs, classes, width
+    if bound is None:
+        bound = examples.inverse_bound()
+        return examples.after(steps, start, bound).mT.contiguous(), bound
+    found = examples.after(steps, start, bound)
+    uphill = ~(examples.loss(found) <= examples.loss(start))[:, None, None]
+    if bool(uphill.any()):
+        own = examples.inverse_bound()
+        bound = torch.where(uphill, own, bound)
+        found = torch.where(uphill, examples.after(steps, start, own), found)
+    return found.mT.contiguous(), bound
 
 
-def work_of_all(nodes: int, width: int, num_classes: int, steps: int) -> Work:
-    """What `fit_to_all` takes for one run."""
+@dataclass(frozen=True, eq=False)
+class _Examples:
+    """What W is fitted to."""
+
+    rows: Float[Tensor, "nodes width"]
+    weights: Float[Tensor, "runs nodes"]
+    classes: Int[Tensor, "runs nodes"]
+    penalty: Float[Tensor, "runs"]
+    total: Total
+
+    def after(
+        self, steps: int, start: Float[Tensor, "runs classes width"], bound: InverseBound
+    ) -> Float[Tensor, "runs classes width"]:
+        """W after steps of accelerated gradient descent."""
+        pull = 2 * self.penalty[:, None, None]
+        answer = self.classes[:, None]  # runs, 1, nodes
+        ahead, found, since = start, start, start.new_zeros(len(start), 1, 1)
+        for _ in range(steps):
+            error = _by_class(self.rows, ahead).softmax(1)
+            error.scatter_add_(1, answer, error.new_full((), -1.0).expand(answer.shape))
+            error.mul_(self.weights[:, None])
+            gradient = self.total((error.flatten(0, 1) @ self.rows).view_as(ahead)) + pull * ahead
+            new = ahead - gradient @ bound  # which is symmetric
+            move = new - found
+            since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
+            ahead, found = new + since / (since + 3) * move, new
+        return found
+
+    def loss(self, weight: Float[Tensor, "runs classes width"]) -> Float[Tensor, "runs"]:
+        told = _by_class(self.rows, weight).log_softmax(1).gather(1, self.classes[:, None])[:, 0]
+        return self.penalty * weight.square().sum((1, 2)) - self.total((self.weights * told).sum(1))
+
+    def inverse_bound(self) -> InverseBound:
+        """One over what the second derivative never exceeds."""
+        return torch.stack([self._inverse_bound(*one) for one in zip(self.weights, self.penalty, strict=True)])
+
+    def _inverse_bound(
+        self, weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
+    ) -> Float[Tensor, "width width"]:
+        mine = weights > 0
+        counting = self.rows if bool(mine.all()) else self.rows[mine]
+        bound = self.total(CURVATURE * (counting * weights[mine][:, None]).T @ counting)
+        bound.diagonal().add_(2 * penalty + ROUNDING * self.total(weights.sum()))
+        inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
+        return inverse
+
+
+def work_of_all(nodes: int, width: int, num_classes: int, steps: int, bounded: bool) -> Work:
+    """What `fit_to_all` takes for one run that has a bound already, or has not."""
     step = 2 * product(nodes, width, num_classes) + product(width, width, num_classes)
     bound = Work(touched=3 * nodes * width) + product(width, nodes, width) + decomposition(width, width)
-    return bound + steps * (step + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=40))
+    first = 2 * work_of_probabilities(nodes, width, num_classes) if bounded else bound
+    return first + steps * (step + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=40))
 
 
 def work_of_probabilities(nodes: int, width: int, num_classes: int) -> Work:
@@ -148,18 +201,3 @@ def _by_class(
     """Logits with nodes last: a softmax over few classes then goes along many contiguous numbers, which takes a
     twentieth of the time."""
     return (weight.flatten(0, 1) @ rows.T).view(*weight.shape[:2], len(rows))
-
-
-def _inverse_bound(
-    rows: Float[Tensor, "nodes width"],
-    weights: Float[Tensor, "nodes"],
-    penalty: Float[Tensor, ""],
-    total: Callable[[Tensor], Tensor],
-) -> Float[Tensor, "width width"]:
-    """One over what the second derivative never exceeds."""
-    mine = weights > 0
-    counting = rows if bool(mine.all()) else rows[mine]
-    bound = total(CURVATURE * (counting * weights[mine][:, None]).T @ counting)
-    bound.diagonal().add_(2 * penalty + ROUNDING * total(weights.sum()))
-    inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
-    return inverse

@@ -55,7 +55,12 @@ class LinearOnFeatures(Method):
         weights = present / present.sum(1, keepdim=True).clamp(min=1)
         penalties = torch.tensor([self.penalty], device=task.device)
         coefficients = fit_to_labels(
-            with_constant, task.labelled.classes, task.num_classes, weights[:, None], penalties, MOST_STEPS
+            with_constant @ with_constant.mT,
+            task.labelled.classes,
+            task.num_classes,
+            weights[:, None],
+            penalties,
+            MOST_STEPS,
         )
         fitted = with_constant.mT @ coefficients[:, 0, 0]  # runs, features and the constant, classes
         return {"weight": fitted[:, :-1].contiguous(), "bias": fitted[:, -1].contiguous()}

@@ -112,7 +112,7 @@ class MTPlus(Method):
     # so many differently seeded pairs of encoders are shared by the runs of an experiment
     embeddings: Annotated[int, Ge(1), Le(1000)] = 5
     rounds: NonNegativeInt = 10  # of teaching
-    steps: PositiveInt = 8  # of learning in each of them
+    steps: PositiveInt = 4  # of learning in each of them
     teaching_weight: NonNegativeFloat = 2.0  # of the pseudo labels' loss beside that of the labels
     # One of these at a time is changed for the ablation.
     left_out: Literal["none", "features", "neighbourhoods", "infomax", "edges", "size"] = "none"  # which peers

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LARGEST_LAYER = 2**24  # numbers that an encoder gives to all nodes
 FEWEST_DIMENSIONS = 64
-NODES_AT_ONCE = 1024  # that a step of training looks at
+NODES_AT_ONCE = 512  # that a step of training looks at
 MOST_CORRUPTIONS, FEWEST_CORRUPTIONS = 8, 2  # that steps take in turn
 LARGEST_CORRUPTIONS = 2**26  # numbers in all of them
 SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts

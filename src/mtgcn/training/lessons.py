@@ -28,6 +28,7 @@ LARGEST_PENALTY = 1e-3
 PSEUDO_LABELS = "pseudo labels"  # how many nodes teach
 
 LARGEST_CLASS = 2**12  # nodes that a round of teaching looks at
+ROUNDS_ALIKE = 3  # so many after each other teach so much the same that peers learn with the same bound
 ATTENDANCE = 0xC1A55  # tells what is drawn for who attends a round from what else is drawn by node
 
 Probabilities = Float[Tensor, "runs nodes classes"]
@@ -73,6 +74,7 @@ class Lessons:
     ) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
         """What every peer says after so many rounds of so many steps, and its weights."""
         weights = {name: one.weight for name, one in self.evidence.items()}
+        bounds: dict[str, Tensor] = {}
         for number in range(rounds):
             here = self._attending(number)
             rows = {name: table[here] for name, table in self.rows.items()}
@@ -88,7 +90,10 @@ class Lessons:
                 share, classes = lessons[name]
                 examples = self._with_labels(share * self.amount[:, None], classes, here)
                 penalty = self.evidence[name].penalty.clamp(max=LARGEST_PENALTY)
-                weights[name] = fit_to_all(table, *examples, penalty, weights[name], steps, self._total)
+                bound = bounds.get(name) if number % ROUNDS_ALIKE else None
+                weights[name], bounds[name] = fit_to_all(
+                    table, *examples, penalty, weights[name], steps, self._total, bound
+                )
             self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
             tell_epochs(number + 1, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
         if not rounds:
@@ -168,7 +173,10 @@ def work_of_lessons(task: Task, width: int, rounds: int, steps: int) -> Work:
     nodes, classes = task.num_nodes, task.num_classes
     here = nodes if nodes <= LARGEST_CLASS else LARGEST_CLASS + task.labelled.index.shape[1]
     looking = work_of_probabilities(here, width, classes) + Work(touched=2 * here * width, calls=60)
-    return rounds * (looking + work_of_all(here, width, classes, steps)) + work_of_probabilities(nodes, width, classes)
+    anew, alike = (work_of_all(here, width, classes, steps, bounded) for bounded in (False, True))
+    first = -(-rounds // ROUNDS_ALIKE)
+    learning = first * anew + (rounds - first) * alike
+    return rounds * looking + learning + work_of_probabilities(nodes, width, classes)
 
 
 def evenness_by_labels(task: Task) -> Float[Tensor, "runs 1"]:

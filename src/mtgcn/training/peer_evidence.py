@@ -35,6 +35,7 @@ PARTS = 6  # about so many parts are held out in turn; fewer folds than that are
 FOLDS = 0xF01D  # tells what is drawn for folds from what else a run's seed decides
 STEPS = 150  # of fitting a peer
 ROUNDS = 100  # of expectation maximisation
+LARGEST_STACK = 2**20  # numbers that peers are fitted with at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +110,7 @@ def peer_evidence(
     itself. What suits one peer of a graph mostly suits the others, and a handful of labels says little: so each listens
     to what all of them found, too.
     """
-    trials = {name: _Trial(table, task, parts) for name, table in rows.items()}
+    trials = _trials(rows, task, parts)
     whole = sum(trust[name] for name in trials)
     together = sum(trust[name] / whole * one.likelihood for name, one in trials.items())
     return {name: one.settled((one.likelihood + POOLED * together).softmax(1)) for name, one in trials.items()}
@@ -122,19 +123,50 @@ def work_of_evidence(task: Task, width: int) -> Work:
     return work_of_labels(labels, width, task.num_classes, trials, STEPS) + Work(touched=told, calls=300)
 
 
+def _trials(
+    rows: Mapping[str, Float[Tensor, "nodes width"]], task: Task, parts: Bool[Tensor, "runs parts labelled"]
+) -> dict[str, _Trial]:
+    """Every peer, fitted with every penalty to all labels but those of each part. However wide their rows are, peers
+    are small problems of the same size: as many at once as there is room for, since one alone takes nearly as long."""
+    labelled, runs = task.labelled, task.runs
+    weights = _weights_of_kept(task, parts)
+    penalties = weights.new_tensor(PENALTIES)
+    of_labelled = {
+        name: table[labelled.index.clamp(min=0)] * labelled.present[..., None] for name, table in rows.items()
+    }
+    kernels = {name: table @ table.mT for name, table in of_labelled.items()}
+    at_once = max(1, LARGEST_STACK // (weights.numel() * len(PENALTIES) * task.num_classes))
+    names, found = list(rows), {}
+    for some in (names[start : start + at_once] for start in range(0, len(names), at_once)):
+        together = fit_to_labels(
+            torch.cat([kernels[name] for name in some]),
+            labelled.classes.repeat(len(some), 1),
+            task.num_classes,
+            weights.repeat(len(some), 1, 1),
+            penalties,
+            STEPS,
+        )
+        for name, coefficients in zip(some, together.split(runs), strict=True):
+            found[name] = _Trial(of_labelled[name], kernels[name], coefficients, task, parts)
+    return found
+
+
 class _Trial:
     """A peer fitted with every penalty to all labels but those of each part."""
 
     def __init__(
-        self, rows: Float[Tensor, "nodes width"], task: Task, parts: Bool[Tensor, "runs parts labelled"]
+        self,
+        rows: Float[Tensor, "runs labelled width"],
+        kernel: Float[Tensor, "runs labelled labelled"],
+        coefficients: Float[Tensor, "runs parts_and_one penalties labelled classes"],
+        task: Task,
+        parts: Bool[Tensor, "runs parts labelled"],
     ) -> None:
         self.classes, self.parts, present = task.labelled.classes, parts, task.labelled.present
         self.penalties, ratios = rows.new_tensor(PENALTIES), rows.new_tensor(TEMPERATURES)
-        self.rows = rows[task.labelled.index.clamp(min=0)] * present[..., None]
-        weights = _weights_of_kept(task, parts)
-        self.coefficients = fit_to_labels(self.rows, self.classes, task.num_classes, weights, self.penalties, STEPS)
+        self.rows, self.coefficients = rows, coefficients
         # runs, parts, penalties, labelled, classes
-        self.logits = (self.rows @ self.rows.mT)[:, None, None] @ self.coefficients[:, :-1]
+        self.logits = kernel[:, None, None] @ coefficients[:, :-1]
         # The temperature to expect brings all peers to the same sharpness: what a handful of labels says of it
         # deceives, and a peer that is made to whisper by mistake has lost its vote.
         self.temperatures = _spread(self.logits, parts)[..., None] / SHARPNESS * ratios  # runs, penalties, temperatures
