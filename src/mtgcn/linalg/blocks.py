@@ -16,23 +16,23 @@ NUMBERS_AT_ONCE = 2**16
 LOOKED_AT_ONCE = 2**20  # where there is little to do with each
 
 
-def blocks_of_rows(rows: int, width: int = 1, at_once: int = NUMBERS_AT_ONCE) -> list[slice]:
-    """The rows of a table of that width, cut after about so many numbers.
+def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> list[slice]:
+    """The rows of a table of that width, cut after about so many numbers, or `NUMBERS_AT_ONCE`.
 
     >>> blocks_of_rows(5, width=2**15)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    size = max(1, at_once // max(1, width))
+    size = max(1, (at_once or NUMBERS_AT_ONCE) // max(1, width))
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int = NUMBERS_AT_ONCE) -> list[slice]:
+def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int | None = None) -> list[slice]:
     """The rows of a sparse matrix, cut after about as many entries; where one row has more, it is alone.
 
     >>> blocks_of_entries(np.array([0, 2**15, 2**16, 2**18, 2**18 + 1]))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
-    rows, entries = len(row_starts) - 1, int(row_starts[-1])
+    rows, entries, at_once = len(row_starts) - 1, int(row_starts[-1]), at_once or NUMBERS_AT_ONCE
     ends = np.searchsorted(row_starts, np.arange(at_once, entries, at_once))
     cuts = np.unique(np.concatenate([[0], ends, [rows]])).tolist()
     return [slice(start, stop) for start, stop in pairwise(cuts)]
