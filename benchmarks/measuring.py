@@ -25,6 +25,7 @@ from mtgcn.training.freed_blocks import keep_freed_blocks
 from mtgcn.training.progress import reporting_progress
 
 GIB = 2**30
+BESIDE_STAGES = "beside these"  # what is done where nobody told a stage
 
 
 def timed(
@@ -36,6 +37,23 @@ def timed(
     result = work(*args, **settings)
     finish_pending_work(device)
     return result, perf_counter() - started
+
+
+def parted(parts: dict[str, float], device: torch.device | str, work: Callable[..., Any], *args: Any) -> Any:
+    """What `work` returns; the seconds of its stages (`mtgcn.training.progress.stage`) are added to `parts`."""
+    current, since = BESIDE_STAGES, perf_counter()
+
+    def note(title: str) -> None:
+        nonlocal current, since
+        finish_pending_work(device)
+        now = perf_counter()
+        parts[current] = parts.get(current, 0.0) + now - since
+        current, since = title or BESIDE_STAGES, now
+
+    with reporting_progress(lambda done, total: None, note):
+        result = work(*args)
+    note("")
+    return result
 
 
 def finish_pending_work(device: torch.device | str) -> None:

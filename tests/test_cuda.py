@@ -7,11 +7,15 @@ import torch
 from torch import nn
 
 from mtgcn.graph import Graph
+from mtgcn.linalg import transfers
+from mtgcn.linalg.device_keys import device_keys, keyed_normal, keyed_orders, random_order
+from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
 from mtgcn.methods import create
 from mtgcn.nn.dropout import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import NOBODY, observe
+from mtgcn.training.peer_inputs import _edges, _sizes
 from mtgcn.training.recording import recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -101,3 +105,80 @@ def test_a_replayed_training_can_be_recorded():
     taught = record.chosen[:, 2:]
     assert (taught != NOBODY).any(axis=(2, 3, 4)).all()
     assert (record.chosen[:, :2] == NOBODY).all()
+
+
+def weighted(kind: str) -> Graph:
+    """A graph with weights, self-loops, nodes that are alike and one that has a long row, with features of a kind."""
+    plain = two_communities(4 * LONGEST_PIECE)
+    adjacency = plain.adjacency.toarray() * 1.5
+    adjacency[:, 7] = adjacency[7] = np.linspace(0.5, 2, len(adjacency))
+    adjacency[-5:] = adjacency[:, -5:] = 0
+    features = np.array(plain.features)
+    features[-5:] = 0
+    tables = {"dense": features, "sparse": sp.csr_array(features * (features > 0.5)), "none": None}
+    return Graph(adjacency, tables[kind])
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "none"])
+def test_keys_and_what_is_drawn_by_them_are_the_cpus(kind: str):
+    graph = weighted(kind)
+    on_cpu, on_gpu = (device_keys(graph, device) for device in (CPU, CUDA))
+    assert torch.equal(on_gpu.cpu(), on_cpu)
+    assert torch.equal(random_order(on_gpu, 3, 4).cpu(), random_order(on_cpu, 3, 4))
+    for one, other in zip(keyed_orders(on_gpu, 5, 3), keyed_orders(on_cpu, 5, 3), strict=True):
+        assert torch.equal(one.cpu(), other)
+    torch.testing.assert_close(keyed_normal(on_gpu, 1, 20).cpu(), keyed_normal(on_cpu, 1, 20), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
+    graph = weighted(kind)
+    np.testing.assert_allclose(_sizes(graph, CUDA), _sizes(graph, CPU), rtol=1e-6, atol=1e-6)
+    assert np.array_equal(_sizes(graph, CUDA), _sizes(graph, CUDA))
+    x, along = torch.rand(30, 5), torch.rand(graph.num_nodes, 5)
+    for scaling in ("sum", "length"):
+        on_cpu, on_gpu = (graph_operators(graph, scaling, device) for device in (CPU, CUDA))
+        np.testing.assert_allclose(on_gpu.adjacency.matrix.toarray(), on_cpu.adjacency.matrix.toarray(), rtol=1e-6)
+        torch.testing.assert_close(on_gpu.adjacency(along.to(CUDA)).cpu(), on_cpu.adjacency(along))
+        torch.testing.assert_close(on_gpu.feature_operator()(x.to(CUDA)).cpu(), on_cpu.feature_operator()(x))
+    (there, sums), (here, expected) = _edges(graph, CUDA), _edges(graph, CPU)
+    torch.testing.assert_close(there(along.to(CUDA)).cpu(), here(along))
+    torch.testing.assert_close(sums.cpu(), expected, rtol=1e-6, atol=0)
+
+
+def test_arrays_go_there_and_back_in_pieces(monkeypatch):
+    monkeypatch.setattr(transfers, "PIECE", 1000)
+    array = np.arange(12_345).reshape(5, -1)
+    array.setflags(write=False)
+    sent = transfers.on_device(array, np.int32, CUDA)
+    assert torch.equal(sent.cpu(), torch.from_numpy(array.astype(np.int32)))
+    np.testing.assert_array_equal(transfers.on_host(sent * 2), array * 2)
+    np.testing.assert_array_equal(transfers.on_host(sent.T), array.T)
+
+
+@pytest.mark.parametrize("nodes", [200, 5000])  # all of them take part in a round of teaching, or some
+def test_mt_plus_answers_as_on_the_cpu_and_twice_the_same(nodes: int, tmp_path, monkeypatch):
+    graph = two_communities(nodes) if nodes < 1000 else sparse_communities(nodes)
+    splits = draw_splits(graph, 5, runs=2, seed=0)
+    found = []
+    for number, device in enumerate((CPU, CUDA, CUDA)):
+        monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / str(number)))  # each trains its own encoders
+        anew = Graph(graph.adjacency, graph.features, graph.labels, class_names=graph.class_names)
+        found.append(create("mt-plus").fit(observe(anew, splits, 0, device=device)))
+    on_cpu, first, second = (one.probabilities for one in found)
+    assert np.array_equal(first, second)
+    assert (first.argmax(-1) == on_cpu.argmax(-1)).mean() > 0.98
+    assert found[1].peers is not None
+    assert np.array_equal(found[1].peers, found[2].peers)
+
+
+def sparse_communities(nodes: int) -> Graph:
+    """Like `two_communities`, drawn edge by edge."""
+    random = np.random.default_rng(1)
+    labels = np.arange(nodes) % 2
+    ends = random.integers(nodes, size=(2, 12 * nodes))
+    ends = ends[:, (labels[ends[0]] == labels[ends[1]]) | (random.random(12 * nodes) < 0.2)]
+    adjacency = sp.csr_array((np.ones(ends.shape[1]), ends), shape=(nodes, nodes))
+    adjacency = (adjacency + adjacency.T).astype(bool)
+    features = random.random((nodes, 30)) + labels[:, None] * (np.arange(30) < 5)
+    return Graph(adjacency=adjacency, features=features, labels=labels, class_names=("even", "odd"))

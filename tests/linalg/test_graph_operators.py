@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.linalg.graph_operators import ResidentOperators, graph_operators
 from mtgcn.linalg.normalisation import normalized_adjacency
 
 CPU = torch.device("cpu")
@@ -25,3 +27,27 @@ def test_the_operators_of_a_graph_multiply_by_its_scaled_features_and_then_by_it
         for one in operators.input_chain:
             result = one(result)
         torch.testing.assert_close(result, torch.from_numpy(smoothed) @ x, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", ["sum", "length", "none"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_operators_made_on_a_device_are_those_that_the_processor_makes(make_graph, sparse, scaling):
+    # A device makes them of what was moved there; here the device is the processor.
+    graph = make_graph(sparse=sparse, weighted=True, unreached=True)
+    x, made, usual = numbers(12, 2), ResidentOperators(graph, scaling, CPU), graph_operators(graph, scaling, CPU)
+    assert type(usual) is not ResidentOperators
+    torch.testing.assert_close(made.feature_operator()(x), usual.feature_operator()(x))
+    along = numbers(40, 3)
+    torch.testing.assert_close(made.adjacency(along), usual.adjacency(along))
+    for one, other in zip(made.input_chain, usual.input_chain, strict=True):
+        x, expected = one(x), other(x)
+        torch.testing.assert_close(x, expected)
+    dense = (features.toarray() if sparse else features for features in (made.features, usual.features))
+    np.testing.assert_array_equal(*dense)
+
+
+def test_a_graph_without_features_is_refused_on_every_device():
+    path = Graph(np.array([[0, 1], [1, 0]]))
+    for make in (ResidentOperators, graph_operators):
+        with pytest.raises(InputError, match="needs node features"):
+            make(path, "sum", CPU)

@@ -6,7 +6,15 @@ import torch
 from mtgcn.graph import Graph
 from mtgcn.linalg import operators
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.operators import DenseOperator, SparseOperator, chain, operator
+from mtgcn.linalg.operators import (
+    DenseOperator,
+    ResidentOperator,
+    SparseOperator,
+    chain,
+    csr_arrays,
+    operator,
+    pieces_of_rows,
+)
 
 CPU = torch.device("cpu")
 
@@ -119,3 +127,33 @@ def test_tiles_are_not_cut_where_rows_would_have_too_little_in_each(monkeypatch)
     thin = SparseOperator(sp.eye_array(50, dtype=np.float32, format="csr"), CPU)
     assert thin.multiply(torch.ones(50, 8)).sum() == 400
     assert not thin._tiles
+
+
+def test_long_rows_are_cut_into_pieces_that_follow_each_other():
+    row_starts = torch.tensor([0, 3, 3, 10, 11], dtype=torch.int32)
+    pieces = pieces_of_rows(row_starts, longest=3)
+    assert pieces is not None
+    assert [part.tolist() for part in pieces] == [[0, 3, 3, 6, 9, 10, 11], [0, 1, 2, 5, 6]]
+    assert {part.dtype for part in pieces} == {torch.int32}
+    assert pieces_of_rows(row_starts, longest=7) is None
+    assert pieces_of_rows(row_starts[:1], longest=7) is None
+
+
+def test_an_operator_made_of_arrays_on_a_device_multiplies_and_knows_its_matrix():
+    matrix = sparse_matrix(9, 9, density=0.4)
+    resident = ResidentOperator(csr_arrays(matrix, CPU))
+    x = numbers(9, 2, 3).requires_grad_()
+    torch.testing.assert_close(resident(x), SparseOperator(matrix, CPU)(x))
+    assert (resident.shape, resident.nnz) == (matrix.shape, matrix.nnz)
+    resident(x).sum().backward()
+    expected = torch.from_numpy(matrix.toarray().sum(0))[:, None, None].expand_as(x)
+    torch.testing.assert_close(x.grad, expected.contiguous())
+    np.testing.assert_array_equal(resident.matrix.toarray(), matrix.toarray())
+    symmetric = ResidentOperator(csr_arrays(sp.csr_array(matrix + matrix.T), CPU), symmetric=True)
+    assert symmetric.transposed is symmetric
+
+
+def test_reweighting_cuts_rows_as_the_original_does():
+    original = SparseOperator(sparse_matrix(5, 6, density=0.5), CPU)
+    vars(original)["_pieces"] = pieces = (torch.tensor([0]), torch.tensor([0]))
+    assert original.with_weights(torch.ones(original.nnz))._pieces is pieces

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
@@ -116,13 +117,22 @@ def test_edges_are_whom_a_node_is_connected_with(make_graph, dense_propagation):
     np.testing.assert_allclose(angles(rows_of(graph)[FAR_EDGES]), angles(centred(far)), atol=5e-3)
 
 
-def test_sizes_by_hand():
+@pytest.mark.parametrize("find", [module._sizes, module.sizes_there])
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+def test_sizes_by_hand(kind, find):
     path = np.array([[0, 2, 0], [2, 5, 1], [0, 1, 0]])  # a node's edge to itself is none
-    sizes = module._sizes(Graph(path, np.array([[1.0, -2], [0, 0], [4, 0]])))
+    sizes = np.asarray(find(Graph(path, kind([[1.0, -2], [0, 0], [4, 0]])), CPU))
     own = np.log1p([[2, 3], [3, 0], [1, 4]])
     around = np.array([own[1], (2 * own[0] + own[2]) / 3, own[1]])
     beyond = np.array([around[1], (2 * around[0] + around[2]) / 3, around[1]])
     np.testing.assert_allclose(sizes, np.concatenate([own, around, beyond], axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_device_finds_the_sizes_that_the_processor_finds(make_graph, monkeypatch, sparse):
+    monkeypatch.setattr("mtgcn.linalg.device_graph.ENTRIES_AT_ONCE", 16)
+    graph = make_graph(sparse=sparse, weighted=True, unreached=True)
+    np.testing.assert_allclose(module.sizes_there(graph, CPU).numpy(), module._sizes(graph, CPU), rtol=1e-6, atol=1e-6)
 
 
 def test_nodes_of_the_same_size_have_the_same_row_and_others_do_not(make_graph):

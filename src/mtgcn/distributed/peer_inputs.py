@@ -20,8 +20,9 @@ from mtgcn.distributed.reductions import mean_of_rows
 from mtgcn.linalg.leading_directions import SPARE, kept_directions, leading_directions, turned_to_one_side
 from mtgcn.linalg.node_keys import keyed_normal
 from mtgcn.linalg.normalisation import scaled_rows
-from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, on_device
+from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.linalg.transfers import on_device
 from mtgcn.nn.infomax import Propagation
 from mtgcn.shapes import Float, UInt64
 from mtgcn.training.peer_inputs import (

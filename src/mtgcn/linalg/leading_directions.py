@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.operators import DenseOperator, operator, work_of_product
+from mtgcn.linalg.operators import DenseOperator, work_of_product
 from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
@@ -71,17 +71,17 @@ def feature_directions(
     """The directions in which the features of nodes differ most, or those of their surroundings: features after so many
     steps of a walk that goes back to where it began with the probability `restart`. All where there are few."""
     operators = graph_operators(graph, scaling, device)
-    features, count = operators.features, kept_directions(wanted, graph)
-    if features.shape[1] <= count:
-        return torch.eye(features.shape[1], device=device)
+    columns, count = graph.num_features, kept_directions(wanted, graph)
+    if columns <= count:
+        return torch.eye(columns, device=device)
 
     def walk(values: Tensor) -> Tensor:
         return personalized_page_rank(values, operators.adjacency, steps, restart) if steps else values
 
-    along = operator(features, device)
+    along = operators.feature_operator()
     back = DenseOperator(along.matrix.T) if isinstance(along, DenseOperator) else along.transposed
     # The start is drawn by column, so that it does not know the order of nodes.
-    start = np.random.default_rng(0).standard_normal((features.shape[1], count + SPARE), dtype=np.float32)
+    start = np.random.default_rng(0).standard_normal((columns, count + SPARE), dtype=np.float32)
     found = leading_directions(
         lambda values: walk(along(values)), lambda values: back(walk(values)), count, torch.from_numpy(start).to(device)
     )

@@ -16,7 +16,9 @@ from mtgcn.shapes import Float, Int, UInt64
 
 ROUNDS = 2  # of looking at the neighbours
 WIDTH_OF_DRAWS = 16  # numbers that are held for each node while normal ones are drawn
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio in 64 bits, as splitmix64 takes it
+# What splitmix64 adds, the golden ratio in 64 bits, and multiplies by.
+SPLITMIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ODD, _FIRST, _SECOND = SPLITMIX
 
 
 @once_per_graph
@@ -57,8 +59,13 @@ def surrounded_keys(
 
 def drawn_by_key(keys: UInt64[np.ndarray, "nodes"], seed: int, draw: int) -> UInt64[np.ndarray, "nodes"]:
     """A random 64-bit number for each key."""
-    purpose = np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0]
-    return scrambled(keys ^ purpose)
+    return scrambled(keys ^ purpose_of(seed, draw))
+
+
+def purpose_of(seed: int, draw: int) -> np.uint64:
+    """What tells one draw from another."""
+    purpose: np.uint64 = np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0]
+    return purpose
 
 
 def keyed_orders(keys: UInt64[np.ndarray, "nodes"], seed: int, count: int) -> Int[np.ndarray, "count nodes"]:
@@ -90,8 +97,8 @@ def keyed_normal(keys: UInt64[np.ndarray, "nodes"], seed: int, columns: int) -> 
 def scrambled(words: UInt64[np.ndarray, "*any"]) -> UInt64[np.ndarray, "*any"]:
     """A mixing of 64-bit words in which each bit of the result depends on every bit given (splitmix64)."""
     words = words + _ODD
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
     return words ^ (words >> np.uint64(31))
 
 

@@ -89,9 +89,14 @@ SMALLEST_SIZE = 1e-30  # of a feature row that is scaled
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
     """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`."""
+    return scaled_rows(check_features(graph), scaling)
+
+
+def check_features(graph: Graph) -> sp.csr_array | np.ndarray:
+    """The features, if there are any."""
     if graph.features is None:
         raise InputError("this method needs node features and the graph has none; give features, or use lp")
-    return scaled_rows(graph.features, scaling)
+    return graph.features
 
 
 def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_array | np.ndarray:

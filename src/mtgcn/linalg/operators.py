@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.transfers import on_device, on_host
 from mtgcn.shapes import Float, Int
 from mtgcn.work import Work, product
 
@@ -37,11 +38,11 @@ ROWS_AT_ONCE = 2**14
 LONGEST_PIECE = 64  # entries of a row that one GPU program sums before others take over
 
 
-def on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
-    return torch.from_numpy(np.array(array, dtype=kind)).to(device)
+CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
 
 
-def _csr_arrays(matrix: sp.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def csr_arrays(matrix: sp.csr_array, device: torch.device) -> CsrArrays:
+    """A matrix on a device; 32-bit indices, since reading them is a third of the work."""
     return (
         on_device(matrix.indptr, np.int32, device),
         on_device(matrix.indices, np.int32, device),
@@ -49,8 +50,8 @@ def _csr_arrays(matrix: sp.csr_array, device: torch.device) -> tuple[Tensor, Ten
     )
 
 
-def _column_tiles(matrix: sp.csr_array, size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """The matrix cut after every `size` columns, each tile as `_csr_arrays`. A few rows at a time, so that cutting
+def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:
+    """The matrix cut after every `size` columns, each tile as `csr_arrays`. A few rows at a time, so that cutting
     needs little memory beside the tiles themselves."""
     rows, columns = matrix.shape
     count = -(-columns // size)
@@ -87,6 +88,20 @@ def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tenso
     return torch.embedding_bag(x, columns, row_starts, False, 0, False, values, True)[0]
 
 
+def pieces_of_rows(row_starts: Int[Tensor, "rows_and_one"], longest: int) -> tuple[Tensor, Tensor] | None:
+    """Rows cut into pieces of at most so many entries: where the pieces start in the list of entries, and where the
+    rows start in the list of pieces. None where no row is longer."""
+    lengths = row_starts.diff()
+    if not len(lengths) or int(lengths.max()) <= longest:
+        return None
+    pieces = ((lengths + longest - 1) // longest).clamp(min=1)
+    first_piece = torch.cat([pieces.new_zeros(1), pieces.cumsum(0, dtype=torch.int32)])
+    row = torch.repeat_interleave(pieces)
+    number_in_row = torch.arange(len(row), device=row.device, dtype=torch.int32) - first_piece[row]
+    starts = row_starts[row] + number_in_row * longest
+    return torch.cat([starts, row_starts[-1:]]), first_piece
+
+
 @cache
 def _sparse_product(device_type: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
     if device_type == "cuda" and find_spec("triton"):
@@ -106,7 +121,12 @@ class SparseOperator:
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
         product: Tensor = _Product.apply(x.reshape(len(x), -1), self)
-        return reshaped(product, (self.matrix.shape[0], *x.shape[1:]))
+        return reshaped(product, (self.shape[0], *x.shape[1:]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.matrix.shape
+        return rows, columns
 
     @property
     def nnz(self) -> int:
@@ -115,7 +135,7 @@ class SparseOperator:
     @property
     def most_rows(self) -> int:
         """That any of those who multiply together holds, by which all of them cut what they multiply alike."""
-        return max(1, self.matrix.shape[0])
+        return max(1, self.shape[0])
 
     @cached_property
     def transposed(self) -> SparseOperator:
@@ -124,9 +144,8 @@ class SparseOperator:
         return SparseOperator(sp.csr_array(self.matrix.T.tocsr()), self.device)
 
     @cached_property
-    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Row pointers, columns and values; 32-bit indices, since reading them is a third of the work."""
-        return _csr_arrays(self.matrix, self.device)
+    def _arrays(self) -> CsrArrays:
+        return csr_arrays(self.matrix, self.device)
 
     def with_weights(self, weights: Float[Tensor, "nnz"]) -> SparseOperator:
         """The same pattern with every stored value multiplied by its weight."""
@@ -142,22 +161,12 @@ class SparseOperator:
     def _pieces(self) -> tuple[Tensor, Tensor] | None:
         """For the GPU, where one program sums one row: where the pieces of rows start in the list of entries, and
         where the rows start in the list of pieces. None if no row is long enough to be worth cutting."""
-        lengths = np.diff(self.matrix.indptr)
-        if self.device.type != "cuda" or lengths.max(initial=0) <= LONGEST_PIECE:
-            return None
-        pieces = np.maximum(-(-lengths // LONGEST_PIECE), 1)
-        first_piece = np.concatenate([[0], np.cumsum(pieces)])
-        number_in_row = np.arange(first_piece[-1]) - np.repeat(first_piece[:-1], pieces)
-        starts = np.repeat(self.matrix.indptr[:-1], pieces) + number_in_row * LONGEST_PIECE
-        return (
-            on_device(np.append(starts, self.matrix.indptr[-1]), np.int32, self.device),
-            on_device(first_piece, np.int32, self.device),
-        )
+        return pieces_of_rows(self._arrays[0], LONGEST_PIECE) if self.device.type == "cuda" else None
 
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         """matrix · x, outside of any gradient."""
         if not self.nnz:
-            return x.new_zeros(self.matrix.shape[0], x.shape[1])
+            return x.new_zeros(self.shape[0], x.shape[1])
         count = self._tile_count(x.shape[1])
         if count > 1:
             return self._multiply_tiles(x, count)
@@ -172,7 +181,7 @@ class SparseOperator:
 
     def _tile_count(self, width: int) -> int:
         """How many tiles to cut the columns into, so that the rows of x that a tile reads stay in the cache."""
-        rows, columns = self.matrix.shape
+        rows, columns = self.shape
         table = columns * width * torch.float32.itemsize
         if self.device.type != "cpu" or table <= UNTILED_BYTES:
             return 1
@@ -182,12 +191,12 @@ class SparseOperator:
         return max(1, min(-(-table // TILE_BYTES), self.nnz // (LEAST_PER_ROW * rows)))
 
     @cached_property
-    def _tiles(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+    def _tiles(self) -> list[CsrArrays]:
         """The tiles, once there are any, each as `_arrays` has the whole."""
         return []
 
     def _multiply_tiles(self, x: Float[Tensor, "columns width"], count: int) -> Float[Tensor, "rows width"]:
-        size = -(-self.matrix.shape[1] // count)
+        size = -(-self.shape[1] // count)
         if not self._tiles:
             self._tiles.extend(_column_tiles(self.matrix, size))
         parts = (_embedding_bag(*tile, part) for tile, part in zip(self._tiles, x.split(size), strict=True))
@@ -195,6 +204,27 @@ class SparseOperator:
         for part in parts:
             result += part
         return result
+
+
+class ResidentOperator(SparseOperator):
+    """A square matrix that was made on a device and lies nowhere else, until somebody asks for it."""
+
+    def __init__(self, arrays: CsrArrays, *, symmetric: bool = False) -> None:
+        vars(self).update(_arrays=arrays, device=arrays[0].device, symmetric=symmetric)  # it is frozen
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        row_starts, columns, values = (on_host(array) for array in self._arrays)
+        return sp.csr_array((values, columns, row_starts), shape=self.shape)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        nodes = len(self._arrays[0]) - 1
+        return nodes, nodes
+
+    @property
+    def nnz(self) -> int:
+        return len(self._arrays[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,9 +236,13 @@ class _Reweighted(SparseOperator):
         return 1  # weights change with every epoch, tiles would have to be cut anew
 
     @cached_property
-    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _arrays(self) -> CsrArrays:
         row_starts, columns, values = self.original._arrays
         return row_starts, columns, values * self.weights
+
+    @property
+    def _pieces(self) -> tuple[Tensor, Tensor] | None:
+        return self.original._pieces  # which is known already where an epoch is recorded as a CUDA graph
 
     @cached_property
     def transposed(self) -> SparseOperator:

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.normalisation import SMALLEST_SIZE, normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, on_device, operator
+from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator
 from mtgcn.linalg.pagerank import cached_columns, personalized_page_rank
+from mtgcn.linalg.transfers import on_device
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 

@@ -14,6 +14,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.free_memory import check_fits
+from mtgcn.linalg.blocks import all_finite
 from mtgcn.settings import Settings
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
@@ -138,7 +139,7 @@ def _answer(method: Method, task: Task) -> Prediction:
         raise InputError(f"{name}.fit answered probabilities that do not sum to 1 at every node; normalise them")
     others = {"peers": prediction.peers, **(prediction.parameters or {})}
     strange = next(
-        (key for key, values in others.items() if values is not None and not np.isfinite(values).all()), None
+        (key for key, values in others.items() if values is not None and not all_finite(np.asarray(values))), None
     )
     if strange is not None:
         raise InputError(f"{name}.fit {_astray(f'answered {strange} that are not finite (NaN)', method, diverged)}")

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from mtgcn.linalg.leading_directions import kept_directions
 from mtgcn.linalg.softmax_regression import probabilities_of, work_of_probabilities
+from mtgcn.linalg.transfers import on_host
 from mtgcn.methods.base import CPU, Method
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
@@ -152,9 +153,9 @@ class MTPlus(Method):
         agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
         agreement = (shared.total(agreed) if shared else agreed) / task.graph.num_nodes
         return Prediction(
-            answer.cpu().numpy(),
+            on_host(answer),
             lessons.history(),
-            peers=peers.cpu().numpy(),
+            peers=on_host(peers),
             pseudo_labelled_at=lessons.record.first_epochs(),
             # The encoders of many runs would take more room than all the rest, and nobody applies those.
             parameters=_parameters(inputs.parameters, evidence, weights, votes, teaching) if task.runs == 1 else None,
@@ -311,6 +312,8 @@ def _some_runs(task: Task, chosen: Bool[np.ndarray, "runs"]) -> Task:
 
 def _in_order(prediction: Prediction, order: Int[np.ndarray, "runs"], groups: Int[np.ndarray, "runs"]) -> Prediction:
     """The runs as the task has them, and which of them share encoders."""
+    if (order == np.arange(len(order))).all():  # as one run is: to bring it in order would be a copy of it all
+        return replace(prediction, groups=groups)
     report = prediction.peer_report
     assert report is not None
     assert prediction.peers is not None

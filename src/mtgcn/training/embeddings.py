@@ -13,14 +13,14 @@ from torch.nn import functional
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
+from mtgcn.linalg.device_keys import device_keys, keyed_orders, random_order
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.leading_directions import feature_directions, kept_directions, work_of_feature_directions
-from mtgcn.linalg.node_keys import drawn_by_key, keyed_orders, node_keys
-from mtgcn.linalg.operators import DenseOperator, operator, work_of_product
+from mtgcn.linalg.operators import DenseOperator, work_of_product
 from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.once_per_graph import once_per_graph
-from mtgcn.shapes import Float, Int, UInt64
+from mtgcn.shapes import Float, Int
 from mtgcn.storage.kept_arrays import fingerprint, is_kept, kept_or_made
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
@@ -69,7 +69,7 @@ def encode(
             "use a graph with the features that it was trained with"
         )
     operators = graph_operators(graph, propagation.feature_scaling, device)
-    features = operator(operators.features, device)
+    features = operators.feature_operator()
     by, add = (torch.from_numpy(np.ascontiguousarray(values)).to(device) for values in (weight, bias))
 
     def propagated(values: Tensor) -> Tensor:
@@ -176,27 +176,23 @@ def views_of(
     """What encoders see of a graph, and where. Whose features a node gets in a corrupted graph, and which nodes are
     looked at together, follows from what they are and not from where they stand."""
     operators = graph_operators(graph, propagation.feature_scaling, device)
-    features = operator(operators.features, device)(basis)
+    features = operators.feature_operator()(basis)
 
     def propagated(values: Tensor) -> Tensor:
         return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
 
-    keys = node_keys(graph)
-    orders = keyed_orders(keys, seed, settings.corruptions(*features.shape))
-    corrupted = torch.empty((len(orders), *features.shape), device=device)
-    for mine, order in zip(corrupted, orders, strict=True):
-        mine.copy_(propagated(features.index_select(0, torch.from_numpy(order).to(device))))
-    batches = torch.from_numpy(_batches(keys, settings.epochs, seed)).to(device)
-    return Views(propagated(features), corrupted, batches)
+    keys, count = device_keys(graph, device), settings.corruptions(*features.shape)
+    corrupted = torch.empty((count, *features.shape), device=device)
+    for mine, order in zip(corrupted, keyed_orders(keys, seed, count), strict=True):
+        mine.copy_(propagated(features.index_select(0, order)))
+    return Views(propagated(features), corrupted, _batches(keys, settings.epochs, seed))
 
 
-def _batches(keys: UInt64[np.ndarray, "nodes"], epochs: int, seed: int) -> Int[np.ndarray, "epochs some"]:
+def _batches(keys: Int[Tensor, "nodes"], epochs: int, seed: int) -> Int[Tensor, "epochs some"]:
     """The nodes, shuffled again and again, dealt out to the epochs; all of them to each where they are few."""
     nodes = len(keys)
     if nodes <= NODES_AT_ONCE:
-        return np.tile(np.arange(nodes), (max(1, epochs), 1))
+        return torch.arange(nodes, device=keys.device).repeat(max(1, epochs), 1)
     wanted = max(1, epochs) * NODES_AT_ONCE
-    shuffled = [
-        np.argsort(drawn_by_key(keys, seed, BATCHES + number))[:wanted] for number in range(-(-wanted // nodes))
-    ]
-    return np.concatenate(shuffled)[:wanted].reshape(-1, NODES_AT_ONCE)
+    shuffled = [random_order(keys, seed, BATCHES + number)[:wanted] for number in range(-(-wanted // nodes))]
+    return torch.cat(shuffled)[:wanted].reshape(-1, NODES_AT_ONCE)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.node_keys import drawn_by_key, node_keys
+from mtgcn.linalg.device_keys import device_keys, random_order
 from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of, work_of_all, work_of_probabilities
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
@@ -116,8 +116,8 @@ class Lessons:
         """Where nodes stand as they come to be looked at."""
         if self.shared:
             return self.shared.places
-        drawn = drawn_by_key(node_keys(self.task.graph), 0, ATTENDANCE)
-        return torch.from_numpy(np.argsort(np.argsort(drawn))).to(self.task.device)
+        order = random_order(device_keys(self.task.graph, self.task.device), 0, ATTENDANCE)
+        return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
     def _total(self, values: Tensor) -> Tensor:
         """The sum of what every process has found."""

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.linalg.node_keys import drawn_by_key, node_keys
+from mtgcn.linalg.device_keys import device_keys
+from mtgcn.linalg.node_keys import drawn_by_key
 from mtgcn.linalg.softmax_regression import fit_to_labels, work_of_labels
 from mtgcn.shapes import Bool, Float, Int, UInt64
 from mtgcn.work import Work
@@ -53,11 +54,14 @@ def held_out_parts(task: Task, keys: UInt64[np.ndarray, "nodes"] | None = None) 
     drawn again until there are about `PARTS`. Parts that a run does not need hold out nothing. Who shares a fold
     follows from the run's seed and from what the nodes are: from their keys, where these are known already."""
     labelled = task.labelled.to(torch.device("cpu"))
-    keys = node_keys(task.graph) if keys is None else keys
+    if keys is None:
+        of_labelled = device_keys(task.graph, task.device)[task.labelled.index].cpu().numpy().view(np.uint64)
+    else:
+        of_labelled = keys[labelled.index.numpy()]
     parts = [
-        _parts_of_run(keys[index], classes, present, task.num_classes, seed)
-        for index, classes, present, seed in zip(
-            labelled.index.numpy(), labelled.classes.numpy(), labelled.present.numpy(), task.seeds, strict=True
+        _parts_of_run(own_keys, classes, present, task.num_classes, seed)
+        for own_keys, classes, present, seed in zip(
+            of_labelled, labelled.classes.numpy(), labelled.present.numpy(), task.seeds, strict=True
         )
     ]
     most = max(map(len, parts))

@@ -26,6 +26,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mtgcn.linalg.device_graph import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
+from mtgcn.linalg.device_keys import device_keys, keyed_normal
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.leading_directions import (
     SPARE,
@@ -35,9 +37,9 @@ from mtgcn.linalg.leading_directions import (
     work_of_directions,
     work_of_feature_directions,
 )
-from mtgcn.linalg.node_keys import keyed_normal, node_keys
-from mtgcn.linalg.operators import SparseOperator, operator, work_of_product
+from mtgcn.linalg.operators import ResidentOperator, SparseOperator, work_of_product
 from mtgcn.linalg.pagerank import personalized_page_rank, work_of_walk
+from mtgcn.linalg.transfers import on_device, on_host
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
@@ -158,7 +160,7 @@ def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device:
     }
     basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
     tables |= walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
-    tables[SIZE] = waves_of(_sizes(graph), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
+    tables[SIZE] = waves_of(_sizes(graph, device), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
     for name in tables.keys() & set(CENTRED):
         centre = torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device)
         tables[name] = centred_rows(tables[name], centre)[0]
@@ -173,7 +175,7 @@ def _without_encoders(graph: Graph, settings: InputSettings, device: torch.devic
     edges = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
     tables[EDGES] = edges
     tables[FAR_EDGES] = personalized_page_rank(functional.normalize(edges), adjacency, FAR_STEPS, FAR_RESTART)
-    sizes = _sizes(graph)
+    sizes = _sizes(graph, device)
     mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
     tables[SIZE] = waves_of(sizes, mean, spread, device)
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
@@ -186,7 +188,7 @@ def _without_encoders(graph: Graph, settings: InputSettings, device: torch.devic
 
 
 def _reduced(graph: Graph, basis: Float[Tensor, "features directions"], device: torch.device) -> Tensor:
-    return operator(graph_operators(graph, SCALING, device).features, device)(basis)
+    return graph_operators(graph, SCALING, device).feature_operator()(basis)
 
 
 def walked_tables(features: Float[Tensor, "nodes directions"], adjacency: SparseOperator) -> dict[str, Tensor]:
@@ -200,12 +202,10 @@ def walked_tables(features: Float[Tensor, "nodes directions"], adjacency: Sparse
 
 def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Tensor, "nodes directions"]:
     """The rows of D^-1/2 A in their leading directions. A is symmetric, so the transpose needs no matrix of its own."""
-    neighbours = _without_self_loops(graph)
-    adjacency = SparseOperator(neighbours, device, symmetric=True)
-    degrees = np.maximum(np.asarray(neighbours.sum(axis=1), dtype=np.float64), np.finfo(np.float32).tiny)
-    scale = torch.from_numpy((1 / np.sqrt(degrees)).astype(np.float32)).to(device)[:, None]
+    adjacency, degrees = _edges(graph, device)
+    scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
     count = min(count, max(1, graph.num_nodes - SPARE))
-    start = keyed_normal(node_keys(graph), 0, min(count + SPARE, graph.num_nodes))
+    start = keyed_normal(device_keys(graph, device), 0, min(count + SPARE, graph.num_nodes))
 
     def along_edges(values: Tensor) -> Tensor:
         return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
@@ -213,20 +213,44 @@ def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Te
     def rows(values: Tensor) -> Tensor:
         return along_edges(values).mul_(scale)
 
-    basis = leading_directions(
-        rows, lambda values: along_edges(scale * values), count, torch.from_numpy(start).to(device)
-    )
+    basis = leading_directions(rows, lambda values: along_edges(scale * values), count, start)
     return rows(basis)
 
 
-def _sizes(graph: Graph) -> Float[np.ndarray, "nodes sizes"]:
+def _edges(graph: Graph, device: torch.device) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
+    """A without self-loops, and the sums of its rows."""
+    if device.type != "cpu":
+        there = without_self_loops(adjacency_there(graph, device))
+        return ResidentOperator(there, symmetric=True), row_sums(there[2].double(), there[0])
+    neighbours = _without_self_loops(graph)
+    degrees = torch.from_numpy(np.asarray(neighbours.sum(axis=1), dtype=np.float64))
+    return SparseOperator(neighbours, device, symmetric=True), degrees
+
+
+def _sizes(graph: Graph, device: torch.device) -> Float[np.ndarray, "nodes sizes"]:
     """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
+    if device.type != "cpu":
+        return on_host(sizes_there(graph, device))
     neighbours = _without_self_loops(graph)
     degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
     own = own_sizes(degrees, graph.features)
     share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
     around = share * (neighbours @ own)
     return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
+
+
+def sizes_there(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
+    """The same by the device itself, in doubles."""
+    matrix = without_self_loops(adjacency_there(graph, device))
+    degrees = row_sums(matrix[2].double(), matrix[0])
+    if isinstance(graph.features, np.ndarray):
+        amount = torch.linalg.vector_norm(features_there(graph, device), 1, dim=1, dtype=torch.float64)
+        own = torch.stack([degrees, amount], 1).log1p()
+    else:
+        own = on_device(own_sizes(degrees.cpu().numpy(), graph.features), np.float64, device)
+    share = torch.where(degrees > 0, 1 / degrees, 0.0)[:, None]
+    around = share * neighbour_sums(matrix, own, graph.adjacency.indptr)
+    return torch.cat([own, around, share * neighbour_sums(matrix, around, graph.adjacency.indptr)], 1)
 
 
 def own_sizes(
