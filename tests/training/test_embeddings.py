@@ -12,7 +12,7 @@ from mtgcn.linalg.leading_directions import feature_directions
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.nn.infomax import SLOPE, InfomaxSettings, Propagation
 from mtgcn.training import embeddings
-from mtgcn.training.embeddings import embedding, encode, trained_encoders, views_of
+from mtgcn.training.embeddings import encode, trained_encoders, views_of
 
 CPU = torch.device("cpu")
 PROPAGATION = Propagation(feature_scaling="length", steps=3, restart=0.2)
@@ -68,11 +68,15 @@ def test_wide_features_are_seen_in_their_leading_directions(make_graph):
 # Encoders
 
 
+def both_embeddings(graph, seed):
+    trained = trained_encoders(graph, PROPAGATION, SMALL, seed, CPU)
+    pairs = zip(trained["weight"], trained["bias"], strict=True)
+    return [encode(graph, PROPAGATION, weight, bias, CPU) for weight, bias in pairs]
+
+
 def test_embeddings_have_length_one_and_depend_on_the_seed_alone(make_graph):
     graph, again = make_graph(), make_graph()
-    found = embedding(graph, PROPAGATION, SMALL, 0, CPU).embeddings
-    repeated = embedding(again, PROPAGATION, SMALL, 0, CPU).embeddings
-    others = embedding(graph, PROPAGATION, SMALL, 1, CPU).embeddings
+    found, repeated, others = (both_embeddings(*which) for which in ((graph, 0), (again, 0), (graph, 1)))
     assert len(found) == 2
     for mine, same, other in zip(found, repeated, others, strict=True):
         assert mine.shape == (graph.num_nodes, 8)
@@ -101,9 +105,8 @@ def test_damaged_encoders_are_trained_anew_with_a_warning(make_graph, kept_in):
 
 def test_encoders_read_a_graph_they_have_not_seen(make_graph):
     graph = make_graph()
-    found = embedding(graph, PROPAGATION, SMALL, 0, CPU)
-    weight, bias = (found.encoders[part][0] for part in ("weight", "bias"))
-    torch.testing.assert_close(encode(graph, PROPAGATION, weight, bias, CPU), found.embeddings[0])
+    found = trained_encoders(graph, PROPAGATION, SMALL, 0, CPU)
+    weight, bias = (found[part][0] for part in ("weight", "bias"))
     lonely = Graph(adjacency=np.zeros((3, 3)), features=np.asarray(np.eye(3, graph.num_features), dtype=np.float32))
     assert encode(lonely, PROPAGATION, weight, bias, CPU).shape == (3, 8)
     other = Graph(adjacency=np.zeros((3, 3)), features=np.eye(3, graph.num_features + 1, dtype=np.float32))

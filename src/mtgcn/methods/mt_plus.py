@@ -146,8 +146,9 @@ class MTPlus(Method):
         lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
         with stage("teaching"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
-        # The less they teach, the more of the answer is what they said before.
-        peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
+        # The less they teach, the more of the answer is what they said before. One peer at a time, whose part in both is
+        # then let go: on large graphs with many classes, what all peers say is as large as what they see.
+        peers = torch.stack([_blended(after.pop(name), before.pop(name), teaching) for name in rows], 1)
         answer = average(votes, peers.unbind(1))
         agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
         agreement = (shared.total(agreed) if shared else agreed) / task.graph.num_nodes
@@ -172,7 +173,7 @@ class MTPlus(Method):
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
         votes, teaching = (torch.from_numpy(parameters[name].copy()).to(device) for name in ("votes", "teaching"))
         found: dict[str, Tensor] = {}
-        for name, table in inputs_elsewhere(parameters, graph, device).items():
+        for name, table in inputs_elsewhere(parameters, graph, device):
             if name in self._peers:
                 before, after, temperature = (
                     torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
@@ -181,7 +182,8 @@ class MTPlus(Method):
                 untaught = probabilities_of(table, before, temperature)
                 found[name] = _blended(probabilities_of(table, after), untaught, teaching)
         present = torch.tensor([name in found for name in self._peers], device=device)
-        others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
+        asked = [found[name] for name in self._peers if name in found]
+        others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), asked)
         return torch.stack([found.get(name, others) for name in self._peers], 1).cpu().numpy()
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
