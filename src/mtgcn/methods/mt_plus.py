@@ -141,14 +141,18 @@ class MTPlus(Method):
             evidence = peer_evidence(seen, TRUST, labelled.task, labelled.parts)
             votes = self._votes(evidence, labelled.task, labelled.parts)
         teaching = self._teaching(evidence, votes, labelled.task, labelled.parts)
-        before = {name: probabilities_of(rows[name], one.weight, one.temperature) for name, one in evidence.items()}
+        # What peers say stands once in memory, where it is answered: on large graphs that is as large as what they see.
+        peers = votes.new_empty(task.runs, len(rows), task.num_nodes, task.num_classes)
+        before = dict(zip(rows, peers.unbind(1), strict=True))
+        for name, one in evidence.items():
+            before[name].copy_(probabilities_of(rows[name], one.weight, one.temperature))
         amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
         lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
         with stage("teaching"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
-        # The less they teach, the more of the answer is what they said before. One peer at a time, whose part in both is
-        # then let go: on large graphs with many classes, what all peers say is as large as what they see.
-        peers = torch.stack([_blended(after.pop(name), before.pop(name), teaching) for name in rows], 1)
+        # The less they teach, the more of the answer is what they said before.
+        for name in rows:
+            before[name].copy_(_blended(after.pop(name), before[name], teaching))
         answer = average(votes, peers.unbind(1))
         agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
         agreement = (shared.total(agreed) if shared else agreed) / task.graph.num_nodes

@@ -1,10 +1,12 @@
-"""Keeping freed memory with the process, or giving all of it back. This changes all of a process, so only our own
-commands and workers ask."""
+"""Keeping freed memory with the process, or giving it back. From now on either changes all of a process, so only our own
+commands and workers ask for that; what lies free now anybody may give back."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+
+from mtgcn.free_memory import resident_bytes
 
 # glibc's numbers for mallopt.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
@@ -34,8 +36,26 @@ def return_freed_blocks() -> None:
     _tell_glibc({_MMAP_THRESHOLD: LARGE_BLOCK})
 
 
+LARGE_PROCESS = 2**30  # bytes
+
+
+def give_back_free_blocks() -> None:
+    """Give back what lies free now, between two steps that need large blocks of different sizes.
+
+    Where freed blocks are kept, the holes that one step leaves do not fit what the next one needs, and a process grows
+    by half of what it uses. To map their pages again takes time, so a process of less than a GiB keeps them.
+    """
+    libc = _glibc()
+    if libc is not None and hasattr(libc, "malloc_trim") and resident_bytes() > LARGE_PROCESS:
+        libc.malloc_trim(0)
+
+
 def _tell_glibc(numbers: dict[int, int]) -> None:
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    libc = _glibc()
     if libc is not None and hasattr(libc, "mallopt"):
         for what, number in numbers.items():
             libc.mallopt(what, number)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None

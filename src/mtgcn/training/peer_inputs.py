@@ -42,6 +42,7 @@ from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
 from mtgcn.training.embeddings import encode, have_encoders, know_encoders, trained_encoders, work_of_embedding
+from mtgcn.training.freed_blocks import give_back_free_blocks
 from mtgcn.training.progress import stage
 from mtgcn.work import Work
 
@@ -172,11 +173,13 @@ def _of_encoders(graph: Graph, settings: InfomaxSettings, seed: int, device: tor
     trained = trained_encoders(graph, ENCODED, settings, seed, device)
     rows, parameters = {}, {}
     for number, name in enumerate(ENCODERS):
+        give_back_free_blocks()  # which the corrupted graphs have left, or the encoder before
         encoder = {part: trained[part][number] for part in ENCODER_PARTS}
         rows[name] = with_ones(encode(graph, ENCODED, *encoder.values(), device))
         parameters |= {f"{name}/{part}": values for part, values in encoder.items()}
         if name in CENTRED:
             parameters[f"{name}/centre"] = centre_rows(at_length_one(rows[name])).cpu().numpy()
+    give_back_free_blocks()
     return PeerInputs(rows, parameters)
 
 
@@ -189,6 +192,7 @@ def _without_encoders(graph: Graph, settings: InputSettings, device: torch.devic
     edges = functional.normalize(tables[EDGES])
     tables[FAR_EDGES] = personalized_page_rank(edges, adjacency, FAR_STEPS, FAR_RESTART)
     del edges
+    give_back_free_blocks()  # which the search for directions has left
     rows = {name: with_ones(tables.pop(name)) for name in list(tables)}  # never two copies of them all
     sizes = _sizes(graph)
     mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
