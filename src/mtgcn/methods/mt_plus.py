@@ -255,16 +255,12 @@ class MTPlus(Method):
     def bytes_per_run(self, task: Task) -> int:
         width = max(kept_directions(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
-        at_nodes = task.num_nodes * task.num_classes * (3 * len(PEERS) + 6)
+        # What all peers say, what they say after the lessons, and some of it on the way.
+        at_nodes = task.num_nodes * task.num_classes * (2 * len(PEERS) + 6)
         return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
-        graph, inputs = task.graph, self.inputs
-        encoders = inputs.encoders(graph).bytes_for(graph)
-        features = min(kept_directions(self.directions, graph), graph.num_features)
-        edges = kept_directions(self.edge_directions, graph)
-        tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
-        return encoders + 4 * tables
+        return self.inputs.bytes_for(task.graph)
 
     def shared_work(self, task: Task) -> Work:
         return work_of_inputs(

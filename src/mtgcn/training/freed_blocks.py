@@ -1,5 +1,5 @@
-"""Keeping freed memory with the process, or giving it back. From now on either changes all of a process, so only our own
-commands and workers ask for that; what lies free now anybody may give back."""
+"""Keeping freed memory with the process, or giving all of it back. This changes all of a process, so only our own
+commands and workers ask."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ def keep_freed_blocks() -> None:
     mapped and zeroed anew in every epoch, which costs up to a quarter of its time. Where the C library is not
     glibc this does nothing.
     """
+    global _kept
+    _kept = True
     # Large blocks from the heap as well: mapped ones go back when they are freed.
     _tell_glibc({_MMAP_MAX: 0, _TRIM_THRESHOLD: _LARGEST_NUMBER})
+
+
+_kept = False  # whether this process was asked to
 
 
 LARGE_BLOCK = 2**20  # bytes
@@ -40,14 +45,15 @@ LARGE_PROCESS = 2**30  # bytes
 
 
 def give_back_free_blocks() -> None:
-    """Give back what lies free now, between two steps that need large blocks of different sizes.
+    """Where freed blocks are kept, give back those that are free now, between two steps that need different ones.
 
-    Where freed blocks are kept, the holes that one step leaves do not fit what the next one needs, and a process grows
-    by half of what it uses. To map their pages again takes time, so a process of less than a GiB keeps them.
+    The holes that one step leaves do not fit what the next one takes, and on large graphs a process grows by half of
+    what it uses. To map their pages again takes time, so one that has less than a GiB keeps them all the same.
     """
-    libc = _glibc()
-    if libc is not None and hasattr(libc, "malloc_trim") and resident_bytes() > LARGE_PROCESS:
-        libc.malloc_trim(0)
+    if _kept and resident_bytes() > LARGE_PROCESS:
+        libc = _glibc()
+        if libc is not None and hasattr(libc, "malloc_trim"):
+            libc.malloc_trim(0)
 
 
 def _tell_glibc(numbers: dict[int, int]) -> None:

@@ -68,6 +68,8 @@ ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
 # As many passes over a number as take the time of making a key of an edge, of drawing one, of centring one.
 KEYED_LIKE, DRAWN_LIKE, PASSES_OF_CENTRING = 100, 60, 10
 SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
+# How many tables there are at a time: of directions while they are searched for, of embeddings beside their rows.
+SEARCHED_TABLES, TABLES_OF_AN_ENCODER = 7, 2
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,18 @@ class InputSettings:
         if peer in OF_THEIR_GRAPH:
             return min(kept_directions(self.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
         return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
+
+    def bytes_for(self, graph: Graph) -> int:
+        """About what the rows take and, while they are made, what stands beside those that are there already: the
+        search for directions of the edges, then what encoders see of the nodes, then what one encoder makes of them."""
+        widths = {peer: self.width(graph, peer) for peer in PEERS}
+        encoded = sum(widths[peer] for peer in ENCODERS)
+        of_features = sum(widths[peer] for peer in (FEATURES, NEAR, FAR))
+        rows, number = sum(widths.values()), torch.float32.itemsize
+        searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + SPARE))
+        training = graph.num_nodes * (rows - encoded) + self.encoders(graph).bytes_for(graph) // number
+        encoding = graph.num_nodes * (rows + TABLES_OF_AN_ENCODER * self.encoders(graph).dimensions)
+        return number * max(searching, training, encoding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +214,7 @@ def _without_encoders(graph: Graph, settings: InputSettings, device: torch.devic
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
     for name, mine in rows.items():
         parameters[f"{name}/centre"] = centre_rows(at_length_one(mine)).cpu().numpy()
+    give_back_free_blocks()
     return PeerInputs(rows, parameters)
 
 
@@ -258,8 +273,8 @@ def own_sizes(
 def waves_of(
     sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device
 ) -> Float[Tensor, "nodes waves_and_one"]:
-    """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes. With
-    a last column of ones, since a copy of what is often the widest table would be needed to append it."""
+    """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes.
+    With a last column of ones: to append it would take a copy of what is often the widest table."""
     random = np.random.default_rng(1)
     frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
     phases = random.uniform(0, 2 * math.pi, WAVES)
