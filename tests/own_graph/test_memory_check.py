@@ -82,7 +82,7 @@ def test_numpy_itself_says_what_is_recognised(make_graph):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells")
 @pytest.mark.parametrize(
-    "shape", [(60_000, 240_000, 20), (20_000, 40_000, 300)], ids=["waves are the widest", "all rows are as wide"]
+    "shape", [(60_000, 240_000, 20), (20_000, 40_000, 300)], ids=["edges decide", "features decide"]
 )
 def test_a_fit_takes_what_was_said(shape, tmp_path):
     program = f"""

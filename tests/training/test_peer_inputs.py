@@ -148,7 +148,8 @@ def test_encoders_are_two_and_follow_from_the_seed(make_graph):
         assert torch.equal(rows[name], other[name]) == (name in WITHOUT_ENCODERS)
     trained = trained_encoders(graph, module.ENCODED, encoders, 0, CPU)
     free, held = (
-        encode(graph, module.ENCODED, *encoder, CPU) for encoder in zip(trained["weight"], trained["bias"], strict=True)
+        encode(graph, module.ENCODED, weight, bias, CPU)[:, :-1]
+        for weight, bias in zip(trained["weight"], trained["bias"], strict=True)
     )
     torch.testing.assert_close(rows[HELD_INFOMAX], held)
     torch.testing.assert_close(rows[INFOMAX], centred(free))

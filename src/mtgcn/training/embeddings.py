@@ -40,8 +40,9 @@ def encode(
     weight: Float[np.ndarray, "features dimensions"],
     bias: Float[np.ndarray, "dimensions"],
     device: torch.device,
-) -> Float[Tensor, "nodes dimensions"]:
-    """What a trained encoder makes of the nodes of a graph, which need not be the one it was trained on."""
+) -> Float[Tensor, "nodes dimensions_and_one"]:
+    """What a trained encoder makes of the nodes of a graph, which need not be the one it was trained on: rows of length
+    1, each with a one behind it, since to append that later takes a copy of them all."""
     if graph.num_features != len(weight):
         raise InputError(
             f"a graph with {graph.num_features} features, where the encoder has learned from {len(weight)}; "
@@ -55,13 +56,17 @@ def encode(
         return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
 
     # Whatever is narrower goes along the edges; the result is the same.
-    if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1]:
-        values = propagated(features.matrix) @ by
+    dense = features.matrix if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1] else None
+    surroundings = propagated(features(by) if dense is None else dense)
+    rows = torch.ones(graph.num_nodes, weight.shape[1] + 1, device=device)
+    values = rows[:, :-1]
+    if dense is None:
+        values.copy_(surroundings)
     else:
-        values = propagated(features(by))
+        torch.mm(surroundings, by, out=values)
     for some in values.split(ROWS_AT_ONCE):  # in place: on large graphs every further copy of a table counts
         some.copy_(functional.normalize(activated(some, add), dim=-1))
-    return values
+    return rows
 
 
 def know_encoders(

@@ -68,8 +68,7 @@ ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
 # As many passes over a number as take the time of making a key of an edge, of drawing one, of centring one.
 KEYED_LIKE, DRAWN_LIKE, PASSES_OF_CENTRING = 100, 60, 10
 SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
-# How many tables there are at a time: of directions while they are searched for, of embeddings beside their rows.
-SEARCHED_TABLES, TABLES_OF_AN_ENCODER = 7, 2
+SEARCHED_TABLES = 7  # of directions that there are at a time while they are searched for
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class InputSettings:
         rows, number = sum(widths.values()), torch.float32.itemsize
         searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + SPARE))
         training = graph.num_nodes * (rows - encoded) + self.encoders(graph).bytes_for(graph) // number
-        encoding = graph.num_nodes * (rows + TABLES_OF_AN_ENCODER * self.encoders(graph).dimensions)
+        encoding = graph.num_nodes * (rows + self.encoders(graph).dimensions)
         return number * max(searching, training, encoding)
 
 
@@ -173,7 +172,8 @@ def _uncentred_elsewhere(
 ) -> Iterator[tuple[str, Float[Tensor, "nodes width"]]]:
     # Encoders first: they refuse a graph whose features are not those they know.
     for name in ENCODERS:
-        yield name, with_ones(encode(graph, ENCODED, *(parameters[f"{name}/{part}"] for part in ENCODER_PARTS), device))
+        weight, bias = (parameters[f"{name}/{part}"] for part in ENCODER_PARTS)
+        yield name, encode(graph, ENCODED, weight, bias, device)
     basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
     tables = walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
     for name in list(tables):
@@ -185,12 +185,13 @@ def _uncentred_elsewhere(
 def _of_encoders(graph: Graph, settings: InfomaxSettings, seed: int, device: torch.device) -> PeerInputs:
     """What the infomax peers see."""
     trained = trained_encoders(graph, ENCODED, settings, seed, device)
-    rows, parameters = {}, {}
+    rows: dict[str, Tensor] = {}
+    parameters: dict[str, np.ndarray] = {}
     for number, name in enumerate(ENCODERS):
         give_back_free_blocks()  # which the corrupted graphs have left, or the encoder before
-        encoder = {part: trained[part][number] for part in ENCODER_PARTS}
-        rows[name] = with_ones(encode(graph, ENCODED, *encoder.values(), device))
-        parameters |= {f"{name}/{part}": values for part, values in encoder.items()}
+        weight, bias = (trained[part][number] for part in ENCODER_PARTS)
+        rows[name] = encode(graph, ENCODED, weight, bias, device)
+        parameters |= {f"{name}/weight": weight, f"{name}/bias": bias}
         if name in CENTRED:
             parameters[f"{name}/centre"] = centre_rows(at_length_one(rows[name])).cpu().numpy()
     give_back_free_blocks()
