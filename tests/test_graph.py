@@ -110,3 +110,12 @@ def test_a_name_can_be_written_whatever_bytes_a_file_is_called_by():
 def test_two_nodes_of_one_name_are_refused():
     with pytest.raises(InputError, match="node id"):
         Graph(TRIANGLE, node_ids=["a", "b", "a"])
+
+
+def test_places_of_edges_take_32_bits_where_they_can():
+    pair = sp.csr_array(np.array([[0, 1], [1, 0]], dtype=np.float32))
+    wide = sp.csr_array((pair.data, pair.indices.astype(np.int64), pair.indptr.astype(np.int64)), shape=(2, 2))
+    adjacency = Graph(wide).adjacency
+    assert adjacency.indices.dtype == adjacency.indptr.dtype == np.int32
+    np.testing.assert_array_equal(adjacency.toarray(), pair.toarray())
+    assert wide.indices.dtype == np.int64  # whoever gave it keeps what they have

@@ -252,13 +252,14 @@ def test_many_runs_keep_no_parameters(make_graph):
     assert fit(make_graph(), runs=2, embeddings=1).parameters is None
 
 
-def test_of_many_nodes_it_counts_what_every_peer_says_before_and_after_and_the_two_blended(make_graph):
+def test_of_many_nodes_it_counts_what_every_peer_says_before_and_after(make_graph):
     graph = make_graph(nodes=1000, features=4)
     task = observe(graph, draw_splits(graph, 1, 4, 0), 0)
     method = create("mt-plus", directions=4, dimensions=4)
-    certain = 3 * len(PEERS) * graph.num_nodes * graph.num_classes * 4
+    certain = 2 * len(PEERS) * graph.num_nodes * graph.num_classes * 4
     assert certain < method.bytes_per_run(task) < 2 * certain
-    assert method.shared_bytes(task) > graph.num_nodes * 4 * 3 * 256  # waves, and their copies
+    edges = 256 * graph.num_nodes * 4  # bytes of a table of their directions, of which the search has some at a time
+    assert 5 * edges < method.shared_bytes(task) < 10 * edges
 
 
 def test_of_many_labels_it_counts_every_pair(make_graph):

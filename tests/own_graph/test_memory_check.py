@@ -1,5 +1,6 @@
 """Out of memory: refused before time is spent or, where the guess was wrong, told in the same words."""
 
+import os
 import re
 import subprocess
 import sys
@@ -77,6 +78,46 @@ def test_torch_itself_says_what_is_recognised(make_graph):
 def test_numpy_itself_says_what_is_recognised(make_graph):
     with pytest.raises(InputError, match="out of memory while fitting"), within_memory(make_graph(), MTGCN, CPU):
         np.empty(2**62, dtype=np.uint8)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells")
+@pytest.mark.parametrize(
+    "shape", [(60_000, 240_000, 20), (20_000, 40_000, 300)], ids=["edges decide", "features decide"]
+)
+def test_a_fit_takes_what_was_said(shape, tmp_path):
+    program = f"""
+import numpy as np, scipy.sparse as sp, torch
+from mtgcn.graph import Graph
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.own_graph.memory_check import needed_bytes
+from mtgcn.splits import Split
+from mtgcn.task import observe
+
+def peak():
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
+
+nodes, edges, features = {shape}
+random = np.random.default_rng(0)
+one, other = random.integers(nodes, size=(2, edges))
+adjacency = sp.csr_array((np.ones(edges, np.float32), (one, other)), shape=(nodes, nodes))
+labels = np.where(np.arange(nodes) < 20, np.arange(nodes) % 4, -1)
+graph = Graph(adjacency.maximum(adjacency.T), random.random((nodes, features), dtype=np.float32), labels)
+method = create("mt-plus", infomax_epochs=1, rounds=1)
+task = observe(graph, [Split(graph.known, [], [])], seed=0)
+torch.set_num_threads(1)
+torch.ones(500, 500) @ torch.ones(500, 500)  # what the library itself takes
+before = peak()
+fit_in_chunks(method, task)
+print((peak() - before) / needed_bytes(method, task))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"MTGCN_CACHE": str(tmp_path)},
+    )
+    assert 0.6 < float(done.stdout) < 1.2
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from mtgcn.linalg.leading_directions import feature_directions
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.nn.infomax import SLOPE, InfomaxSettings, Propagation
 from mtgcn.training import embeddings
-from mtgcn.training.embeddings import embedding, encode, trained_encoders, views_of
+from mtgcn.training.embeddings import encode, trained_encoders, views_of
 
 CPU = torch.device("cpu")
 PROPAGATION = Propagation(feature_scaling="length", steps=3, restart=0.2)
@@ -68,11 +68,15 @@ def test_wide_features_are_seen_in_their_leading_directions(make_graph):
 # Encoders
 
 
+def both_embeddings(graph, seed):
+    trained = trained_encoders(graph, PROPAGATION, SMALL, seed, CPU)
+    pairs = zip(trained["weight"], trained["bias"], strict=True)
+    return [encode(graph, PROPAGATION, weight, bias, CPU)[:, :-1] for weight, bias in pairs]
+
+
 def test_embeddings_have_length_one_and_depend_on_the_seed_alone(make_graph):
     graph, again = make_graph(), make_graph()
-    found = embedding(graph, PROPAGATION, SMALL, 0, CPU).embeddings
-    repeated = embedding(again, PROPAGATION, SMALL, 0, CPU).embeddings
-    others = embedding(graph, PROPAGATION, SMALL, 1, CPU).embeddings
+    found, repeated, others = (both_embeddings(*which) for which in ((graph, 0), (again, 0), (graph, 1)))
     assert len(found) == 2
     for mine, same, other in zip(found, repeated, others, strict=True):
         assert mine.shape == (graph.num_nodes, 8)
@@ -101,11 +105,10 @@ def test_damaged_encoders_are_trained_anew_with_a_warning(make_graph, kept_in):
 
 def test_encoders_read_a_graph_they_have_not_seen(make_graph):
     graph = make_graph()
-    found = embedding(graph, PROPAGATION, SMALL, 0, CPU)
-    weight, bias = (found.encoders[part][0] for part in ("weight", "bias"))
-    torch.testing.assert_close(encode(graph, PROPAGATION, weight, bias, CPU), found.embeddings[0])
+    found = trained_encoders(graph, PROPAGATION, SMALL, 0, CPU)
+    weight, bias = (found[part][0] for part in ("weight", "bias"))
     lonely = Graph(adjacency=np.zeros((3, 3)), features=np.asarray(np.eye(3, graph.num_features), dtype=np.float32))
-    assert encode(lonely, PROPAGATION, weight, bias, CPU).shape == (3, 8)
+    assert encode(lonely, PROPAGATION, weight, bias, CPU).shape == (3, 9)
     other = Graph(adjacency=np.zeros((3, 3)), features=np.eye(3, graph.num_features + 1, dtype=np.float32))
     with pytest.raises(InputError, match="features that it was trained with"):
         encode(other, PROPAGATION, weight, bias, CPU)
@@ -121,7 +124,8 @@ def test_embeddings_are_those_of_the_encoder_given_each_of_length_one(make_graph
     random = np.random.default_rng(0)
     weight = random.normal(size=(graph.num_features, dimensions)).astype(np.float32)
     bias = random.normal(size=dimensions).astype(np.float32)
-    found = encode(graph, Propagation("none", 1, 0.0), weight, bias, CPU)
+    found, ones = np.split(encode(graph, Propagation("none", 1, 0.0), weight, bias, CPU).numpy(), [dimensions], axis=1)
+    np.testing.assert_array_equal(ones, np.ones((graph.num_nodes, 1)))
     values = normalized_adjacency(graph).toarray() @ features @ weight + bias
     values = np.where(values > 0, values, SLOPE * values)
     np.testing.assert_allclose(found, values / np.linalg.norm(values, axis=1, keepdims=True), atol=1e-5)

@@ -54,6 +54,30 @@ print(taken > 150 * 2**20, resident() - before < 0.6 * taken)
     assert done.stdout == "True True\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is asked")
+@pytest.mark.parametrize(("kept", "large"), [(True, True), (False, True), (True, False)])
+def test_holes_of_a_large_process_go_back_where_blocks_are_kept(kept, large):
+    program = f"""
+import torch
+from mtgcn.training import freed_blocks
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+freed_blocks.keep_freed_blocks()
+freed_blocks._kept, freed_blocks.LARGE_PROCESS = {kept}, 2**20 if {large} else 2**40
+before = resident()
+blocks = [torch.ones(2**20) for _ in range(40)]  # of 4 MiB
+taken = resident() - before
+del blocks[::2]
+holes = resident() - before > 0.9 * taken
+freed_blocks.give_back_free_blocks()
+print(holes, resident() - before < 0.6 * taken)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"True {kept and large}\n"
+
+
 @pytest.fixture
 def asked(monkeypatch):
     calls = []

@@ -40,7 +40,8 @@ from mtgcn.training.peer_inputs import (
     SMALLEST_SPREAD,
     InputSettings,
     PeerInputs,
-    centred_rows,
+    at_length_one,
+    centre_rows,
     own_sizes,
     walked_tables,
     waves_of,
@@ -68,7 +69,7 @@ def shared_inputs(
     tables[FAR_EDGES] = personalized_page_rank(edges, local.adjacency, FAR_STEPS, FAR_RESTART)
     sizes = _sizes(local, matrix)
     mean, spread = _mean_and_spread(local, sizes)
-    tables[SIZE] = waves_of(sizes, mean, spread, local.ranks.device)
+    rows = {SIZE: waves_of(sizes, mean, spread, local.ranks.device)}
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
     how = settings.encoders(local.whole)
     seen = shared_directions(local, exact, adjacency, how.width, ENCODED)
@@ -76,15 +77,12 @@ def shared_inputs(
     for name, encoder in zip(ENCODERS, trained, strict=True):
         tables[name] = encoder.embeddings
         parameters |= {f"{name}/weight": encoder.weight, f"{name}/bias": encoder.bias}
-    rows = {}
-    for name in PEERS:
-        table = tables.pop(name)
-        if name in CENTRED:
-            centre = mean_of_rows(local.ranks, functional.normalize(table), local.manifest.num_nodes)
-            table, _ = centred_rows(table, centre)
-            parameters[f"{name}/centre"] = centre.cpu().numpy()
-        rows[name] = with_ones(table)
-    return PeerInputs(rows, parameters)
+    rows |= {name: with_ones(tables.pop(name)) for name in list(tables)}  # never two copies of them all
+    for name in CENTRED:
+        mine = at_length_one(rows[name])
+        centre = mean_of_rows(local.ranks, mine[:, :-1], local.manifest.num_nodes)
+        parameters[f"{name}/centre"] = centre_rows(mine, centre).cpu().numpy()
+    return PeerInputs({name: rows[name] for name in PEERS}, parameters)
 
 
 def scaled_operator(local: LocalGraph, matrix: sp.csr_array | np.ndarray) -> Operator:

@@ -19,6 +19,7 @@ from mtgcn.settings import Settings
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 from mtgcn.training.divergence import watching_divergence
+from mtgcn.training.freed_blocks import give_back_free_blocks
 from mtgcn.training.memory import default_budget, threads_for
 from mtgcn.work import Work
 
@@ -108,7 +109,9 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     chunks = math.ceil(task.runs / at_once)
     runs = math.ceil(task.runs / chunks)
     with threads_of_fit(method, task, runs):
-        return Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
+        prediction = Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
+    give_back_free_blocks()  # which were for training, and fit nothing that comes after it
+    return prediction
 
 
 def threads_of_fit(method: Method, task: Task, runs: int = 1) -> AbstractContextManager[None]:

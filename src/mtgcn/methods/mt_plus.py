@@ -125,6 +125,8 @@ class MTPlus(Method):
         numbers = np.array([seed % self.embeddings for seed in task.seeds])
         order = np.argsort(numbers, kind="stable")
         parts = [self._fit_alike(_some_runs(task, numbers == number), int(number)) for number in np.unique(numbers)]
+        if len(parts) == 1:  # whose runs are in order
+            return replace(parts[0], groups=numbers)
         return _in_order(Prediction.concatenate(parts), np.argsort(order, kind="stable"), numbers)
 
     def _fit_alike(self, task: Task, number: int) -> Prediction:
@@ -142,13 +144,18 @@ class MTPlus(Method):
             evidence = peer_evidence(seen, TRUST, labelled.task, labelled.parts)
             votes = self._votes(evidence, labelled.task, labelled.parts)
         teaching = self._teaching(evidence, votes, labelled.task, labelled.parts)
-        before = {name: probabilities_of(rows[name], one.weight, one.temperature) for name, one in evidence.items()}
+        # What peers say stands once in memory, where it is answered: on large graphs that is as large as what they see.
+        peers = votes.new_empty(task.runs, len(rows), task.num_nodes, task.num_classes)
+        before = dict(zip(rows, peers.unbind(1), strict=True))
+        for name, one in evidence.items():
+            before[name].copy_(probabilities_of(rows[name], one.weight, one.temperature))
         amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
         lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
         with stage("teaching"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
         # The less they teach, the more of the answer is what they said before.
-        peers = torch.stack([_blended(after[name], before[name], teaching) for name in rows], 1)
+        for name in rows:
+            before[name].copy_(_blended(after.pop(name), before[name], teaching))
         answer = average(votes, peers.unbind(1))
         agreed = (peers.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1)
         agreement = (shared.total(agreed) if shared else agreed) / task.graph.num_nodes
@@ -173,7 +180,7 @@ class MTPlus(Method):
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
         votes, teaching = (torch.from_numpy(parameters[name].copy()).to(device) for name in ("votes", "teaching"))
         found: dict[str, Tensor] = {}
-        for name, table in inputs_elsewhere(parameters, graph, device).items():
+        for name, table in inputs_elsewhere(parameters, graph, device):
             if name in self._peers:
                 before, after, temperature = (
                     torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
@@ -182,7 +189,8 @@ class MTPlus(Method):
                 untaught = probabilities_of(table, before, temperature)
                 found[name] = _blended(probabilities_of(table, after), untaught, teaching)
         present = torch.tensor([name in found for name in self._peers], device=device)
-        others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), list(found.values()))
+        asked = [found[name] for name in self._peers if name in found]
+        others = average(votes[:, present] / votes[:, present].sum(1, keepdim=True), asked)
         return torch.stack([found.get(name, others) for name in self._peers], 1).cpu().numpy()
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
@@ -250,16 +258,12 @@ class MTPlus(Method):
     def bytes_per_run(self, task: Task) -> int:
         width = max(kept_directions(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
-        at_nodes = task.num_nodes * task.num_classes * (3 * len(PEERS) + 6)
+        # What all peers say, what they say after the lessons, and some of it on the way.
+        at_nodes = task.num_nodes * task.num_classes * (2 * len(PEERS) + 6)
         return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
 
     def shared_bytes(self, task: Task) -> int:
-        graph, inputs = task.graph, self.inputs
-        encoders = inputs.encoders(graph).bytes_for(graph)
-        features = min(kept_directions(self.directions, graph), graph.num_features)
-        edges = kept_directions(self.edge_directions, graph)
-        tables = graph.num_nodes * (6 * features + 5 * edges + 5 * self.dimensions + 3 * 256)
-        return encoders + 4 * tables
+        return self.inputs.bytes_for(task.graph)
 
     def shared_work(self, task: Task) -> Work:
         return work_of_inputs(

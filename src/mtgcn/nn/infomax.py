@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mtgcn.linalg.leading_directions import kept_directions
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
@@ -32,6 +33,7 @@ FEWEST_DIMENSIONS = 64
 NODES_AT_ONCE = 512  # that a step of training looks at
 MOST_CORRUPTIONS, FEWEST_CORRUPTIONS = 8, 2  # that steps take in turn
 LARGEST_CORRUPTIONS = 2**26  # numbers in all of them
+TABLES_ON_THE_WAY = 7  # of what is seen of all nodes, beside those that are kept, while they are made
 SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts
 
 
@@ -70,12 +72,11 @@ class InfomaxSettings(Settings):
         return min(MOST_CORRUPTIONS, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
 
     def bytes_for(self, graph: Graph) -> int:
-        """About what training the encoders takes: what they see of all nodes, some times over, what they make of them,
-        and weights with gradient and Adam's two moments."""
-        width, encoders = min(self.width, graph.num_features), len(self.weight_decays)
-        seen = (3 + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
-        made = 4 * graph.num_nodes * self.dimensions * encoders
-        return 4 * (seen + made + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
+        """About what training the encoders takes: what they see of all nodes, some times over, and weights with their
+        gradient and Adam's two moments."""
+        width, encoders = min(kept_directions(self.width, graph), graph.num_features), len(self.weight_decays)
+        seen = (TABLES_ON_THE_WAY + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
+        return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
 
     def work_of_training(self, nodes: int, width: int) -> Work:
         """What all epochs take: the layer forward, for nodes as they are and corrupted, and backward; what stands

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -30,29 +29,9 @@ KIND = "infomax"  # what they are called where they are kept
 RECIPE = 4  # raise it when the same settings no longer give the same encoders
 SORTED_LIKE, HASHED_LIKE = 100, 10  # passes over a number take as long as sorting, or hashing it
 BATCHES = 0xBA7C4  # tells what is drawn for batches from what else a seed decides
+ROWS_AT_ONCE = 2**16  # that are brought to length 1 together
 Encoders = dict[str, np.ndarray]  # weight: encoders x features x dimensions; bias: encoders x dimensions
 _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, eq=False)
-class Embedding:
-    """What each of several encoders makes of every node, at length 1; and the encoders."""
-
-    embeddings: tuple[Float[Tensor, "nodes dimensions"], ...]
-    encoders: Mapping[str, np.ndarray]
-
-
-@once_per_graph
-def embedding(
-    graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
-) -> Embedding:
-    """The embeddings of a graph's nodes, made once for every propagation, setting and seed."""
-    trained = trained_encoders(graph, propagation, settings, seed, device)
-    found = tuple(
-        encode(graph, propagation, weight, bias, device)
-        for weight, bias in zip(trained["weight"], trained["bias"], strict=True)
-    )
-    return Embedding(found, trained)
 
 
 def encode(
@@ -61,8 +40,9 @@ def encode(
     weight: Float[np.ndarray, "features dimensions"],
     bias: Float[np.ndarray, "dimensions"],
     device: torch.device,
-) -> Float[Tensor, "nodes dimensions"]:
-    """What a trained encoder makes of the nodes of a graph, which need not be the one it was trained on."""
+) -> Float[Tensor, "nodes dimensions_and_one"]:
+    """What a trained encoder makes of the nodes of a graph, which need not be the one it was trained on: rows of length
+    1, each with a one behind it, since to append that later takes a copy of them all."""
     if graph.num_features != len(weight):
         raise InputError(
             f"a graph with {graph.num_features} features, where the encoder has learned from {len(weight)}; "
@@ -76,11 +56,17 @@ def encode(
         return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
 
     # Whatever is narrower goes along the edges; the result is the same.
-    if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1]:
-        values = propagated(features.matrix) @ by
+    dense = features.matrix if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1] else None
+    surroundings = propagated(features(by) if dense is None else dense)
+    rows = torch.ones(graph.num_nodes, weight.shape[1] + 1, device=device)
+    values = rows[:, :-1]
+    if dense is None:
+        values.copy_(surroundings)
     else:
-        values = propagated(features(by))
-    return functional.normalize(activated(values, add), dim=-1)
+        torch.mm(surroundings, by, out=values)
+    for some in values.split(ROWS_AT_ONCE):  # in place: on large graphs every further copy of a table counts
+        some.copy_(functional.normalize(activated(some, add), dim=-1))
+    return rows
 
 
 def know_encoders(
@@ -140,7 +126,7 @@ def _fingerprint_of_graph(graph: Graph) -> str:
 def work_of_embedding(
     graph: Graph, propagation: Propagation, settings: InfomaxSettings, trained: bool, device: torch.device
 ) -> Work:
-    """What `embedding` takes, where the encoders are trained already or not."""
+    """What two encoders take to be trained and applied, where the encoders are trained already or not."""
     nodes, features, dimensions = graph.num_nodes, graph.num_features, settings.dimensions
     width, table = min(kept_directions(settings.width, graph), features), graph.features
     if table is None:

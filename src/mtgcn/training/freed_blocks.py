@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 import sys
 
+from mtgcn.free_memory import resident_bytes
+
 # glibc's numbers for mallopt.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _LARGEST_NUMBER = 2**31 - 1
@@ -18,8 +20,13 @@ def keep_freed_blocks() -> None:
     mapped and zeroed anew in every epoch, which costs up to a quarter of its time. Where the C library is not
     glibc this does nothing.
     """
+    global _kept
+    _kept = True
     # Large blocks from the heap as well: mapped ones go back when they are freed.
     _tell_glibc({_MMAP_MAX: 0, _TRIM_THRESHOLD: _LARGEST_NUMBER})
+
+
+_kept = False  # whether this process was asked to
 
 
 LARGE_BLOCK = 2**20  # bytes
@@ -34,8 +41,27 @@ def return_freed_blocks() -> None:
     _tell_glibc({_MMAP_THRESHOLD: LARGE_BLOCK})
 
 
+LARGE_PROCESS = 2**30  # bytes
+
+
+def give_back_free_blocks() -> None:
+    """Where freed blocks are kept, give back those that are free now, between two steps that need different ones.
+
+    The holes that one step leaves do not fit what the next one takes, and on large graphs a process grows by half of
+    what it uses. To map their pages again takes time, so one that has less than a GiB keeps them all the same.
+    """
+    if _kept and resident_bytes() > LARGE_PROCESS:
+        libc = _glibc()
+        if libc is not None and hasattr(libc, "malloc_trim"):
+            libc.malloc_trim(0)
+
+
 def _tell_glibc(numbers: dict[int, int]) -> None:
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    libc = _glibc()
     if libc is not None and hasattr(libc, "mallopt"):
         for what, number in numbers.items():
             libc.mallopt(what, number)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None

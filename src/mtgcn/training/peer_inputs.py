@@ -16,7 +16,7 @@ but for the held infomax peer, where on some graphs it helps and on none it harm
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,8 @@ from mtgcn.linalg.transfers import on_device, on_host
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
-from mtgcn.training.embeddings import embedding, encode, have_encoders, know_encoders, work_of_embedding
+from mtgcn.training.embeddings import encode, have_encoders, know_encoders, trained_encoders, work_of_embedding
+from mtgcn.training.freed_blocks import give_back_free_blocks
 from mtgcn.training.progress import stage
 from mtgcn.work import Work
 
@@ -69,6 +70,7 @@ ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
 # As many passes over a number as take the time of making a key of an edge, of drawing one, of centring one.
 KEYED_LIKE, DRAWN_LIKE, PASSES_OF_CENTRING = 100, 60, 10
 SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
+SEARCHED_TABLES = 7  # of directions that there are at a time while they are searched for
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,18 @@ class InputSettings:
             return min(kept_directions(self.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
         return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
 
+    def bytes_for(self, graph: Graph) -> int:
+        """About what the rows take and, while they are made, what stands beside those that are there already: the
+        search for directions of the edges, then what encoders see of the nodes, then what one encoder makes of them."""
+        widths = {peer: self.width(graph, peer) for peer in PEERS}
+        encoded = sum(widths[peer] for peer in ENCODERS)
+        of_features = sum(widths[peer] for peer in (FEATURES, NEAR, FAR))
+        rows, number = sum(widths.values()), torch.float32.itemsize
+        searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + SPARE))
+        training = graph.num_nodes * (rows - encoded) + self.encoders(graph).bytes_for(graph) // number
+        encoding = graph.num_nodes * (rows + self.encoders(graph).dimensions)
+        return number * max(searching, training, encoding)
+
 
 @dataclass(frozen=True, eq=False)
 class PeerInputs:
@@ -107,17 +121,10 @@ def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.
     """The rows of a graph's nodes; what is random in them follows from the seed and from what nodes are."""
     with stage("features and edges"):
         shared = _without_encoders(graph, settings, device)
-    rows, parameters = dict(shared.rows), dict(shared.parameters)
     with stage("embeddings"):
-        found = embedding(graph, ENCODED, settings.encoders(graph), seed, device)
-    for number, (name, table) in enumerate(zip(ENCODERS, found.embeddings, strict=True)):
-        parameters |= {f"{name}/{part}": found.encoders[part][number] for part in ENCODER_PARTS}
-        if name in CENTRED:
-            centred, centre = centred_rows(table, None)
-            rows[name], parameters[f"{name}/centre"] = with_ones(centred), centre.cpu().numpy()
-        else:
-            rows[name] = with_ones(table)
-    return PeerInputs({name: rows[name] for name in PEERS}, parameters)
+        encoded = _of_encoders(graph, settings.encoders(graph), seed, device)
+    rows = {**shared.rows, **encoded.rows}
+    return PeerInputs({name: rows[name] for name in PEERS}, {**shared.parameters, **encoded.parameters})
 
 
 def work_of_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.device) -> Work:
@@ -151,20 +158,46 @@ def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settin
     know_encoders(trained, graph, ENCODED, settings.encoders(graph), seed)
 
 
-def inputs_elsewhere(parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device) -> dict[str, Tensor]:
-    """The rows that the peers `OF_ANY_GRAPH` see of another graph, made as those they learned from."""
+def inputs_elsewhere(
+    parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device
+) -> Iterator[tuple[str, Float[Tensor, "nodes width"]]]:
+    """The rows that the peers `OF_ANY_GRAPH` see of another graph, made as those they learned from: one peer after the
+    other, so that nobody need hold the rows of all."""
+    for name, rows in _uncentred_elsewhere(parameters, graph, device):
+        if name in CENTRED:
+            centre_rows(at_length_one(rows), torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device))
+        yield name, rows
+
+
+def _uncentred_elsewhere(
+    parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device
+) -> Iterator[tuple[str, Float[Tensor, "nodes width"]]]:
     # Encoders first: they refuse a graph whose features are not those they know.
-    tables = {
-        name: encode(graph, ENCODED, parameters[f"{name}/weight"], parameters[f"{name}/bias"], device)
-        for name in ENCODERS
-    }
+    for name in ENCODERS:
+        weight, bias = (parameters[f"{name}/{part}"] for part in ENCODER_PARTS)
+        yield name, encode(graph, ENCODED, weight, bias, device)
     basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
-    tables |= walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
-    tables[SIZE] = waves_of(_sizes(graph, device), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
-    for name in tables.keys() & set(CENTRED):
-        centre = torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device)
-        tables[name] = centred_rows(tables[name], centre)[0]
-    return {name: with_ones(tables[name]) for name in OF_ANY_GRAPH}
+    tables = walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
+    for name in list(tables):
+        yield name, with_ones(tables.pop(name))
+    yield SIZE, waves_of(_sizes(graph, device), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
+
+
+@once_per_graph
+def _of_encoders(graph: Graph, settings: InfomaxSettings, seed: int, device: torch.device) -> PeerInputs:
+    """What the infomax peers see."""
+    trained = trained_encoders(graph, ENCODED, settings, seed, device)
+    rows: dict[str, Tensor] = {}
+    parameters: dict[str, np.ndarray] = {}
+    for number, name in enumerate(ENCODERS):
+        give_back_free_blocks()  # which the corrupted graphs have left, or the encoder before
+        weight, bias = (trained[part][number] for part in ENCODER_PARTS)
+        rows[name] = encode(graph, ENCODED, weight, bias, device)
+        parameters |= {f"{name}/weight": weight, f"{name}/bias": bias}
+        if name in CENTRED:
+            parameters[f"{name}/centre"] = centre_rows(at_length_one(rows[name])).cpu().numpy()
+    give_back_free_blocks()
+    return PeerInputs(rows, parameters)
 
 
 @once_per_graph
@@ -172,18 +205,19 @@ def _without_encoders(graph: Graph, settings: InputSettings, device: torch.devic
     basis = feature_directions(graph, SCALING, device, settings.directions)
     adjacency = graph_operators(graph, SCALING, device).adjacency
     tables = walked_tables(_reduced(graph, basis, device), adjacency)
-    edges = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
-    tables[EDGES] = edges
-    tables[FAR_EDGES] = personalized_page_rank(functional.normalize(edges), adjacency, FAR_STEPS, FAR_RESTART)
+    tables[EDGES] = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
+    edges = functional.normalize(tables[EDGES])
+    tables[FAR_EDGES] = personalized_page_rank(edges, adjacency, FAR_STEPS, FAR_RESTART)
+    del edges
+    give_back_free_blocks()  # which the search for directions has left
+    rows = {name: with_ones(tables.pop(name)) for name in list(tables)}  # never two copies of them all
     sizes = _sizes(graph, device)
     mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
-    tables[SIZE] = waves_of(sizes, mean, spread, device)
+    rows[SIZE] = waves_of(sizes, mean, spread, device)
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
-    rows = {}
-    for name, table in tables.items():
-        centred, centre = centred_rows(table, None)
-        rows[name] = with_ones(centred)
-        parameters[f"{name}/centre"] = centre.cpu().numpy()
+    for name, mine in rows.items():
+        parameters[f"{name}/centre"] = centre_rows(at_length_one(mine)).cpu().numpy()
+    give_back_free_blocks()
     return PeerInputs(rows, parameters)
 
 
@@ -261,8 +295,11 @@ def own_sizes(
     return np.log1p(np.stack([degrees, amount.ravel()], axis=1, dtype=np.float64))
 
 
-def waves_of(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device) -> Tensor:
-    """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes."""
+def waves_of(
+    sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device
+) -> Float[Tensor, "nodes waves_and_one"]:
+    """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes.
+    With a last column of ones: to append it would take a copy of what is often the widest table."""
     random = np.random.default_rng(1)
     frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
     phases = random.uniform(0, 2 * math.pi, WAVES)
@@ -270,7 +307,9 @@ def waves_of(sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: to
         torch.from_numpy(values.astype(np.float32)).to(device)
         for values in ((sizes - mean) / spread, frequencies, phases)
     )
-    return torch.addmm(shift, usual, by).cos_()
+    rows = torch.ones(len(sizes), WAVES + 1, device=device)
+    torch.addmm(shift, usual, by, out=rows[:, :-1]).cos_()
+    return rows
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
@@ -283,17 +322,27 @@ def _without_self_loops(graph: Graph) -> sp.csr_array:
     return neighbours
 
 
-def centred_rows(
-    table: Float[Tensor, "nodes width"], centre: Float[Tensor, "width"] | None
-) -> tuple[Float[Tensor, "nodes width"], Float[Tensor, "width"]]:
-    """Rows of length 1, less their mean or the one given, at length 1 again; and the mean. Taking it out before rows
-    have length 1 would bring their sizes back in. A row that is the mean but for rounding becomes 0."""
-    apart = functional.normalize(table)
+# In place, and beside the column of ones: on large graphs every further copy of a table counts.
+
+
+def at_length_one(rows: Float[Tensor, "nodes width_and_one"]) -> Float[Tensor, "nodes width_and_one"]:
+    """The same rows, each now of length 1 but for its last column of ones, which stays."""
+    functional.normalize(rows[:, :-1], out=rows[:, :-1])
+    return rows
+
+
+def centre_rows(
+    rows: Float[Tensor, "nodes width_and_one"], centre: Float[Tensor, "width"] | None = None
+) -> Float[Tensor, "width"]:
+    """Take their mean, or the one given, out of rows of length 1, which are brought to length 1 again; returns the
+    mean. Taking it out before rows have length 1 would bring their sizes back in. A row that is the mean but for
+    rounding becomes 0."""
+    apart = rows[:, :-1]
     centre = apart.mean(0) if centre is None else centre
     apart -= centre
     length = torch.linalg.vector_norm(apart, dim=1, keepdim=True)
-    # In place: on large graphs every further copy of a table counts.
-    return apart.mul_(torch.where(length < ROUNDING, 0.0, 1 / length.clamp(min=ROUNDING))), centre
+    apart.mul_(torch.where(length < ROUNDING, 0.0, 1 / length.clamp(min=ROUNDING)))
+    return centre
 
 
 def with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
