@@ -64,7 +64,7 @@ def main() -> None:
             )
             print(f"{method}: {cell} done", file=sys.stderr, flush=True)
     measuring.show_table([{name: value for name, value in row.items() if name != "per run"} for row in rows])
-    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "rows": rows})
+    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
 
 
 def _arguments() -> argparse.Namespace:

@@ -296,6 +296,32 @@ def order_table(source: str) -> Rows:
     return [["", "another order", "another seed"], *rows]
 
 
+def calibration_table(source: str) -> Rows:
+    found = json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"]
+    told = ("accuracy", "confidence", "temperature", "error before", "error after")
+    rows = [["", *told, "change, 95 %"]]
+    for row in found:
+        of_runs = row["per run"]
+        gain = paired_difference(of_runs["error after"], of_runs["error before"])
+        means = {name: float(np.mean(of_runs[name])) for name in told}
+        values = [f"{means[name]:.2f}" if name == "temperature" else percent(means[name]) for name in told]
+        change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
+        rows.append([f"{TITLES[row['dataset']]} {row['labels per class']}", *values, change])
+    return rows
+
+
+def suggestions_table(source: str) -> Rows:
+    """Mean accuracy of all rounds but the first, in which nobody has picked yet."""
+    found = json.loads((DOCS / source).read_text(encoding="utf-8"))["curves"]
+    rows = [["", "suggested", "at random", "difference, 95 %"]]
+    for dataset, curve in found.items():
+        ways = {way: [np.mean(run[1:]) for run in runs] for way, runs in curve["accuracy"].items()}
+        gain = paired_difference(ways["suggest"], ways["random"])
+        accuracy = [percent(np.mean(ways[way])) for way in ("suggest", "random")]
+        rows.append([TITLES[dataset], *accuracy, f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"])
+    return rows
+
+
 def queue_table(source: str) -> Rows:
     """Ten labels from none, by the studio's queue and at random."""
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))["runs"]
@@ -330,6 +356,8 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "m3s-rerun": rerun_table,
     "row-order": order_table,
     "studio-queue": queue_table,
+    "calibration": calibration_table,
+    "suggestions": suggestions_table,
 }
 
 

@@ -114,7 +114,7 @@ def main() -> None:
         }
         rows += compared(dataset, curves[dataset]["accuracy"])
     measuring.show_table(rows)
-    measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "curves": curves})
+    measuring.write_json(arguments.json, {"machine": facts, "curves": curves})
     if arguments.svg:
         arguments.svg.write_text(picture(curves, arguments.method), encoding="utf-8")
 
