@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import absorbing_walks
-from mtgcn.linalg.absorbing_walks import AbsorbingWalk, absorbing_walk, solving_bytes
+from mtgcn.linalg.absorbing_walks import AbsorbingWalk, absorbing_walk, conjugate_gradients, solving_bytes
 from mtgcn.task import Nodes
 
 
@@ -111,6 +111,7 @@ def test_solving_takes_eight_columns_of_doubles_for_each_label_and_never_more_th
 def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):
     monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
     monkeypatch.setattr(absorbing_walks, "MOST_ITERATIONS", 2)
+    monkeypatch.setattr(absorbing_walks, "MOST_IN_32_BITS", 2)
     with pytest.warns(RuntimeWarning, match="not settled after 2 iterations"):
         AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))
 
@@ -138,3 +139,44 @@ def test_the_unit_of_weights_changes_nothing(make_graph, solver, unit):
 def test_weights_of_very_unlike_size_leave_no_matrix_that_is_singular(solver):
     weights = np.array([[0, 1e14, 0, 0], [1e14, 0, 1, 0], [0, 1, 0, 1e-3], [0, 0, 1e-3, 0]])
     assert np.isfinite(AbsorbingWalk(Graph(adjacency=weights), 1e-6).columns(np.arange(4))).all()
+
+
+def test_columns_are_the_same_however_many_are_solved_together(make_graph, monkeypatch):
+    monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    graph = make_graph(nodes=60, unreached=True)
+    together = AbsorbingWalk(graph, 1e-6).columns(np.arange(60))
+    monkeypatch.setattr(absorbing_walks, "COLUMNS_AT_ONCE", 7)
+    np.testing.assert_allclose(AbsorbingWalk(graph, 1e-6).columns(np.arange(60)), together, rtol=1e-9)
+
+
+def test_thirty_two_bits_are_refined_until_as_little_is_left_as_of_sixty_four(make_graph, monkeypatch):
+    monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    bits = []
+
+    def remember(product, diagonal, right, left_over, most):
+        bits.append(right.element_size() * 8)
+        return conjugate_gradients(product, diagonal, right, left_over, most)
+
+    monkeypatch.setattr(absorbing_walks, "conjugate_gradients", remember)
+    walk = AbsorbingWalk(make_graph(nodes=60, weighted=True), 1e-6)
+    right = walk._right_hand_side(np.arange(5))
+    found = walk._solved(right, walk.component[:5])
+    assert set(bits) == {32}
+    assert len(bits) > 1
+    left = np.linalg.norm(right - walk.matrix @ found, axis=0) / np.linalg.norm(right, axis=0)
+    assert left.max() < 2 * absorbing_walks.RESIDUAL
+
+
+def test_what_thirty_two_bits_do_not_solve_is_solved_in_sixty_four(make_graph, monkeypatch):
+    monkeypatch.setattr(absorbing_walks, "FACTORED_WEIGHTS", 0)
+    monkeypatch.setattr(absorbing_walks, "MOST_IN_32_BITS", 0)
+    graph = make_graph(nodes=60, weighted=True)
+    found = AbsorbingWalk(graph, 1e-3).columns(np.arange(60))
+    np.testing.assert_allclose(found, dense_absorption(graph, 1e-3), rtol=1e-5)
+
+
+def test_weights_that_grow_tenfold_from_link_to_link(solver):
+    weights = 10.0 ** np.arange(9)
+    chain = Graph(adjacency=sp.diags_array([weights, weights], offsets=[1, -1]).toarray())
+    found = AbsorbingWalk(chain, 1e-3).columns(np.arange(10))
+    np.testing.assert_allclose(found, dense_absorption(chain, 1e-3), rtol=1e-5, atol=1e-9)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
+from torch import Tensor
 
+from mtgcn.linalg.blocks import LOOKED_AT_ONCE, blocks_of_entries, blocks_of_rows, each_block
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 
@@ -26,8 +31,10 @@ FEW_ITERATIONS = 100
 FACTORED_WEIGHTS = 300_000  # a graph of more stored weights is never factored, since factors may fill all memory
 SOLVED_AT_ONCE = 2**23  # numbers in the columns that are solved together: 64 MiB of doubles
 ROUNDING = 1e-13  # of a sum of doubles
-RESIDUAL = 1e-12  # of conjugate gradients, relative to the right-hand side
-MOST_ITERATIONS = 5_000
+RESIDUAL = 1e-12  # what may be left of the right-hand side
+COLUMNS_AT_ONCE = 32  # solved by conjugate gradients; products are fastest with so many
+LEFT_OVER = 1e-4  # what conjugate gradients in 32 bits may leave, each time that they are begun
+MOST_ITERATIONS, MOST_IN_32_BITS = 5_000, 500
 
 
 class AbsorbingWalk:
@@ -59,18 +66,17 @@ class AbsorbingWalk:
         # An α that rounding swallows beside the heaviest node would leave the matrix singular.
         self.alpha = max(alpha, ROUNDING * float(self.degrees.max(initial=0)))
         laplacian = sp.diags_array(self.degrees) - weights
-        self.matrix = sp.csc_array(laplacian + self.alpha * sp.eye_array(graph.num_nodes))
+        self.matrix = sp.csr_array(laplacian + self.alpha * sp.eye_array(graph.num_nodes))
         self.component = connected_components(weights, directed=False)[1]
         self.component_sizes = np.bincount(self.component)
         self.stored_weights = weights.nnz
 
     def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
         """The columns of (L + αI)^-1 that belong to these nodes; 0 in other components."""
-        inside = self.component[:, None] == self.component[nodes]
-        size = self.component_sizes[self.component[nodes]]
-        differences = self._solved(self._right_hand_side(nodes))
-        differences -= differences.sum(axis=0) / size  # rounding alone
-        return np.where(inside, 1 / (self.alpha * size) + differences, 0)
+        component = self.component[nodes]
+        differences = self._centred(self._solved(self._right_hand_side(nodes), component), component=component)
+        everywhere = 1 / (self.alpha * self.component_sizes[component])
+        return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
     def by_class(self, labelled: Nodes, num_classes: int, combine: np.ufunc) -> Float[np.ndarray, "runs classes nodes"]:
         """For every run and class, the columns of its labelled nodes combined, by `np.maximum` or `np.add`; 0 where
@@ -81,6 +87,7 @@ class AbsorbingWalk:
         by_column = np.argsort(column, kind="stable")
         combined = np.zeros((len(index), num_classes, len(self.component)))
         at_once = max(1, SOLVED_AT_ONCE // len(self.component))
+        at_once = max(at_once % COLUMNS_AT_ONCE, at_once - at_once % COLUMNS_AT_ONCE)  # whole blocks, if there is one
         for start in range(0, len(distinct), at_once):
             rows = np.ascontiguousarray(self.columns(distinct[start : start + at_once]).T)
             first, last = np.searchsorted(column[by_column], [start, start + len(rows)])
@@ -95,10 +102,31 @@ class AbsorbingWalk:
         right[nodes, np.arange(len(nodes))] += 1
         return right
 
-    def _solved(self, right: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
+    def _solved(
+        self, right: Float[np.ndarray, "nodes some"], component: Int[np.ndarray, "some"]
+    ) -> Float[np.ndarray, "nodes some"]:
         if self.factored:
             return self._factors.solve(right)
-        return conjugate_gradients(self.matrix, right)[0]
+        found = np.empty_like(right)
+        for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
+            centred = partial(self._centred, component=component[some])
+            found[:, some] = refined(self.matrix, self._in_32_bits, right[:, some], centred)
+        return found
+
+    def _centred(
+        self,
+        values: Float[np.ndarray, "nodes some"],
+        columns: Int[np.ndarray, "some"] | slice = slice(None),
+        *,
+        component: Int[np.ndarray, "all"],
+    ) -> Float[np.ndarray, "nodes some"]:
+        """Columns that are 0 outside of a component each, without their mean in it, which is rounding alone: some of
+        those that belong to these components."""
+        component = component[columns]
+        mean = values.sum(axis=0) / self.component_sizes[component]
+        if len(self.component_sizes) == 1:
+            return values - mean
+        return np.where(self.component[:, None] == component, values - mean, 0)
 
     @cached_property
     def factored(self) -> bool:
@@ -108,13 +136,22 @@ class AbsorbingWalk:
         somebody = np.flatnonzero(self.component == self.component_sizes.argmax())[:1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # what has not settled is factored
-            return conjugate_gradients(self.matrix, self._right_hand_side(somebody))[1] > FEW_ITERATIONS
+            return in_64_bits(self.matrix, self._right_hand_side(somebody))[1] > FEW_ITERATIONS
+
+    @cached_property
+    def _in_32_bits(self) -> SparseOperator:
+        return SparseOperator(self.matrix.astype(np.float32), torch.device("cpu"), symmetric=True)
 
     @cached_property
     def _factors(self) -> SuperLU:
         # The matrix is symmetric with a dominant diagonal: no pivoting is needed, and an ordering made for such
         # matrices fills in a quarter of what the default does.
-        return splu(self.matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        return splu(
+            sp.csc_array(self.matrix),
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
 
 
 def solving_bytes(num_nodes: int, labelled: int) -> int:
@@ -128,35 +165,95 @@ def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
     return AbsorbingWalk(graph, alpha)
 
 
-def conjugate_gradients(
-    matrix: sp.csc_array, right: Float[np.ndarray, "nodes some"]
+def refined(
+    matrix: sp.csr_array,
+    in_32_bits: SparseOperator,
+    right: Float[np.ndarray, "nodes some"],
+    centred: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Float[np.ndarray, "nodes some"]:
+    """matrix^-1 · right for a symmetric positive definite matrix: conjugate gradients in 32 bits, begun again with what
+    is left until nothing is. Columns that are solved are looked at no more; those for which 32 bits are not enough,
+    since weights differ by many orders of magnitude, are solved in 64. `centred` takes out of some columns of a step
+    what the matrix all but forgets, and 32 bits cannot find."""
+    solution, left, size = np.zeros_like(right), right.copy(), np.linalg.norm(right, axis=0)
+    enough, unsolved = RESIDUAL * size, np.flatnonzero(size)
+    left, size = left[:, unsolved], size[unsolved]
+    diagonal = torch.from_numpy(matrix.diagonal().astype(np.float32))
+    while len(unsolved):
+        unit = torch.from_numpy(np.ascontiguousarray(left / size, dtype=np.float32))
+        found, _ = conjugate_gradients(in_32_bits, diagonal, unit, LEFT_OVER, MOST_IN_32_BITS)
+        step = centred(size * found.numpy(), unsolved)
+        solution[:, unsolved] += step
+        left -= _multiplied(matrix, step)
+        before, size = size, np.linalg.norm(left, axis=0)
+        missing = ~(size <= enough[unsolved])
+        stuck = missing & ~(size < before / 2)
+        if stuck.any():
+            solution[:, unsolved[stuck]] = in_64_bits(matrix, right[:, unsolved[stuck]])[0]
+        missing &= ~stuck
+        unsolved, left, size = unsolved[missing], left[:, missing], size[missing]
+    return solution
+
+
+def in_64_bits(
+    matrix: sp.csr_array, right: Float[np.ndarray, "nodes some"]
 ) -> tuple[Float[np.ndarray, "nodes some"], int]:
-    """matrix^-1 · right for a symmetric positive definite matrix, and the number of iterations: every column takes
-    steps of its own, with one product of the matrix for all of them. Scaled by the diagonal."""
-    scale = 1 / matrix.diagonal()[:, None]
-    solution = np.zeros_like(right)
-    residual = right.copy()
-    enough = RESIDUAL * np.linalg.norm(right, axis=0)
+    """The same by conjugate gradients in doubles, and the number of iterations."""
+
+    def product(values: Tensor) -> Tensor:
+        return torch.from_numpy(_multiplied(matrix, values.numpy()))
+
+    diagonal = torch.from_numpy(matrix.diagonal())
+    found, iterations = conjugate_gradients(product, diagonal, torch.from_numpy(right), RESIDUAL, MOST_ITERATIONS)
+    if iterations == MOST_ITERATIONS:
+        warnings.warn(
+            f"absorption probabilities have not settled after {MOST_ITERATIONS} iterations; a larger alpha settles "
+            "sooner",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found.numpy(), iterations
+
+
+def conjugate_gradients(
+    product: Callable[[Tensor], Tensor],
+    diagonal: Float[Tensor, "nodes"],
+    right: Float[Tensor, "nodes some"],
+    left_over: float,
+    most: int,
+) -> tuple[Float[Tensor, "nodes some"], int]:
+    """A^-1 · right for a symmetric positive definite matrix that is known by its products and its diagonal, until no
+    more of it is left, and the number of iterations: every column takes steps of its own, with one product for all of
+    them. Scaled by the diagonal."""
+    scale = 1 / diagonal[:, None]
+    solution, residual = torch.zeros_like(right), right.clone()
+    enough = left_over**2 * right.square().sum(0)
     direction = scale * residual
-    size = (residual * direction).sum(axis=0)
-    for iteration in range(MOST_ITERATIONS):
-        if (np.linalg.norm(residual, axis=0) <= enough).all():
+    size = (residual * direction).sum(0)
+    for iteration in range(most):
+        if bool((residual.square().sum(0) <= enough).all()):
             return solution, iteration
-        product = matrix @ direction
-        step = _ratio(size, (direction * product).sum(axis=0))
-        solution += step * direction
-        residual -= step * product
+        along = product(direction)
+        step = _ratio(size, (direction * along).sum(0))
+        solution.addcmul_(direction, step)
+        residual.addcmul_(along, -step)
         scaled = scale * residual
-        before, size = size, (residual * scaled).sum(axis=0)
-        direction = scaled + _ratio(size, before) * direction
-    warnings.warn(
-        f"absorption probabilities have not settled after {MOST_ITERATIONS} iterations; a larger alpha settles sooner",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return solution, MOST_ITERATIONS
+        before, size = size, (residual * scaled).sum(0)
+        direction.mul_(_ratio(size, before)).add_(scaled)
+    return solution, most
 
 
-def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+def _multiplied(matrix: sp.csr_array, values: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
+    """The product, by several threads."""
+    found = np.empty_like(values)
+
+    def some(rows: slice) -> None:
+        found[rows] = matrix[rows] @ values
+
+    each_block(blocks_of_entries(matrix.indptr, LOOKED_AT_ONCE), some)
+    return found
+
+
+def _ratio(numerator: Float[Tensor, "some"], denominator: Float[Tensor, "some"]) -> Float[Tensor, "some"]:
     """0 where a column is solved and nothing is left to divide by."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+    return torch.where(denominator > 0, numerator / denominator, 0.0)
