@@ -25,6 +25,10 @@ SETTINGS = {  # by method, in format 1 and in format 2
         {"embeddings": 5, "scaling": "length", "gathered": "along-walk"},
         {"embeddings": 5, "feature_scaling": "length", "propagated": "along-walk"},
     ),
+    "nothing but the network's": (
+        {"decay": "all", "initial": "uniform"},
+        {"decay_on": "all", "init": "uniform"},
+    ),
     "lp": ({"alpha": 1e-06}, {"alpha": 1e-06}),
     "somebody's own": ({"decay": 0.5, "answer": 42}, {"decay": 0.5, "answer": 42}),
 }
@@ -122,6 +126,22 @@ def test_old_and_new_rows_may_lie_in_one_file(folder):
     path.write_bytes(new + OLD)
     convert_folder(folder)
     assert path.read_bytes() == new + new
+
+
+def test_old_and_new_curves_may_lie_in_one_file(folder):
+    # Of today's format, what was another setting's name may be anybody's.
+    new = {**CURVES, "format": 2}
+    (folder / CURVES_FILE).write_text(json.dumps([CURVES, new]))
+    convert_folder(folder)
+    first, second = json.loads((folder / CURVES_FILE).read_text())
+    assert first["made"]["settings"] == {"warmup_epochs": 200, **SETTINGS["mt-gcn"][1]}
+    assert second == new
+
+
+def test_packed_rows_do_not_tell_when_they_were_packed(folder):
+    # RFC 1952: a time of 0 is none. So the same rows are the same bytes, whenever they are converted.
+    convert_folder(folder)
+    assert (folder / "earlier.jsonl.gz").read_bytes()[4:8] == bytes(4)
 
 
 def test_the_end_that_a_crash_left_is_kept_for_the_store_to_mend(folder):

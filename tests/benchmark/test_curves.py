@@ -98,3 +98,33 @@ def test_no_curves_are_no_error_but_damaged_ones_are(tmp_path):
     (tmp_path / CURVES_FILE).write_text(json.dumps([{"made": {}}]))
     with pytest.raises(InputError, match="is no file of curves"):
         read_curves(tmp_path)
+
+
+BAND = {"mean": [0.1, None], "low": [0.05, None], "high": [0.2, None]}
+CURVES = {
+    "made": {
+        "dataset": "cora",
+        "labels_per_class": 2,
+        "runs": 10,
+        "seed": 0,
+        "device": "cpu",
+        "settings": {"warmup_epochs": 200},
+    },
+    "epochs": [10, 20],
+    "accuracy": BAND,
+    "losses": {"supervised": BAND},
+    "class_names": ["a"],
+    "precision": [BAND],
+    "format": 2,
+}
+
+
+def test_more_epochs_than_anybody_could_train_are_none_that_were_drawn(tmp_path):
+    (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES]))
+    [curves] = read_curves(tmp_path)
+    assert (curves.epochs, curves.teaching_from) == ((10, 20), 200)
+    endless = {**CURVES["made"], "settings": {"warmup_epochs": 2 * 10**9}}
+    for changed in ({"made": endless}, {"epochs": [10, 2 * 10**9]}):
+        (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES | changed]))
+        with pytest.raises(InputError, match=r"is no file of curves .*2000000000"):
+            read_curves(tmp_path)

@@ -1,5 +1,5 @@
 """Sweeps on a real Ray cluster: one that the command starts, and one that was there before. Workers are lost, drivers
-interrupted and killed; rows are the same as ever."""
+interrupted and killed; rows are the same as ever. What is ours of it is also tried with a stand-in for Ray."""
 
 import json
 import os
@@ -10,13 +10,18 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import psutil
 import pytest
 
-from mtgcn.benchmark.executors import usable_cores
-from mtgcn.benchmark.ray_cluster import RayCluster, check_versions
+from mtgcn.benchmark import ray_cluster as module
+from mtgcn.benchmark.executors import in_this_process, usable_cores
+from mtgcn.benchmark.plan import Selection, plan
+from mtgcn.benchmark.ray_cluster import RayCluster, check_versions, ray_cluster, run_unit
 from mtgcn.errors import InputError
 
 RAY_SWEEP = Path(__file__).with_name("ray_sweep.py")
@@ -280,3 +285,137 @@ def test_the_device_is_what_the_nodes_have(monkeypatch):
         with_gpus.chosen_device("auto")
     with pytest.raises(InputError, match="unknown device 'gpu'"):
         with_gpus.chosen_device("gpu")
+
+
+class StandIn(ModuleType):
+    """For Ray, as much of it as we ask: whatever is remote is done in this process once its outcome is asked for."""
+
+    def __init__(self):
+        super().__init__("ray")
+        self.started, self.kept = [], []
+
+    def init(self, address, **options):
+        self.started.append((address, options.get("_temp_dir")))
+
+    def shutdown(self):
+        self.started.pop()
+
+    def nodes(self):
+        return [{"NodeID": "here", "Alive": True}, {"NodeID": "gone", "Alive": False}]
+
+    def put(self, value):
+        self.kept.append(value)
+        return partial(lambda kept: kept, value)
+
+    def remote(self, max_retries):
+        return lambda task: SimpleNamespace(options=lambda **_: SimpleNamespace(remote=partial(partial, task)))
+
+    def wait(self, references, num_returns):
+        return references[:num_returns], references[num_returns:]
+
+    def get(self, reference, timeout=None):
+        return reference()
+
+
+class Lost(Exception):
+    pass
+
+
+class Late(Exception):
+    pass
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    ray = StandIn()
+    parts = {
+        "ray": ray,
+        "ray.exceptions": SimpleNamespace(
+            **dict.fromkeys(("NodeDiedError", "OutOfMemoryError", "WorkerCrashedError"), Lost),
+            GetTimeoutError=Late,
+            RayError=Lost,
+        ),
+        "ray.util.scheduling_strategies": SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: node),
+    }
+    for name, part in parts.items():
+        monkeypatch.setitem(sys.modules, name, part)
+    monkeypatch.setattr(module, "find_spec", lambda name: name)
+    monkeypatch.setattr(module, "keep_freed_blocks", lambda: None)
+    return ray
+
+
+@pytest.fixture
+def units():
+    return [planned.unit for planned in plan(Selection(tables=["digits"], methods=["lp"], runs=1)).units]
+
+
+def without_seconds(outcomes):
+    return [(unit, [replace(row, seconds=0) for row in rows]) for unit, rows in outcomes]
+
+
+def test_a_cluster_is_sent_each_graph_once_and_gives_the_rows_of_this_process(stand_in, units):
+    found = cluster_of({"CPU": 2.0}).execute(units)
+    assert without_seconds(found) == without_seconds(in_this_process(units))
+    assert [graph.name for graph in stand_in.kept] == ["digits"]
+
+
+def test_a_unit_whose_workers_were_lost_is_told_and_the_next_one_runs(stand_in, units, monkeypatch):
+    lost, other = units[:2]
+
+    def run(unit, *rest):
+        if unit == lost:
+            raise Lost
+        return run_unit(unit, *rest)
+
+    monkeypatch.setattr(module, "run_unit", run)
+    outcomes = dict(cluster_of({"CPU": 2.0}).execute([lost, other]))
+    assert isinstance(outcomes[lost], InputError)
+    assert str(outcomes[lost]).startswith("its worker was lost 4 times, most likely for want of memory; start the same")
+    assert len(outcomes[other]) == 1
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_node_that_joined_late_with_other_versions_runs_nothing(units):
+    outcome = run_unit(units[0], [], None, module.decisive_versions() | {"torch": "1.0.0"})
+    assert isinstance(outcome, InputError)
+    assert "and this process 1.0.0, so its rows would be others" in str(outcome)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_node_that_does_not_answer_is_named(monkeypatch):
+    def never(for_gpu):
+        raise Late
+
+    assert cluster_of({"CPU": 2.0}).chosen_device("cpu") == "cpu"
+    monkeypatch.setattr(module, "describe_node", never)
+    with pytest.raises(InputError, match=r"node n \(0\) of the Ray cluster head:6379 has not answered for 60 s; see"):
+        cluster_of({"CPU": 2.0}).chosen_device("cpu")
+
+
+@pytest.fixture
+def prepared(monkeypatch, tmp_path):
+    """What was done before Ray was asked for anything."""
+    steps = []
+    monkeypatch.setattr(module, "check_reachable", lambda address: steps.append(f"is {address} there?"))
+    monkeypatch.setattr(module, "_keep_to_this_machine", lambda: steps.append("nobody else"))
+    monkeypatch.setattr(module, "_socket_folder", lambda: str(tmp_path))
+    return steps
+
+
+def test_a_cluster_of_this_machine_is_ours_alone_and_leaves_nothing_behind(stand_in, prepared, tmp_path):
+    with ray_cluster("local") as cluster:
+        assert [node["NodeID"] for node in cluster.nodes] == ["here"]
+        assert prepared == ["nobody else"]
+        [folder] = tmp_path.iterdir()
+        assert stand_in.started == [("local", str(folder))]
+    assert stand_in.started == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_of_others_must_answer_and_is_left_as_it_is(stand_in, prepared, tmp_path):
+    with ray_cluster("head:6379") as cluster:
+        assert cluster.address == "head:6379"
+        assert prepared == ["is head:6379 there?"]
+        assert stand_in.started == [("head:6379", None)]
+        assert list(tmp_path.iterdir()) == []
+    assert stand_in.started == []

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtgcn.benchmark.executors import in_this_process
+from mtgcn.benchmark.machines import Machines
 from mtgcn.benchmark.plan import Selection, plan
 from mtgcn.benchmark.reproduce import TimeLeft, carry_out
 from mtgcn.benchmark.store import Store
+from mtgcn.errors import InputError
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
 UNITS, RUNS = 12, 3
@@ -157,6 +160,35 @@ def test_whoever_watches_is_told_how_little_is_left(tmp_path):
     with Store(tmp_path) as store:
         carry_out(sweep, store, sweep_progress=watched)
     assert told[units + 1 :] == [(units, units, 0)]
+
+
+def carried_out(sweep, folder, refused):
+    """What comes of a sweep some of whose units cannot be run."""
+
+    def executor(units):
+        done = in_this_process([unit for unit in units if unit not in refused])
+        yield from ((unit, InputError("it does not fit")) for unit in units if unit in refused)
+        yield from done
+
+    with Store(folder) as store:
+        return carry_out(sweep, store, Machines("cpu", 1, lambda _: executor))
+
+
+def test_units_that_cannot_be_run_are_told_and_the_others_fill_the_tables(tmp_path):
+    sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
+    first, *others = (planned.unit for planned in sweep.units)
+    found = carried_out(sweep, tmp_path, [first])
+    assert found.failures == (f"{first.title}: it does not fit",)
+    [table] = found.tables
+    assert [line.rows[0].labels_per_class for line in table.lines] == [unit.labels_per_class for unit in others]
+    assert found.evidence.units_shown == len(others)
+
+
+def test_where_no_unit_can_be_run_there_is_nothing_to_show(tmp_path):
+    sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
+    found = carried_out(sweep, tmp_path, [planned.unit for planned in sweep.units])
+    assert len(found.failures) == len(sweep.units)
+    assert (found.tables, found.evidence) == ((), None)
 
 
 def test_time_left_is_guessed_from_what_the_method_took():

@@ -230,6 +230,13 @@ def test_every_sample_is_paired_with_its_reference():
     assert (two.p_value, two.p_corrected) == (1, 1)
 
 
+def test_what_is_significant_alone_may_not_be_among_several():
+    better, reference = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.0] * 6  # p is 2 of the 2^6 patterns: 0.031
+    [alone] = paired_tests([better], [reference])
+    assert alone.is_significant is True
+    assert [test.is_significant for test in paired_tests([better] * 2, [reference] * 2)] == [False, False]
+
+
 @pytest.mark.parametrize(("methods", "q"), [(3, 2.343), (5, 2.728), (10, 3.164)])
 def test_the_critical_difference_has_demsars_constants(methods, q):
     # Table 5a of Demšar (2006).
@@ -253,6 +260,13 @@ def test_groups_are_those_within_the_critical_difference():
     comparison = compare_ranks(accuracy, list("abcdef"))
     assert comparison.groups == (("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"))
     assert comparison.friedman_p_value < 1e-10
+
+
+def test_a_method_that_differs_from_all_others_is_in_no_group():
+    # a and b win by turns and c always comes last: ranks 1.5, 1.5 and 3, a critical difference of 0.52.
+    comparison = compare_ranks(np.tile([[0.9, 0.8, 0.1], [0.8, 0.9, 0.1]], (20, 1)), list("abc"))
+    assert comparison.average_ranks == (1.5, 1.5, 3)
+    assert comparison.groups == (("a", "b"),)
 
 
 def test_equal_methods_do_not_differ():

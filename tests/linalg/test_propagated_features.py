@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import propagated_features as module
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.linalg.propagated_features import propagated_features
 
 CPU = torch.device("cpu")
@@ -27,10 +29,18 @@ def reference(graph, propagation, scaling, steps, restart):
     return scaled(place, scaling) if steps else place
 
 
-@pytest.fixture(params=[True, False], ids=["sparse", "dense"])
+@pytest.fixture(params=["few entries", "many entries", "dense"])
 def graph(request, make_graph):
-    given = make_graph(sparse=request.param, weighted=True, unreached=True)
-    return Graph(given.adjacency, given.features * -1.5)  # a sum of absolute values is not a sum
+    given = make_graph(sparse=request.param != "dense", weighted=True, unreached=True)
+    features = given.features * -1.5  # a sum of absolute values is not a sum
+    if request.param == "few entries":  # of many, a table is quicker to multiply with
+        features = sp.csr_array(features @ np.diag([1.0, 1.0] + [0.0] * (given.num_features - 2)))
+    return Graph(given.adjacency, features)
+
+
+def test_a_matrix_with_few_entries_stays_one(graph, request):
+    features = propagated_features(graph, "length", 2, 0.1, CPU).features
+    assert isinstance(features, SparseOperator) == (request.node.callspec.params["graph"] == "few entries")
 
 
 @pytest.mark.parametrize("scaling", ["length", "sum", "none"])

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from mtgcn import cli
 from mtgcn.benchmark import executors
+from mtgcn.training import freed_blocks
 from mtgcn.training.freed_blocks import keep_freed_blocks
 
 
@@ -76,6 +78,18 @@ print(holes, resident() - before < 0.6 * taken)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == f"True {kept and large}\n"
+
+
+@pytest.mark.parametrize("has_trim", [True, False])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_only_a_c_library_that_can_is_asked_to_give_blocks_back(is_there, has_trim, monkeypatch):
+    asked = []
+    library = SimpleNamespace(malloc_trim=asked.append) if has_trim else SimpleNamespace()
+    monkeypatch.setattr(freed_blocks, "_kept", True)
+    monkeypatch.setattr(freed_blocks, "resident_bytes", lambda: freed_blocks.LARGE_PROCESS + 1)
+    monkeypatch.setattr(freed_blocks, "_glibc", lambda: library if is_there else None)
+    freed_blocks.give_back_free_blocks()
+    assert asked == ([0] if is_there and has_trim else [])
 
 
 @pytest.fixture

@@ -85,3 +85,11 @@ def test_large_graphs_are_sampled(monkeypatch):
     assert set(group[[one.index for one in first]]) == {0, 1, 2}
     assert first[0].score > 10  # in nodes of the graph, not of the sample
     assert len(chosen(graph, 60)) == 60  # also more than are compared
+
+
+def test_of_a_large_graph_as_many_nodes_as_may_be_compared_stand_for_it_each_once(monkeypatch):
+    monkeypatch.setattr(first_labels, "MOST_NODES", 30)
+    graph, _ = groups([40, 20, 30])
+    likeness = first_labels._Likeness(graph)
+    assert len(set(likeness.sample.tolist())) == 30
+    assert likeness.weight == 3

@@ -51,11 +51,37 @@ class TestWarnings:
         labels[22] = 1
         assert component_warning(replace(graph, labels=labels)) is None  # one isolated node is not worth a warning
 
+    def test_a_tenth_of_the_nodes_without_a_label_is_worth_a_warning(self):
+        edges = np.zeros((100, 100))
+        for node in range(90):
+            edges[node, (node + 1) % 90] = edges[(node + 1) % 90, node] = 1
+        for node in range(90, 100, 2):  # five pairs
+            edges[node, node + 1] = edges[node + 1, node] = 1
+        labels = np.full(100, -1)
+        labels[[0, 1, 50, 51]] = [0, 1, 0, 1]
+        graph = Graph(adjacency=edges, labels=labels)
+        assert component_warning(graph).startswith("10 of 100 nodes lie in 5 components without any label")
+        edges[89, 90] = edges[90, 89] = 1
+        assert component_warning(replace(graph, adjacency=edges)) is None
+
     def test_edges_that_join_different_classes(self):
         assert homophily_warning(ring(3, same_class=True)) is None
         text = homophily_warning(ring(3, same_class=False))
         assert text.startswith("Of 60 edges between given labels 0 join nodes of the same class, and chance alone")
         assert "would give 20" in text
+
+    def test_what_chance_gives_is_too_little_and_a_third_of_the_way_to_always_is_not(self):
+        around = ring(1, same_class=True).adjacency
+        text = homophily_warning(Graph(around, labels=np.arange(60) // 2 % 2))
+        assert text.startswith("Of 60 edges between given labels 30 join nodes of the same class, and chance alone")
+        assert "would give 30" in text
+        assert homophily_warning(Graph(around, labels=np.arange(60) // 3 % 2)) is None
+
+    def test_of_predictions_a_third_of_the_way_is_too_little_since_they_follow_the_edges_anyway(self):
+        graph = Graph(ring(1, same_class=True).adjacency, labels=np.arange(60) % 2)
+        two_of_three, four_of_five = (np.eye(2)[np.arange(60) // length % 2] for length in (3, 5))
+        assert predicted_homophily_warning(graph, two_of_three).startswith("Only 67 % of all edges join nodes")
+        assert predicted_homophily_warning(graph, four_of_five) is None
 
     def test_two_edges_prove_nothing(self):
         graph = ring(3, same_class=False)
@@ -137,6 +163,10 @@ class TestUnlikeColumns:
         assert unlike_columns_warning(self.graph(table)) is not None
         assert unlike_columns_warning(self.graph(table[:, :1])) is None
         assert unlike_columns_warning(self.graph(np.zeros((60, 3)))) is None
+
+    def test_twenty_times_the_size_of_the_others_is_unlike(self):
+        assert unlike_columns_warning(self.graph(np.tile([19.5, 1.0], (60, 1)))) is None
+        assert unlike_columns_warning(self.graph(np.tile([20.5, 1.0], (60, 1)))).startswith("Column 0 of size 20.5")
 
     def test_words_differ_in_how_often_they_occur(self):
         random = np.random.default_rng(0)
