@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mtgcn.benchmark.protocol import LARGEST_SEED
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.errors import InputError
 from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
@@ -21,7 +22,7 @@ ROW_FORM = {
     **dict.fromkeys(("accuracy", "macro_f1", "calibration_error"), Number()),
     "labels_per_class": (COUNT, [COUNT]),
     "settings": Anything(),
-    "seed": Whole(most=2**128),
+    "seed": Whole(most=LARGEST_SEED),
     "seconds": Number(0),
     "versions": Anything(of=Text()),
 }
