@@ -48,6 +48,10 @@ def cycle(*cells):
         ([f"{row:05}" for row in range(ROWS)], "100 different values"),
         (cycle("NA", None, "?"), "empty"),
         (np.arange(ROWS) + 7.0, "ids, all different"),
+        ([str(row + 7) for row in range(ROWS)], "ids, all different"),  # as text, as a table of text alone has them
+        ([f"{row},0" for row in range(ROWS)], "ids, all different"),
+        ([str(row) if row else "NA" for row in range(ROWS)], "number"),
+        ([f"{row}.5" for row in range(ROWS)], "number"),
         (np.arange(ROWS) / 7, "number"),
         (np.tile([3.0, np.nan], ROWS // 2), "number"),
     ],
@@ -60,6 +64,7 @@ def test_kinds_are_found_out(cells, kind):
 def test_numbers_called_an_id_are_left_out(name):
     ids = np.random.default_rng(0).permutation(10**5)[:ROWS].astype(float)
     assert kind_of(ids, name) == "ids, all different"
+    assert kind_of([str(int(one)) for one in ids], name) == "ids, all different"
     assert kind_of(ids, "paid") == "number"
     assert kind_of(ids, name, told="number") == "number"
 

@@ -12,6 +12,7 @@ import numpy as np
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.preparation import written
 from mtgcn.preparation.table import NOTHING, ColumnTable, Texts
+from mtgcn.shapes import Float
 
 Kind = Literal["number", "category", "date", "text"]
 KINDS = get_args(Kind)
@@ -21,6 +22,7 @@ MOST_SLIPS = 0.1  # of the values, or one; more than that are no slips of the pe
 LEAST_FREQUENT = 0.005  # of the rows: a value of a category that fewer have is pooled with others
 LEAST_COVERED = 0.2  # of the rows, by frequent values; else a column is free text, or ids
 MOST_VALUES = 50  # of a category, that get a column of their own
+IDS = "ids, all different"  # why a column is left out
 LEAST_ROWS_OF_IDS = 20  # in fewer rows numbers that all differ are nothing special
 _ID_NAME = re.compile(r"(.*[^a-z])?(id|nr|no|num|number|key|index|idx|uuid|guid)|.*(nr|nummer)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID|No)")
@@ -81,21 +83,24 @@ def find_kinds(table: ColumnTable, told: Mapping[str, str] | None = None, *, nam
 def _of_numbers(table: ColumnTable, column: int, kind: str | None, named: bool) -> Found:
     name = table.names[column]
     reading = written.DATE + "iso" if column in table.days else written.POINT
-    if named and kind is None and column not in table.days and _are_ids(table, column):
-        return Found(name, column, why_not="ids, all different")
+    if named and kind is None and column not in table.days and _are_ids(name, table.number(column)[: _given(table)]):
+        return Found(name, column, why_not=IDS)
     return Found(name, column, reading, told=kind is not None)
 
 
-def _are_ids(table: ColumnTable, column: int) -> bool:
+def _given(table: ColumnTable) -> int:
+    """How many rows something is known of."""
+    return table.rows - table.absent
+
+
+def _are_ids(name: str, values: Float[np.ndarray, "rows"]) -> bool:
     """Whole numbers that all differ, and are called an id or count the rows."""
-    values = table.number(column)[: table.rows - table.absent]
     if len(set(values[:LEAST_ROWS_OF_IDS].tolist())) < LEAST_ROWS_OF_IDS:  # too few, or two alike among the first
         return False
     if np.isnan(values).any() or (values != np.floor(values)).any():
         return False
     if len(np.unique(values)) < len(values):
         return False
-    name = table.names[column]
     return values.max() - values.min() == len(values) - 1 or bool(_ID_NAME.fullmatch(name) or _CAMEL_ID.fullmatch(name))
 
 
@@ -118,10 +123,17 @@ def _of_texts(table: ColumnTable, column: int, kind: str | None, styles: list[st
     if reading is not None:
         if kind is None:
             _refuse_slips(table, column, reading)
+            if reading in (written.POINT, written.COMMA) and _are_ids(name, _read(texts, reading)[: _given(table)]):
+                return Found(name, column, why_not=IDS)
         return Found(name, column, reading, told=kind is not None)
     if column not in table.categories and covered_by_frequent(texts) < LEAST_COVERED:
         return Found(name, column, why_not=_different(texts))
     return Found(name, column)
+
+
+def _read(texts: Texts, style: str) -> Float[np.ndarray, "rows"]:
+    """The numbers that are written in a column, NaN where there is none."""
+    return np.append(written.read(texts.values, style), np.nan)[texts.codes]  # NOTHING is the last
 
 
 def _reading(texts: Texts, styles: list[str], decimal_comma: bool) -> str | None:
