@@ -111,7 +111,7 @@ def fit_to_all(
     for examples much like these may be given; a run that it leads uphill goes again with one of its own.
     """
     counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
-    examples = _Examples(rows[counting], weights[:, counting], classes[:, counting], penalty, total)
+    examples = _Examples(rows.index_select(0, counting), weights[:, counting], classes[:, counting], penalty, total)
     start = start.mT.contiguous()  # runs, classes, width
     if bound is None:
         bound = examples.inverse_bound()

@@ -77,7 +77,7 @@ class Lessons:
         bounds: dict[str, Tensor] = {}
         for number in range(rounds):
             here = self._attending(number)
-            rows = {name: table[here] for name, table in self.rows.items()}
+            rows = {name: _some_rows(table, here) for name, table in self.rows.items()}
             said = {
                 name: probabilities_of(rows[name], weights[name]) if number else before[name][:, here] for name in rows
             }
@@ -202,6 +202,10 @@ def average(votes: Float[Tensor, "runs peers"], said: Sequence[Probabilities]) -
     for vote, one in zip(votes.T, said, strict=True):
         result += vote[:, None, None] * one
     return result
+
+
+def _some_rows(table: Float[Tensor, "nodes width"], here: Here) -> Float[Tensor, "here width"]:
+    return table[here] if isinstance(here, slice) else table.index_select(0, here)  # a fifth of the time of an index
 
 
 def _sum_by_class(
