@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from mtgcn.storage import folder_update
-from mtgcn.storage.folder_update import holds_others, place_of, updating
+from mtgcn.storage.folder_update import READY, found_in, holds_others, place_of, updating
 from mtgcn.storage.locks import HeldElsewhere, one_at_a_time
 
 NAMES = ("a", "b", "c")
@@ -179,3 +179,30 @@ def test_mount_points_will_do(tmp_path):
     command = [*unshared, sys.executable, "-c", MOUNT_AND_WRITE, tmp_path / "volume", tmp_path / "file"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("second 1 second\n", "")
+
+
+def test_a_file_that_is_moved_to_its_place_while_it_is_looked_for_is_found(tmp_path):
+    (tmp_path / READY).mkdir()
+    (tmp_path / READY / "a").write_text("new")
+    looked_at = []
+
+    def read(path):
+        looked_at.append(path)
+        if len(looked_at) == 1:
+            os.replace(tmp_path / READY / "a", tmp_path / "a")
+        return path.read_text()
+
+    assert found_in(tmp_path, "a", read) == "new"
+    assert looked_at == [tmp_path / READY / "a", tmp_path / "a"]
+
+
+def test_a_file_that_comes_while_it_is_looked_for_is_found_and_one_that_does_not_is_missing(tmp_path):
+    def read(path):
+        if not (tmp_path / READY).exists():
+            (tmp_path / READY).mkdir()
+            (tmp_path / READY / "a").write_text("first")
+        return path.read_text()
+
+    assert found_in(tmp_path, "a", read) == "first"
+    with pytest.raises(FileNotFoundError):
+        found_in(tmp_path, "b", lambda path: path.read_text())

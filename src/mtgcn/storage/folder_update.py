@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from mtgcn.storage.atomic import force_to_disk, like
 from mtgcn.storage.locks import one_at_a_time
+
+Content = TypeVar("Content")
 
 READY = ".replacement"
 PARTIAL = ".mtgcn-*.partial"
@@ -28,6 +31,17 @@ def place_of(folder: Path, name: str) -> Path:
     """Where the file of that name is to be read."""
     ready = folder / READY / name
     return ready if os.path.exists(ready) else folder / name
+
+
+def found_in(folder: Path, name: str, read: Callable[[Path], Content]) -> Content:
+    """What `read` makes of the file of that name, which may be moved to its place just while it is looked for."""
+    while True:
+        path = place_of(folder, name)
+        try:
+            return read(path)
+        except FileNotFoundError:
+            if path == folder / name == place_of(folder, name):
+                raise
 
 
 def holds_others(folder: Path) -> bool:

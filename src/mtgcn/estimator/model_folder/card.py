@@ -19,7 +19,7 @@ from mtgcn.files.json_form import Anything, Number, Text, Truth, Whole, check_fo
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.paths import shown
 from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT
-from mtgcn.storage.folder_update import place_of
+from mtgcn.storage.folder_update import found_in
 from mtgcn.storage.reading import read_plain
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _as_tuple(value: Any) -> Any:
 def _unchecked_card(folder: Path) -> dict[str, Any] | None:
     """What the card of a model folder says; None where there is none."""
     try:
-        card = parsed_json(read_plain(place_of(folder, CARD), LARGEST_CARD))
+        card = parsed_json(found_in(folder, CARD, lambda path: read_plain(path, LARGEST_CARD)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
