@@ -6,7 +6,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import Split, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import LARGEST_SEED, Split, check_seed, draw_over_all, draw_splits, per_class_counts, read_splits
 
 
 @pytest.fixture
@@ -221,3 +221,9 @@ def test_a_split_file_that_makes_no_sense_is_refused(graph, tmp_path, content, m
 def test_a_split_file_that_is_not_there_is_refused(graph, tmp_path):
     with pytest.raises(InputError, match=r"cannot read split file .*none\.json: No such file"):
         read_splits(tmp_path / "none.json", graph)
+
+
+def test_a_seed_that_neither_rows_nor_models_could_be_read_with_is_refused(make_graph):
+    assert check_seed(LARGEST_SEED) == LARGEST_SEED
+    with pytest.raises(InputError, match=r"seed is 34028236692093846346…; give at most 2\*\*128"):
+        draw_splits(make_graph(), 2, 1, LARGEST_SEED + 1)

@@ -42,6 +42,7 @@ class Split:
 
 
 MOST_RUNS = 10_000  # an interval over so many is a hundredth as wide as over one
+LARGEST_SEED = 2**128
 DRAWS = 10_000  # of one run's labels over all nodes, before it is said that some class is too rare
 
 
@@ -110,7 +111,7 @@ def _drawn_splits(
 def _drawn_split(
     graph: Graph, drawn: Callable[[np.random.Generator], np.ndarray], seed: int, run: int, validation: int
 ) -> Split:
-    random = np.random.default_rng([_at_least(seed, 0, "seed"), run])
+    random = np.random.default_rng([check_seed(seed), run])
     train = drawn(random)
     remaining = random.permutation(np.setdiff1d(graph.known, train))
     return Split(train=train, validation=remaining[:validation], test=np.sort(remaining[validation:]))
@@ -185,6 +186,13 @@ def check_runs(runs: int, test_nodes: int) -> None:
         raise InputError(f"runs is {runs}; give at most {MOST_RUNS}")
     needed = runs * test_nodes * np.int64().nbytes
     check_fits(needed, f"runs is {runs}; to list the test nodes of each", "give fewer")
+
+
+def check_seed(seed: int) -> int:
+    """The seed, if it is one with which rows and models can be read again."""
+    if _at_least(seed, 0, "seed") > LARGEST_SEED:
+        raise InputError(f"seed is {str(seed)[:20]}…; give at most 2**128")
+    return seed
 
 
 def _at_least(number: int, least: int, what: str) -> int:

@@ -808,6 +808,7 @@ def test_bad_graph_files(mtgcn_command, own):
         (["--features", "f1,g2"], "unknown column 'g2'"),
         (["--folds", "1"], "folds is 1; give at least 2, or 0"),
         (["--seed", "-1"], "seed is -1; give at least 0"),
+        (["--seed", str(2**128 + 1)], "seed is 34028236692093846346…; give at most 2**128"),
         (["--device", "gpu"], "unknown device 'gpu'"),
         (["--edges", "nowhere.csv"], "nowhere.csv does not exist"),
     ],

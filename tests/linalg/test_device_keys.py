@@ -47,8 +47,33 @@ def test_of_nodes_that_are_alike_each_gets_the_number_that_numpy_gives_it():
 
 def test_orders_are_numpys():
     np.testing.assert_array_equal(random_order(KEYS, 3, 9), np.argsort(node_keys.drawn_by_key(WORDS, 3, 9)))
-    found = torch.stack(list(keyed_orders(KEYS, 5, 3)))
-    np.testing.assert_array_equal(found, node_keys.keyed_orders(WORDS, 5, 3))
+    for number, found in enumerate(keyed_orders(KEYS, 5, 3)):
+        one, other = (np.argsort(node_keys.drawn_by_key(WORDS, 5, 2 * number + half)) for half in (0, 1))
+        np.testing.assert_array_equal(found.numpy()[one], other)
+
+
+def orders_of(keys, seed, count):
+    return torch.stack(list(keyed_orders(keys, seed, count))).numpy()
+
+
+def test_orders_are_permutations_that_differ():
+    orders, others = orders_of(KEYS[:50], 0, 4), orders_of(KEYS[:50], 1, 4)
+    assert orders.shape == (4, 50)
+    np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(50), (4, 1)))
+    assert len({row.tobytes() for row in (*orders, *others)}) == 8
+    np.testing.assert_array_equal(orders_of(KEYS[:50], 0, 2), orders[:2])
+
+
+def test_an_order_gives_every_node_to_every_other_equally_often():
+    orders = orders_of(KEYS[:5], 0, 2000)
+    given = np.stack([np.bincount(orders[:, node], minlength=5) for node in range(5)])
+    np.testing.assert_allclose(given / 2000, 0.2, atol=0.05)  # five and a half standard deviations
+
+
+def test_orders_move_with_the_nodes():
+    shuffle = np.random.default_rng(0).permutation(50)
+    orders, moved = orders_of(KEYS[:50], 3, 2), orders_of(KEYS[:50][torch.from_numpy(shuffle)], 3, 2)
+    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])  # the same nodes are exchanged for the same
 
 
 def test_normal_numbers_are_numpys_but_for_rounding(monkeypatch):

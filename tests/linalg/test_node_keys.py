@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.node_keys import drawn_by_key, keyed_normal, keyed_orders, node_keys, scrambled
+from mtgcn.linalg.node_keys import drawn_by_key, keyed_normal, node_keys, scrambled
 
 MANY = scrambled(np.arange(20_000, dtype=np.uint64))
 
@@ -108,25 +108,8 @@ def test_every_bit_of_a_draw_is_a_fair_coin():
     assert np.abs(correlation).max() < 0.04
 
 
-def test_orders_are_permutations_that_differ():
-    orders = keyed_orders(MANY[:50], 0, 4)
-    assert orders.shape == (4, 50)
-    np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(50), (4, 1)))
-    others = keyed_orders(MANY[:50], 1, 4)
-    assert len({row.tobytes() for row in (*orders, *others)}) == 8
-    np.testing.assert_array_equal(keyed_orders(MANY[:50], 0, 2), orders[:2])
-
-
-def test_an_order_gives_every_node_to_every_other_equally_often():
-    orders = keyed_orders(MANY[:5], 0, 2000)
-    given = np.stack([np.bincount(orders[:, node], minlength=5) for node in range(5)])
-    np.testing.assert_allclose(given / 2000, 0.2, atol=0.05)  # five and a half standard deviations
-
-
-def test_orders_and_normal_numbers_move_with_the_nodes():
+def test_normal_numbers_move_with_the_nodes():
     keys, shuffle = MANY[:50], np.random.default_rng(0).permutation(50)
-    orders, moved = keyed_orders(keys, 3, 2), keyed_orders(keys[shuffle], 3, 2)
-    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])  # the same nodes are exchanged for the same
     np.testing.assert_array_equal(keyed_normal(keys[shuffle], 3, 4), keyed_normal(keys, 3, 4)[shuffle])
 
 

@@ -17,7 +17,7 @@ import torch
 from mtgcn import environment
 from mtgcn.benchmark.plan import Selection
 from mtgcn.benchmark.progress import FittingProgress, silent_fitting
-from mtgcn.benchmark.protocol import LARGEST_SEED, PAPER_TABLES, REFERENCE, TABLES, Cell
+from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
 from mtgcn.benchmark.rows import FORMAT, check_format, format_of
 from mtgcn.benchmark.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.benchmark.split_choice import RANDOM
@@ -29,7 +29,7 @@ from mtgcn.errors import InputError
 from mtgcn.files.json_form import Anything, Number, Something, Text, Whole, check_form
 from mtgcn.files.json_text import parsed_json
 from mtgcn.methods import create, fit_in_chunks
-from mtgcn.splits import draw_splits
+from mtgcn.splits import LARGEST_SEED, draw_splits
 from mtgcn.task import observe
 from mtgcn.training.memory import CPU_BUDGET
 from mtgcn.training.recording import recording

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from mtgcn.benchmark.split_choice import PUBLIC, RANDOM, VALIDATION_NODES
 from mtgcn.errors import InputError
+from mtgcn.splits import check_seed
 from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
 
 Protocol = Literal["ours", "paper"]
@@ -22,7 +23,6 @@ AVERAGES = 10  # made by the authors, who print the largest
 # Settings are searched on the first and reported on the second, so that nothing reported was ever looked at before.
 DEVELOPMENT_SEEDS = range(1_000_000)
 FINAL_SEEDS = range(1_000_000, 2_000_000)
-LARGEST_SEED = 2**128  # that rows are read with
 
 
 def checked_seed(seed: int | None, *, final: bool) -> int:
@@ -41,10 +41,7 @@ def checked_seed(seed: int | None, *, final: bool) -> int:
 
 def check_not_final(seed: int) -> None:
     """For experiments that are no final figures: splits of a final seed stay unseen until these are made."""
-    if seed > LARGEST_SEED:
-        raise InputError(
-            f"seed {str(seed)[:20]}… is larger than 2**128, the largest that rows are kept with; give less"
-        )
+    check_seed(seed)
     if seed in FINAL_SEEDS:
         raise InputError(
             f"seed {seed} is kept for final figures, which mtgcn reproduce --final makes; give one that is not from "

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtgcn.benchmark.protocol import LARGEST_SEED
 from mtgcn.benchmark.split_choice import RANDOM
 from mtgcn.errors import InputError
 from mtgcn.files.json_form import Anything, Number, Text, Whole, check_form
 from mtgcn.files.paths import shown
+from mtgcn.splits import LARGEST_SEED
 
 FORMAT = 2  # of stored rows and curves: what their fields and settings are called
 COUNT = Whole(most=2**31)

@@ -10,7 +10,7 @@ import numpy as np
 from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import Split, check_runs, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import Split, check_runs, check_seed, draw_over_all, draw_splits, per_class_counts, read_splits
 
 RANDOM, PUBLIC = "random", "public"
 OVER_ALL = "over-all"  # labels drawn over all nodes: classes as unequal as they are
@@ -32,8 +32,7 @@ def chosen_splits(
     A single fixed split is repeated, since runs on it still differ by seed.
     """
     check_runs(DEFAULT_RUNS if runs is None else runs, len(graph.known))
-    if seed < 0:
-        raise InputError(f"seed is {seed}; give at least 0")
+    check_seed(seed)
     if source in (RANDOM, OVER_ALL):
         if labels_per_class is None:
             raise InputError(f"{source} splits need to know how many labels to draw; add --labels-per-class, say 2")

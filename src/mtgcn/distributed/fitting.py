@@ -30,6 +30,7 @@ from mtgcn.files.labels import UNKNOWN
 from mtgcn.files.paths import readable_file
 from mtgcn.methods import method_class, method_from_text
 from mtgcn.settings import parse_settings
+from mtgcn.splits import check_seed
 
 Fit = Callable[[Any, LocalGraph, LocalTask, Checkpoints | None], LocalAnswer]
 METHODS: dict[str, Fit] = {"mt-plus": fit_mt_plus, "mt-gcn": fit_mt_gcn}
@@ -94,8 +95,7 @@ def _checked(options: FitOptions) -> tuple[Manifest, Any]:
     """The shards and the method, once all that was typed is known to make sense."""
     if options.method not in METHODS:
         raise unknown_name("method on shards", options.method, METHODS)
-    if options.seed < 0:
-        raise InputError(f"seed is {options.seed}; give at least 0")
+    check_seed(options.seed)
     if options.every < 1:
         raise InputError(f"--every is {options.every}; give at least 1")
     if options.resume and options.checkpoint is None:

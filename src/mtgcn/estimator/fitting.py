@@ -14,7 +14,7 @@ from mtgcn.files.paths import shown
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, create, method_class, name_of
 from mtgcn.methods.plugins import as_method
-from mtgcn.splits import Split
+from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Task, observe
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def chosen_method(model: GraphModel) -> Method:
 def seed_of(random_state: Any) -> int:
     """The number itself where one is given, so that it means here what it means at the command line."""
     if isinstance(random_state, int | np.integer) and random_state >= 0:
-        return int(random_state)
+        return check_seed(int(random_state))
     from sklearn.utils import check_random_state
 
     try:

@@ -87,7 +87,8 @@ class AbsorbingWalk:
         by_column = np.argsort(column, kind="stable")
         combined = np.zeros((len(index), num_classes, len(self.component)))
         at_once = max(1, SOLVED_AT_ONCE // len(self.component))
-        at_once = max(at_once % COLUMNS_AT_ONCE, at_once - at_once % COLUMNS_AT_ONCE)  # whole blocks, if there is one
+        if at_once > COLUMNS_AT_ONCE:
+            at_once -= at_once % COLUMNS_AT_ONCE  # whole blocks
         for start in range(0, len(distinct), at_once):
             rows = np.ascontiguousarray(self.columns(distinct[start : start + at_once]).T)
             first, last = np.searchsorted(column[by_column], [start, start + len(rows)])

@@ -44,7 +44,8 @@ def random_order(keys: Int[Tensor, "nodes"], seed: int, draw: int) -> Int[Tensor
 
 
 def keyed_orders(keys: Int[Tensor, "nodes"], seed: int, count: int) -> Iterator[Int[Tensor, "nodes"]]:
-    """`count` random permutations of the nodes (see `node_keys.keyed_orders`), one after the other."""
+    """`count` random permutations of the nodes, one after the other: in each, the node that every node is exchanged
+    for."""
     for number in range(count):
         one, other = (random_order(keys, seed, 2 * number + half) for half in (0, 1))
         yield torch.empty_like(one).scatter_(0, one, other)

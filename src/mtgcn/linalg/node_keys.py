@@ -68,16 +68,6 @@ def purpose_of(seed: int, draw: int) -> np.uint64:
     return purpose
 
 
-def keyed_orders(keys: UInt64[np.ndarray, "nodes"], seed: int, count: int) -> Int[np.ndarray, "count nodes"]:
-    """`count` random permutations of the nodes: in each, the node that every node is exchanged for."""
-    orders = np.empty((count, len(keys)), dtype=np.int32)
-    for number in range(count):
-        # No two keys are alike, so neither are two draws, and any way of sorting gives the same order.
-        one, other = (np.argsort(drawn_by_key(keys, seed, 2 * number + half)) for half in (0, 1))
-        orders[number, one] = other
-    return orders
-
-
 def keyed_normal(keys: UInt64[np.ndarray, "nodes"], seed: int, columns: int) -> Float[np.ndarray, "nodes columns"]:
     """Normally distributed numbers, `columns` for each node."""
     numbers = np.empty((len(keys), columns), dtype=np.float32)

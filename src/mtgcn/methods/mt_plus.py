@@ -125,8 +125,6 @@ class MTPlus(Method):
         numbers = np.array([seed % self.embeddings for seed in task.seeds])
         order = np.argsort(numbers, kind="stable")
         parts = [self._fit_alike(_some_runs(task, numbers == number), int(number)) for number in np.unique(numbers)]
-        if len(parts) == 1:  # whose runs are in order
-            return replace(parts[0], groups=numbers)
         return _in_order(Prediction.concatenate(parts), np.argsort(order, kind="stable"), numbers)
 
     def _fit_alike(self, task: Task, number: int) -> Prediction:

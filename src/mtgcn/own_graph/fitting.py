@@ -23,6 +23,7 @@ from mtgcn.own_graph.notes import collected_notes
 from mtgcn.own_graph.summary import FitSummary, columns_of, label_counts, label_coverage, mean_confidence
 from mtgcn.report.progress import fitting_progress, say_before
 from mtgcn.settings import parse_settings
+from mtgcn.splits import check_seed
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_file
 from mtgcn.trust.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
@@ -51,8 +52,7 @@ def fit_files(
     if out is None:
         raise InputError("no folder for the model; give --out, or --check to only see what would be done")
     check_folds(folds)
-    if seed < 0:
-        raise InputError(f"seed is {seed}; give at least 0")
+    check_seed(seed)
     name = method or DEFAULT_METHOD
     torch_device = chosen_device(device)
     model = GraphModel(

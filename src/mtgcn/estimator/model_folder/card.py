@@ -19,6 +19,7 @@ from mtgcn.files.json_form import Anything, Number, Text, Truth, Whole, check_fo
 from mtgcn.files.json_text import parsed_json
 from mtgcn.files.paths import shown
 from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT
+from mtgcn.splits import LARGEST_SEED
 from mtgcn.storage.folder_update import found_in
 from mtgcn.storage.reading import read_plain
 
@@ -36,7 +37,7 @@ NAME, SHARE = Text(LONGEST_NAME), Number(0, 1)
 CARD_FORM = {
     "method": {"name": Text(), "settings": Anything()},
     "estimator": {
-        "random_state": (Whole(most=2**128), None),
+        "random_state": (Whole(most=LARGEST_SEED), None),
         "neighbors": Whole(),
         "metric": Text(),
         "scale": Truth(),
@@ -59,7 +60,7 @@ CARD_FORM = {
     "files": Anything(of={"bytes": Whole(), "sha256": Text()}),
 }
 TRAINING_FORM = {  # what `mtgcn fit` adds, and a model saved from Python lacks
-    "seed": (Whole(most=2**128), None),
+    "seed": (Whole(most=LARGEST_SEED), None),
     "notes": [Text()],
     "why_no_expected_accuracy": (Text(), None),
     "expected_accuracy": ({"accuracy": SHARE, "ci95": [SHARE], "labels": Whole(), "folds": Whole()}, None),
