@@ -13,6 +13,6 @@ shape_checks.install()
 def pytest_runtest_setup(item):
     """Warnings are errors, but for those that a fit on a toy of a few nodes and labels rightly gives; what they say,
     and when, is for tests that ask for them."""
-    from mtgcn.trust.warnings import FitWarning
+    from mtgcn.uncertainty.warnings import FitWarning
 
     warnings.simplefilter("ignore", FitWarning)

@@ -19,17 +19,17 @@ from typing import Any
 import measuring
 import numpy as np
 
-from mtgcn.benchmark.protocol import checked_seed
-from mtgcn.benchmark.scoring import calibration_error
-from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
+from mtgcn.experiments.protocol import checked_seed
+from mtgcn.experiments.scoring import calibration_error
+from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.methods import Method, fit_in_chunks, method_from_text
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.trust.calibration import folds, temperature_from, tempered
-from mtgcn.trust.conformal import prediction_sets
+from mtgcn.uncertainty.calibration import folds, temperature_from, tempered
+from mtgcn.uncertainty.conformal import prediction_sets
 
 CELLS = "cora:2,cora:8,cora:20,citeseer:3,citeseer:20,pubmed:2,pubmed:20"
 

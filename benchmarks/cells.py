@@ -15,9 +15,9 @@ from statistics import mean, stdev
 
 import measuring
 
-from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
+from mtgcn.experiments.scoring import score
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from mt_plus_ablation import graphs_left_out
 
-from mtgcn.benchmark.comparisons import stored_comparisons
-from mtgcn.benchmark.placing import ABLATION_TITLES
-from mtgcn.benchmark.protocol import PAPER_TABLES, REFERENCE, Cell
-from mtgcn.benchmark.split_choice import OVER_ALL, PUBLIC, RANDOM
-from mtgcn.benchmark.statistics import SampleSummary, paired_difference, summarise
-from mtgcn.benchmark.store import read_units
-from mtgcn.benchmark.suite import SUITES
-from mtgcn.benchmark.tables import Evidence, Line, stored_evidence
+from mtgcn.experiments.comparisons import stored_comparisons
+from mtgcn.experiments.placing import ABLATION_TITLES
+from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Cell
+from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.statistics import SampleSummary, paired_difference, summarise
+from mtgcn.experiments.store import read_units
+from mtgcn.experiments.suite import SUITES
+from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.report.numbers import SIGNED, interval, number, percent
 from mtgcn.report.summary_files import pipes
 

@@ -36,9 +36,9 @@ from docs_figures import (
     title,
 )
 
-from mtgcn.benchmark.protocol import REFERENCE
-from mtgcn.benchmark.store import read_units
-from mtgcn.benchmark.tables import of_sweeps, stored_evidence, suites_in
+from mtgcn.experiments.protocol import REFERENCE
+from mtgcn.experiments.store import read_units
+from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
 from mtgcn.report.files import write_report
 from mtgcn.report.numbers import number, percent
 from mtgcn.report.summary_files import markdown

@@ -31,8 +31,8 @@ import numpy as np
 import torch
 from synthetic import random_graph
 
-from mtgcn.benchmark.scoring import score
 from mtgcn.environment import chosen_device
+from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, create, fit_in_chunks
 from mtgcn.splits import draw_splits

@@ -1,4 +1,4 @@
-"""What a heavy tail costs a table without a graph, and what the logarithm of `mtgcn.preparation` gets back.
+"""What a heavy tail costs a table without a graph, and what the logarithm of `mtgcn.io.preprocessing` gets back.
 
     python benchmarks/heavy_tails.py --seeds 3
 

@@ -29,8 +29,8 @@ from sklearn.semi_supervised import LabelSpreading
 from sknetwork.classification import DiffusionClassifier, PageRankClassifier, Propagation
 from synthetic import random_graph
 
-from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
+from mtgcn.experiments.scoring import score
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.methods import create
 from mtgcn.splits import Split, draw_splits

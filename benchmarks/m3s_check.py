@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from mtgcn import environment
-from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
+from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.linalg.k_means import k_means
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features

@@ -20,9 +20,9 @@ Marks = list[dict[str, float]]
 def main() -> None:
     _, marks_file, *typed = sys.argv
     marks: Marks = []
-    cli = import_module("mtgcn.cli")
-    import_module("mtgcn.commands.collecting").collect_seldom()  # with which a command begins, before it imports
-    fitting = import_module("mtgcn.own_graph.fitting")
+    cli = import_module("mtgcn.cli.app")
+    import_module("mtgcn.cli.collecting").collect_seldom()  # with which a command begins, before it imports
+    fitting = import_module("mtgcn.workflows.fitting")
     for name, ends in (("read_graph", True), ("expectation", False), ("save_model", False)):
         setattr(fitting, name, marked(getattr(fitting, name), marks, ends=ends))
     sys.argv = ["mtgcn", *typed]

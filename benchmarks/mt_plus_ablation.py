@@ -20,10 +20,10 @@ from pathlib import Path
 import measuring
 import numpy as np
 
-from mtgcn.benchmark.protocol import checked_seed
-from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
+from mtgcn.experiments.protocol import checked_seed
+from mtgcn.experiments.scoring import score
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_over_all, draw_splits
 from mtgcn.task import observe

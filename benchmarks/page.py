@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from mtgcn import MutualTeachingClassifier, load
-from mtgcn.linalg.plane_layout import nearest_rows, plane_layout
+from mtgcn.linalg.layout_2d import nearest_rows, plane_layout
 from mtgcn.report.fit_view import map_rows
 
 PER_CLASS = 20

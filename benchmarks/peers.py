@@ -31,8 +31,8 @@ import synthetic
 import torch
 from peer_programs import Missing, Program, programs
 
-from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
+from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits

@@ -27,9 +27,9 @@ import peer_plain
 import peer_pyg
 import torch
 
-from mtgcn.benchmark.scoring import score
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
+from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits

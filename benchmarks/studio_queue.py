@@ -20,17 +20,17 @@ from typing import Any
 import measuring
 import numpy as np
 
-from mtgcn.benchmark.protocol import checked_seed
-from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
 from mtgcn.estimator import MutualTeachingClassifier
+from mtgcn.experiments.protocol import checked_seed
+from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import method_class
 from mtgcn.settings import parse_settings
 from mtgcn.studio.source import loaded_graph
-from mtgcn.trust.first_labels import first_suggestions
-from mtgcn.trust.warnings import FitWarning
+from mtgcn.uncertainty.first_labels import first_suggestions
+from mtgcn.uncertainty.warnings import FitWarning
 
 
 def main() -> None:

@@ -23,16 +23,16 @@ import measuring
 import numpy as np
 from scipy.stats import rankdata
 
-from mtgcn.benchmark.protocol import checked_seed
-from mtgcn.benchmark.statistics import paired_difference, summarise
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
+from mtgcn.experiments.protocol import checked_seed
+from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks, method_from_text
 from mtgcn.report.charts import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
-from mtgcn.trust.suggestions import appearance, centrality, choose, uncertainty_of
+from mtgcn.uncertainty.suggestions import appearance, centrality, choose, uncertainty_of
 
 TITLES = {
     "suggest": "mtgcn suggest",

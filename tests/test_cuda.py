@@ -12,10 +12,10 @@ from mtgcn.linalg.device_keys import device_keys, keyed_normal, keyed_orders, ra
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
 from mtgcn.methods import create
+from mtgcn.methods.mt_plus.views import _edges, _sizes
 from mtgcn.nn.dropout import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import NOBODY, observe
-from mtgcn.training.peer_inputs import _edges, _sizes
 from mtgcn.training.recording import recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mtgcn.cli import main
+from mtgcn.cli.app import main
 from mtgcn.methods import METHODS
 
 ROOT = Path(__file__).parent.parent

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.files.notes import GraphNote
 from mtgcn.graph import Graph
+from mtgcn.io.notes import GraphNote
 
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
 

@@ -73,7 +73,7 @@ def test_a_mutant_changes_its_place_and_nothing_else():
     assert found == ["GREETING = 'grüß', 2  # é\nNUMBER = 1\n", "GREETING = 'grüß', 1  # é\nNUMBER = 2\n"]
 
 
-@pytest.mark.parametrize("path", ["src/mtgcn/trust/suggestions.py", "src/mtgcn/benchmark/executors.py"])
+@pytest.mark.parametrize("path", ["src/mtgcn/uncertainty/suggestions.py", "src/mtgcn/experiments/executors.py"])
 def test_mutants_of_our_own_files_can_be_compiled_and_differ(path):
     source = (ROOT / path).read_bytes()
     mutants = mutants_of(path, source)
@@ -103,22 +103,22 @@ def test_a_named_mutant_without_its_place_is_an_error():
         replacement("a.py", b"a = a\n", "a", "d")
 
 
-def a_mutant(path="src/mtgcn/trust/calibration.py", lines=(5, 6), at_import=False):
+def a_mutant(path="src/mtgcn/uncertainty/calibration.py", lines=(5, 6), at_import=False):
     return Mutant(path, "constant", lines[0], lines, at_import, (0, 1), "1", "2", "")
 
 
 def test_a_mutant_is_shown_to_tests_that_run_its_lines_those_of_its_module_first():
-    path = "src/mtgcn/trust/calibration.py"
+    path = "src/mtgcn/uncertainty/calibration.py"
     lines = {
         "tests/a/test_b.py::of much else": {path: [6], "src/mtgcn/task.py": [7, 8]},
         "tests/a/test_c.py::of little else": {path: [1, 5]},
-        "tests/trust/test_calibration.py::its own": {path: [4, 6]},
-        "tests/trust/test_calibration.py::of other lines": {path: [7]},
+        "tests/uncertainty/test_calibration.py::its own": {path: [4, 6]},
+        "tests/uncertainty/test_calibration.py::of other lines": {path: [7]},
         "tests/a/test_c.py::of another file": {"src/mtgcn/task.py": [5]},
     }
     seconds = dict(zip(lines, (2.0, 1.0, 50.0, 0.1, 0.1), strict=True))
     own, others = Reach(seconds, lines).tests_for(a_mutant(), ROOT)
-    assert own == ["tests/trust/test_calibration.py::its own"]
+    assert own == ["tests/uncertainty/test_calibration.py::its own"]
     assert others == ["tests/a/test_c.py::of little else", "tests/a/test_b.py::of much else"]
     seconds["tests/a/test_b.py::of much else"] = 10.0  # more than others may take in all
     assert Reach(seconds, lines).tests_for(a_mutant(), ROOT) == (own, others[:1])
@@ -126,19 +126,19 @@ def test_a_mutant_is_shown_to_tests_that_run_its_lines_those_of_its_module_first
 
 def test_what_runs_at_import_is_shown_to_tests_of_the_module_and_of_those_that_import_it():
     lines = {
-        "tests/a/test_b.py::of the module": {"src/mtgcn/benchmark/scoring.py": [1]},
-        "tests/a/test_b.py::of an importer": {"src/mtgcn/benchmark/run.py": [1]},
+        "tests/a/test_b.py::of the module": {"src/mtgcn/experiments/scoring.py": [1]},
+        "tests/a/test_b.py::of an importer": {"src/mtgcn/experiments/run.py": [1]},
         "tests/benchmark/test_scoring.py::of a constant": {},
-        "tests/a/test_b.py::of neither": {"src/mtgcn/trust/calibration.py": [1]},
+        "tests/a/test_b.py::of neither": {"src/mtgcn/uncertainty/calibration.py": [1]},
     }
     expected = ["tests/benchmark/test_scoring.py::of a constant"], list(lines)[:2]
-    mutant = a_mutant("src/mtgcn/benchmark/scoring.py", at_import=True)
+    mutant = a_mutant("src/mtgcn/experiments/scoring.py", at_import=True)
     assert Reach(dict.fromkeys(lines, 1.0), lines).tests_for(mutant, ROOT) == expected
 
 
 def test_the_tests_of_a_module_are_those_that_mirror_it_and_its_doctests():
-    own = ("tests/trust/test_calibration.py", "src/mtgcn/trust/calibration.py")
-    assert own_tests("src/mtgcn/trust/calibration.py") == own
+    own = ("tests/uncertainty/test_calibration.py", "src/mtgcn/uncertainty/calibration.py")
+    assert own_tests("src/mtgcn/uncertainty/calibration.py") == own
     assert (ROOT / own[0]).exists()
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Optional
 import numpy as np
 import pytest
 
-from mtgcn.benchmark.plan import Selection
 from mtgcn.errors import InputError
+from mtgcn.experiments.plan import Selection
 from mtgcn.methods import METHODS, Method, create, method_from_text
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.infomax import InfomaxSettings

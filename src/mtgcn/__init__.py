@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtgcn.comparing import compare
+    from mtgcn.comparison import compare
     from mtgcn.datasets import load
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.estimator.label_folds import LabelFolds
     from mtgcn.graph import Graph
     from mtgcn.methods import register
-    from mtgcn.trust.warnings import FitWarning
+    from mtgcn.uncertainty.warnings import FitWarning
 
 __all__ = [
     "FitWarning",
@@ -28,11 +28,11 @@ __version__ = "0.7.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {
-    "FitWarning": "mtgcn.trust.warnings",
+    "FitWarning": "mtgcn.uncertainty.warnings",
     "Graph": "mtgcn.graph",
     "LabelFolds": "mtgcn.estimator.label_folds",
     "MutualTeachingClassifier": "mtgcn.estimator.classifier",
-    "compare": "mtgcn.comparing",
+    "compare": "mtgcn.comparison",
     "load": "mtgcn.datasets",
     "register": "mtgcn.methods",
 }

@@ -2,7 +2,7 @@
 
 import sys
 
-from mtgcn.cli import main
+from mtgcn.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,13 +12,13 @@ import scipy.sparse as sp
 
 from mtgcn import graph_checks
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import GraphArrays, as_array, checked_count
-from mtgcn.files.edges import check_edges, merge
-from mtgcn.files.labels import UNKNOWN as UNKNOWN  # the label of a node whose class is not known
-from mtgcn.files.labels import check_classes
-from mtgcn.files.notes import say
-from mtgcn.files.paths import PathLike
-from mtgcn.preparation.prepared import Preparation
+from mtgcn.io.arrays import GraphArrays, as_array, checked_count
+from mtgcn.io.edges import check_edges, merge
+from mtgcn.io.labels import UNKNOWN as UNKNOWN  # the label of a node whose class is not known
+from mtgcn.io.labels import check_classes
+from mtgcn.io.notes import say
+from mtgcn.io.paths import PathLike
+from mtgcn.io.preprocessing.prepared import Preparation
 from mtgcn.shapes import Float, Int
 
 
@@ -237,7 +237,7 @@ class Graph:
     ) -> Graph:
         """A graph from networkx. Attributes may be named; by default `weight` of edges, `label` or `class` of nodes
         and every attribute of nodes that is a number or a list of numbers are taken. False takes none."""
-        from mtgcn.files.attributed import graph_arrays
+        from mtgcn.io.attributed import graph_arrays
 
         arrays = graph_arrays(graph, "the networkx graph", weight=weight, label=label, features=features)
         return cls._from_arrays(arrays, "the networkx graph", name)
@@ -272,12 +272,12 @@ class Graph:
         `edges=None` reads a node table alone, into a graph without edges.
 
         Features are prepared: numbers standardised unless they are counts or words, or `scale` is False, categories
-        one-hot, dates as days (see `mtgcn.preparation`). `preparation`, that of a fitted graph, does it as it was done
-        there. `unknown_nodes` says what to do with edges and labels of nodes that the node table lacks. With
+        one-hot, dates as days (see `mtgcn.io.preprocessing`). `preparation`, that of a fitted graph, does it as it was
+        done there. `unknown_nodes` says what to do with edges and labels of nodes that the node table lacks. With
         `few_labels`, labels of one class alone, or a label table without any, are no error.
         """
-        from mtgcn.files.columns import Choices
-        from mtgcn.files.tables import read_tables
+        from mtgcn.io.columns import Choices
+        from mtgcn.io.tables import read_tables
 
         choices = Choices(
             source=source_column,
@@ -317,7 +317,7 @@ class Graph:
 
         Attributes of GraphML and GML are chosen as in `from_networkx`; `few_labels` is as in `from_csv`.
         """
-        from mtgcn.files.graph_file import read_graph_file
+        from mtgcn.io.graph_file import read_graph_file
 
         arrays = read_graph_file(path, labels, weight=weight, label=label, features=features, few_labels=few_labels)
         return cls._from_arrays(arrays, str(path), name, few_labels)

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import as_array
-from mtgcn.files.labels import UNKNOWN, check_classes, encoded_labels
-from mtgcn.files.paths import reason, shown
-from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT, check_names
+from mtgcn.io.arrays import as_array
+from mtgcn.io.labels import UNKNOWN, check_classes, encoded_labels
+from mtgcn.io.paths import reason, shown
+from mtgcn.io.texts import LONGEST_NAME, LONGEST_TEXT, check_names
 from mtgcn.shapes import Float, Int
 
 MOST_CLASSES = 100_000  # a stray number among labels would make as many classes, each with a probability at every node

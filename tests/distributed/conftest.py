@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from mtgcn.distributed.sharding import cut
-from mtgcn.files.columns import Choices
 from mtgcn.graph import Graph
+from mtgcn.io.columns import Choices
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 from mtgcn.distributed import id_index
 from mtgcn.distributed.id_index import LargeIndex, id_hashes
 from mtgcn.errors import InputError
-from mtgcn.files.table import MISSING, Coded
+from mtgcn.io.table import MISSING, Coded
 
 IDS = pa.array(["b", "a", "ab", "ba", "007", "7", "Äpfel", "a" * 900])
 

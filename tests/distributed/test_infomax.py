@@ -11,10 +11,10 @@ from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import scaled_operator
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.graph import Graph
+from mtgcn.methods.mt_plus import encoders as embeddings
+from mtgcn.methods.mt_plus.encoders import views_of
+from mtgcn.methods.mt_plus.views import ENCODED
 from mtgcn.nn.infomax import Infomax, InfomaxSettings
-from mtgcn.training import embeddings
-from mtgcn.training.embeddings import views_of
-from mtgcn.training.peer_inputs import ENCODED
 from thread_ranks import on_ranks
 
 CPU = torch.device("cpu")

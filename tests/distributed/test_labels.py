@@ -7,8 +7,8 @@ from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
-from mtgcn.files.columns import Choices
-from mtgcn.files.notes import GraphNote
+from mtgcn.io.columns import Choices
+from mtgcn.io.notes import GraphNote
 from thread_ranks import on_ranks
 
 

@@ -9,8 +9,8 @@ from mtgcn.distributed.local_task import local_task
 from mtgcn.distributed.mt_gcn import fit_mt_gcn
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
-from mtgcn.files.columns import Choices
 from mtgcn.graph import Graph
+from mtgcn.io.columns import Choices
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe

@@ -16,14 +16,14 @@ from mtgcn.distributed.local_task import local_task
 from mtgcn.distributed.mt_plus import fit_mt_plus
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.files.columns import Choices
 from mtgcn.graph import Graph
+from mtgcn.io.columns import Choices
 from mtgcn.methods import create
-from mtgcn.own_graph.inputs import GraphFiles
-from mtgcn.own_graph.predicting import predict_files
+from mtgcn.methods.mt_plus import teaching as lessons
 from mtgcn.splits import Split
 from mtgcn.task import observe
-from mtgcn.training import lessons
+from mtgcn.workflows.inputs import GraphFiles
+from mtgcn.workflows.predicting import predict_files
 from thread_ranks import on_ranks
 
 QUICK = {"directions": 6, "edge_directions": 12, "dimensions": 8, "infomax_epochs": 6, "rounds": 3, "steps": 3}

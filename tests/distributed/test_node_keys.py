@@ -7,8 +7,8 @@ from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.sharding import cut
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.files.columns import Choices
 from mtgcn.graph import Graph
+from mtgcn.io.columns import Choices
 from mtgcn.linalg.node_keys import node_keys
 from thread_ranks import on_ranks
 

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 
 from mtgcn.distributed.node_table import learned_table
 from mtgcn.errors import InputError
-from mtgcn.files import csv_table
-from mtgcn.files.columns import Choices
-from mtgcn.files.notes import GraphNote
 from mtgcn.graph import Graph
+from mtgcn.io import csv_table
+from mtgcn.io.columns import Choices
+from mtgcn.io.notes import GraphNote
 
 ROWS = 200
 

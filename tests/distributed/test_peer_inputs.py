@@ -9,7 +9,7 @@ from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import shared_inputs
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.graph import Graph
-from mtgcn.training.peer_inputs import InputSettings, peer_inputs
+from mtgcn.methods.mt_plus.views import InputSettings, peer_inputs
 from thread_ranks import on_ranks
 
 FEW = InputSettings(directions=5, edge_directions=20, dimensions=8, infomax_epochs=5)

@@ -8,9 +8,9 @@ from mtgcn.distributed import sharding
 from mtgcn.distributed.sharding import cut
 from mtgcn.distributed.shards import read_manifest, read_part
 from mtgcn.errors import InputError
-from mtgcn.files.columns import Choices
-from mtgcn.files.notes import GraphNote
 from mtgcn.graph import Graph
+from mtgcn.io.columns import Choices
+from mtgcn.io.notes import GraphNote
 
 CHOICES = Choices(may_add_nodes=False)
 

@@ -13,7 +13,7 @@ from mtgcn.estimator.preparing import rows_for
 from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import METHODS
-from mtgcn.training.peer_inputs import OF_ANY_GRAPH
+from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
 
 FEW_EPOCHS = {"warmup_epochs": 30, "teaching_epochs": 10, "learning_rate": 0.05}
 

@@ -10,7 +10,7 @@ from mtgcn.estimator import MutualTeachingClassifier
 from mtgcn.estimator.fit_background import HOW_TO_MEASURE, fit_background
 from mtgcn.estimator.model_folder import save_model
 from mtgcn.report.fit_page import Background
-from mtgcn.trust.expected_accuracy import expected_accuracy
+from mtgcn.uncertainty.expected_accuracy import expected_accuracy
 
 
 @pytest.fixture(scope="module")

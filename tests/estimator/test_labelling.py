@@ -93,7 +93,7 @@ def test_embeddings_come_from_the_model_alone(farm, monkeypatch, tmp_path):
         MutualTeachingClassifier(settings=QUICK_PLUS).fit_graph(graph).save(tmp_path / "model")
         with monkeypatch.context() as patch:
             patch.setenv("MTGCN_CACHE", str(tmp_path / "another machine"))
-            patch.setattr("mtgcn.training.embeddings.train", lambda *_: pytest.fail("trains encoders"))
+            patch.setattr("mtgcn.methods.mt_plus.encoders.train", lambda *_: pytest.fail("trains encoders"))
             model = load_model(tmp_path / "model")
             before = {
                 key: model.parameters_[key] for key in model.parameters_ if key.endswith("infomax embeddings/weight")

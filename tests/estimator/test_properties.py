@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtgcn import MutualTeachingClassifier
 from mtgcn.estimator.inputs import classes_and_labels
-from mtgcn.files.notes import GraphNote
+from mtgcn.io.notes import GraphNote
 
 # A few epochs show what training does to strange numbers as well as many do.
 QUICK = {

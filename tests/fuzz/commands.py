@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from fuzz.trial import LONGEST_COMPLAINT, require
-from mtgcn.cli import main
+from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 
 DONE, BAD_INPUT = 0, 2

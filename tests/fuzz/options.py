@@ -241,7 +241,6 @@ def _others(random: Random) -> list[str]:
             ["methods", "--json"],
             ["datasets", _odd(random, "no such", 0.5)],
             ["report", random.choice((_model(random), *FILES))],
-            ["convert", random.choice(FILES)],
             ["reproduce", "--runs", random.choice(("0", "-1", "10001", "9" * 30, "x"))],
             ["reproduce", "--threads", random.choice(("0", "-1", "257", "9" * 30, "x"))],
             ["reproduce", "--workers", random.choice(("0", "-1", "1000000", "9" * 30, "x"))],

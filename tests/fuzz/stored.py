@@ -16,7 +16,7 @@ from fuzz import nasty
 from fuzz.commands import run_command
 from fuzz.trial import Trial, require
 from mtgcn import Graph
-from mtgcn.benchmark.rows import ComparedRow, StoredRow
+from mtgcn.experiments.rows import ComparedRow, StoredRow
 from mtgcn.splits import read_splits
 
 GRAPH = Graph.from_scipy(np.ones((8, 8)), y=[0, 1, 0, 1, 0, 1, -1, -1])
@@ -170,7 +170,6 @@ KEPT = (
     split_of(b'{"train": [' + b"9" * 5000 + b"]}"),
     split_of(b'{"train": ["\\ud800"]}'),
     report_of({"rows.jsonl": DEEP + b"\n"}),
-    report_of({"rows.jsonl": DEEP + b"\n"}, command="convert"),
     report_of({"rows.jsonl": _row_with(accuracy="good")}),
     report_of({"rows.jsonl": _row_with(settings=5)}),
     report_of({"rows.jsonl": bytes(3 << 30)[: 2 << 20] * 10}, packed=True),

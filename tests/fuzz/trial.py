@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from mtgcn import FitWarning
 from mtgcn.errors import InputError
-from mtgcn.files.notes import GraphNote
+from mtgcn.io.notes import GraphNote
 
 LONGEST_COMPLAINT = 2000  # characters that a person may be asked to read
 

@@ -1,15 +1,11 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.linalg.graph_operators import ResidentOperators, graph_operators, work_of_operators
+from mtgcn.linalg.graph_operators import ResidentOperators, graph_operators
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.work import Work
 
 CPU = torch.device("cpu")
 
@@ -55,15 +51,3 @@ def test_a_graph_without_features_is_refused_on_every_device():
     for make in (ResidentOperators, graph_operators):
         with pytest.raises(InputError, match="needs node features"):
             make(path, "sum", CPU)
-
-
-def test_the_work_on_edges_is_the_same_whatever_the_features_are_kept_as(make_graph):
-    graph = make_graph()
-    dense, empty = (
-        work_of_operators(replace(graph, features=features))
-        for features in (np.ones((40, 5)), sp.csr_array((40, 5), dtype=np.float32))
-    )
-    assert dense.touched == empty.touched > 0
-    assert (dense.gathered, empty.gathered) == (5 * graph.adjacency.nnz, 0)
-    assert work_of_operators(graph).touched > empty.touched  # entries of the neighbours' rows are added up
-    assert work_of_operators(replace(graph, features=None)) == Work()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.benchmark.protocol import FINAL_SEEDS
 from mtgcn.errors import InputError
+from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.graph import Graph
 from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
 from mtgcn.methods import create

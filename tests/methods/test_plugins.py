@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mtgcn.methods.plugins
-from mtgcn.cli import main
+from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, Method, create, method_class, method_from_text, method_title, register
 from mtgcn.methods.plugins import as_method, as_method_class, imported_method

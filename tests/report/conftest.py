@@ -7,9 +7,9 @@ import pytest
 
 from fitted_models import Model, with_labels
 from mtgcn import environment
-from mtgcn.benchmark import statistics
-from mtgcn.benchmark.plan import Selection, plan
-from mtgcn.benchmark.rows import StoredRow
+from mtgcn.experiments import statistics
+from mtgcn.experiments.plan import Selection, plan
+from mtgcn.experiments.rows import StoredRow
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe
@@ -84,8 +84,8 @@ def fitted_model(make_graph):
 def compared():
     """A comparison of three methods on four splits, every run of a method alike: 50, 60 and 70 per cent, so that these
     are also where the intervals begin and end."""
-    from mtgcn.benchmark.comparisons import comparison_of
-    from mtgcn.benchmark.rows import ComparedRow
+    from mtgcn.experiments.comparisons import comparison_of
+    from mtgcn.experiments.rows import ComparedRow
 
     def comparison(means=(("lp", 0.5), ("my_gcn <b>", 0.6), ("mt-plus", 0.7)), *, scored=100, **changes):
         def rows(method, mean):

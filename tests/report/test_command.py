@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mtgcn import cli
-from mtgcn.benchmark.store import Store
+from mtgcn.cli import app as cli
 from mtgcn.estimator import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import save_model
+from mtgcn.experiments.store import Store
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.report import fit_view
 from mtgcn.report.fit_page import Background, fit_html, fit_page
-from mtgcn.trust.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
 from weighted_votes import made_up_report
 
 VOID = {"meta", "br", "input"}

@@ -2,8 +2,8 @@
 
 import re
 
-from mtgcn.benchmark.suite import WORLD
-from mtgcn.benchmark.tables import stored_evidence
+from mtgcn.experiments.suite import WORLD
+from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.latex import comparison_tables, escaped, latex_tables
 
 

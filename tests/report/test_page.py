@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from mtgcn.benchmark.curves import Band, Curves
-from mtgcn.benchmark.placing import place_of
-from mtgcn.benchmark.protocol import PAPER_TABLES
-from mtgcn.benchmark.suite import WORLD
-from mtgcn.benchmark.tables import stored_evidence
 from mtgcn.datasets import describe
+from mtgcn.experiments.curves import Band, Curves
+from mtgcn.experiments.placing import place_of
+from mtgcn.experiments.protocol import PAPER_TABLES
+from mtgcn.experiments.suite import WORLD
+from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.findings import findings
 from mtgcn.report.page import html_page
 from mtgcn.report.page_commands import commands

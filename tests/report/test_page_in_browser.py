@@ -12,7 +12,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.report.colours import DARK, LIGHT
 from mtgcn.report.fit_page import Background, fit_page
-from mtgcn.trust.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
 
 pytestmark = pytest.mark.long
 

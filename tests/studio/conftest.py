@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.project import Project
+from mtgcn.workflows.inputs import GraphFiles
 
 NODES, CLASSES = 36, ("cat", "dog", "eel")
 

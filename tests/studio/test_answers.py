@@ -5,12 +5,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from mtgcn.cli import main
+from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.studio.answers import ProjectAnswers
 from mtgcn.studio.lesson import Recipe, teach
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.trust.warnings.FitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio import details
 from mtgcn.studio.details import node_details
 from mtgcn.studio.project import Project
+from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_the_columns_of_a_person_are_shown_as_they_were_written(project):

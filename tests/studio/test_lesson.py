@@ -4,16 +4,16 @@ import os
 import numpy as np
 import pytest
 
-from mtgcn.cli import main
+from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder import load_model, read_card
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.lesson import Recipe, check_teachable, model_of, teach
+from mtgcn.workflows.inputs import GraphFiles
 
 QUICK = Recipe("gcn", ["epochs=20"], folds=0)
 PLUS = Recipe(settings=["infomax_epochs=3"], folds=0)
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.trust.warnings.FitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
 
 def test_labels_that_leave_nothing_to_learn_are_told(project):

@@ -6,7 +6,7 @@ from mtgcn.studio.answers import ProjectAnswers
 from mtgcn.studio.lesson import Recipe, teach
 from mtgcn.studio.map import MAP, project_map
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.trust.warnings.FitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 QUICK = Recipe("gcn", ["epochs=20"], folds=0)
 
 

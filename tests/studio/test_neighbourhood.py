@@ -1,13 +1,13 @@
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.answers import ProjectAnswers
 from mtgcn.studio.lesson import Recipe, teach
 from mtgcn.studio.neighbourhood import neighbourhood
 from mtgcn.studio.project import Project
+from mtgcn.workflows.inputs import GraphFiles
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.trust.warnings.FitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
 
 @pytest.fixture

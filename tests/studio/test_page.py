@@ -5,10 +5,10 @@ import pytest
 
 from browser import chromium
 from mtgcn.datasets import load
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import leading_to
 from mtgcn.studio.teaching import Teaching
+from mtgcn.workflows.inputs import GraphFiles
 from studio_server import studio
 
 pytestmark = pytest.mark.long

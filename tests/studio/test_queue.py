@@ -32,7 +32,7 @@ def test_who_was_skipped_comes_last(project):
     assert first not in [one.node for one in next_nodes(project, None, 35)]
 
 
-@pytest.mark.filterwarnings("ignore::mtgcn.trust.warnings.FitWarning")
+@pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 def test_with_a_model_it_is_what_suggest_says_of_labels_of_now(labelled):
     teach(labelled, RECIPE)
     model = model_of(labelled)

@@ -3,10 +3,10 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio import source as sources
 from mtgcn.studio.folder import ProjectFolder
 from mtgcn.studio.source import Source, copied, loaded_graph, read_source
+from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_copies_are_read_and_not_what_the_person_has(files, tmp_path):

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio import stored_project
 from mtgcn.studio.folder import ProjectFolder
 from mtgcn.studio.project import Project
+from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_a_new_folder_is_an_empty_project(tmp_path):

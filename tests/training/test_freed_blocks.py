@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mtgcn import cli
-from mtgcn.benchmark import executors
+from mtgcn.cli import app as cli
+from mtgcn.experiments import executors
 from mtgcn.training import freed_blocks
 from mtgcn.training.freed_blocks import keep_freed_blocks
 

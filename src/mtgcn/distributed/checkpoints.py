@@ -25,7 +25,7 @@ import numpy as np
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import part_name
 from mtgcn.errors import InputError
-from mtgcn.files.json_text import parsed_json
+from mtgcn.io.json_text import parsed_json
 from mtgcn.shapes import Int
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_folder

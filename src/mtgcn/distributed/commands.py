@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtgcn.commands.file_options import takes_graph_files
-from mtgcn.commands.shared import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
+from mtgcn.cli.file_options import takes_graph_files
+from mtgcn.cli.shared import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
 from mtgcn.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from mtgcn.distributed.ranks import Ranks
-    from mtgcn.files.columns import Choices
-    from mtgcn.own_graph.inputs import GraphFiles
+    from mtgcn.io.columns import Choices
+    from mtgcn.workflows.inputs import GraphFiles
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 LOST, STOPPED = 1, 143
@@ -75,7 +75,7 @@ def shard(
 ) -> None:
     """Cut a graph into parts, piece by piece: it never has to fit into memory."""
     from mtgcn.distributed.sharding import cut
-    from mtgcn.own_graph.notes import collected_notes
+    from mtgcn.workflows.notes import collected_notes
 
     if files.edges is None or files.nodes is None:
         raise InputError("shards are cut of an edge list and a node table; give --edges and --nodes")
@@ -122,7 +122,7 @@ def fit(
 ) -> None:
     """Learn the classes of all nodes from the labels of a few; started by torchrun, or alone."""
     from mtgcn.distributed.fitting import DEFAULT_METHOD, FitOptions
-    from mtgcn.own_graph.inputs import parsed_roles
+    from mtgcn.workflows.inputs import parsed_roles
 
     options = FitOptions(
         shards,
@@ -144,7 +144,7 @@ def fit(
 
 def _choices(unknown_nodes: str, columns: Any, header: bool | None, files: GraphFiles | None = None) -> Choices:
     """What was said about tables, as their readers take it."""
-    from mtgcn.files.columns import Choices, column_titled
+    from mtgcn.io.columns import Choices, column_titled
 
     if unknown_nodes not in ("error", "drop"):
         raise unknown_name("choice of --unknown-nodes", unknown_nodes, ("error", "drop"))

@@ -15,11 +15,11 @@ from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.training import Progress, begin, train
 from mtgcn.linalg.operators import Operator, SparseOperator
+from mtgcn.methods.mt_plus.views import ENCODED
 from mtgcn.nn.infomax import InfomaxSettings, activated
 from mtgcn.shapes import Float, UInt64
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step
-from mtgcn.training.peer_inputs import ENCODED
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,9 +25,9 @@ from mtgcn.distributed.whole_model import Told, write_model
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator import model_folder
-from mtgcn.files.columns import Choices
-from mtgcn.files.labels import UNKNOWN
-from mtgcn.files.paths import readable_file
+from mtgcn.io.columns import Choices
+from mtgcn.io.labels import UNKNOWN
+from mtgcn.io.paths import readable_file
 from mtgcn.methods import method_class, method_from_text
 from mtgcn.settings import parse_settings
 from mtgcn.splits import check_seed

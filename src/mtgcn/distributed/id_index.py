@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtgcn.errors import InputError, shown
-from mtgcn.files.ids import NodeIndex
-from mtgcn.files.table import MISSING, Coded
+from mtgcn.io.ids import NodeIndex
+from mtgcn.io.table import MISSING, Coded
 from mtgcn.linalg.node_keys import scrambled
 from mtgcn.shapes import Int, UInt64
 

@@ -14,9 +14,9 @@ from mtgcn.distributed.shuffling import keyed_shuffle, places_in_orders
 from mtgcn.linalg.node_keys import drawn_by_key
 from mtgcn.linalg.operators import Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.methods.mt_plus.encoders import BATCHES
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views
 from mtgcn.shapes import Float, Int, UInt64
-from mtgcn.training.embeddings import BATCHES
 
 
 @dataclass(frozen=True, eq=False)

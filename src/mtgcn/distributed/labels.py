@@ -10,11 +10,11 @@ import pyarrow as pa
 from mtgcn.distributed.id_index import LargeIndex
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.errors import InputError
-from mtgcn.files.columns import ID_NAMES, LABEL_NAMES, Choices, label_columns, open_table
-from mtgcn.files.labels import UNKNOWN
-from mtgcn.files.paths import readable_file
-from mtgcn.files.table import MISSING
-from mtgcn.files.tables import read_labels
+from mtgcn.io.columns import ID_NAMES, LABEL_NAMES, Choices, label_columns, open_table
+from mtgcn.io.labels import UNKNOWN
+from mtgcn.io.paths import readable_file
+from mtgcn.io.table import MISSING
+from mtgcn.io.tables import read_labels
 from mtgcn.shapes import Int
 
 

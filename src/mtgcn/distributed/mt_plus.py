@@ -20,12 +20,12 @@ from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import shared_inputs
 from mtgcn.distributed.shuffling import places_in_orders
 from mtgcn.linalg.node_keys import drawn_by_key
-from mtgcn.methods.mt_plus import LabelledRows, MTPlus
+from mtgcn.methods.mt_plus.cross_validation import held_out_parts
+from mtgcn.methods.mt_plus.method import LabelledRows, MTPlus
+from mtgcn.methods.mt_plus.teaching import ATTENDANCE, SharedNodes
+from mtgcn.methods.mt_plus.views import PeerInputs
 from mtgcn.shapes import UInt64
 from mtgcn.task import Nodes, run_seed
-from mtgcn.training.lessons import ATTENDANCE, SharedNodes
-from mtgcn.training.peer_evidence import held_out_parts
-from mtgcn.training.peer_inputs import PeerInputs
 
 
 def fit_mt_plus(settings: MTPlus, local: LocalGraph, task: LocalTask, checkpoints: Checkpoints | None) -> LocalAnswer:

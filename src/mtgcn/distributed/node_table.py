@@ -15,17 +15,17 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.files.columns import ID_NAMES, LABEL_NAMES, Choices, NodeColumns, node_columns, open_table
-from mtgcn.files.faults import Faults
-from mtgcn.files.ids import checked_ids
-from mtgcn.files.node_rows import FEW_NONZEROS, TextColumn, column_table, number_columns, told_kinds
-from mtgcn.files.notes import say
-from mtgcn.files.paths import PathLike, readable_file
-from mtgcn.files.table import MISSING, Batch, Coded, NotNumbers, Table
+from mtgcn.io.columns import ID_NAMES, LABEL_NAMES, Choices, NodeColumns, node_columns, open_table
+from mtgcn.io.faults import Faults
+from mtgcn.io.ids import checked_ids
+from mtgcn.io.node_rows import FEW_NONZEROS, TextColumn, column_table, number_columns, told_kinds
+from mtgcn.io.notes import say
+from mtgcn.io.paths import PathLike, readable_file
+from mtgcn.io.preprocessing.learning import learn
+from mtgcn.io.preprocessing.prepared import Preparation
+from mtgcn.io.preprocessing.table import ColumnTable, Texts
+from mtgcn.io.table import MISSING, Batch, Coded, NotNumbers, Table
 from mtgcn.linalg.node_keys import scrambled
-from mtgcn.preparation.learning import learn
-from mtgcn.preparation.prepared import Preparation
-from mtgcn.preparation.table import ColumnTable, Texts
 
 MOST_ROWS, MOST_CELLS = 200_000, 1 << 26  # that preparation is learned from
 FEWEST_ROWS = 10_000

@@ -17,15 +17,13 @@ from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.encoders import trained_encoders
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.reductions import mean_of_rows
-from mtgcn.linalg.leading_directions import SPARE, kept_directions, leading_directions, turned_to_one_side
 from mtgcn.linalg.node_keys import keyed_normal
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.transfers import on_device
-from mtgcn.nn.infomax import Propagation
-from mtgcn.shapes import Float, UInt64
-from mtgcn.training.peer_inputs import (
+from mtgcn.linalg.truncated_svd import SPARE, kept_directions, leading_directions, turned_to_one_side
+from mtgcn.methods.mt_plus.views import (
     CENTRED,
     EDGES,
     ENCODED,
@@ -47,6 +45,8 @@ from mtgcn.training.peer_inputs import (
     waves_of,
     with_ones,
 )
+from mtgcn.nn.infomax import Propagation
+from mtgcn.shapes import Float, UInt64
 
 NO_DIRECTION = 1e-11  # of the largest square: what is shorter is rounding
 

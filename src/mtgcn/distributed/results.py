@@ -22,13 +22,13 @@ from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.errors import InputError
 from mtgcn.estimator.answers import summing_to_one
 from mtgcn.estimator.graph_model import GIVEN, NEVER
-from mtgcn.files.json_text import parsed_json
-from mtgcn.files.labels import UNKNOWN
-from mtgcn.own_graph.predictions import Predictions, write_predictions
+from mtgcn.io.json_text import parsed_json
+from mtgcn.io.labels import UNKNOWN
 from mtgcn.shapes import Int
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_folder
 from mtgcn.storage.reading import read_plain
+from mtgcn.workflows.predictions import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 KIND = "mtgcn distributed result"

@@ -25,9 +25,9 @@ from mtgcn.distributed.node_table import LearnedTable, learned_table
 from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_text, part_name, write_part
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
-from mtgcn.files.columns import SOURCE_NAMES, TARGET_NAMES, Choices, open_table
-from mtgcn.files.edge_rows import edge_batches
-from mtgcn.files.paths import readable_file
+from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, Choices, open_table
+from mtgcn.io.edge_rows import edge_batches
+from mtgcn.io.paths import readable_file
 from mtgcn.shapes import Int
 from mtgcn.storage.destinations import check_folder
 from mtgcn.storage.folder_update import holds_others, updating

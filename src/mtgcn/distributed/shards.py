@@ -21,11 +21,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.files.arrays import compressed_matrix
-from mtgcn.files.json_form import Text, Truth, Whole, check_form
-from mtgcn.files.json_text import parsed_json
-from mtgcn.files.texts import LONGEST_TEXT
-from mtgcn.preparation.prepared import Preparation
+from mtgcn.io.arrays import compressed_matrix
+from mtgcn.io.json_form import Text, Truth, Whole, check_form
+from mtgcn.io.json_text import parsed_json
+from mtgcn.io.preprocessing.prepared import Preparation
+from mtgcn.io.texts import LONGEST_TEXT
 from mtgcn.shapes import Int
 from mtgcn.storage.folder_update import place_of
 from mtgcn.storage.reading import read_plain

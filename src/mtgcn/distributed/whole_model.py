@@ -17,9 +17,9 @@ from mtgcn.distributed.shards import Manifest, read_part
 from mtgcn.environment import device_title
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import save_model
-from mtgcn.files.ids import NodeIndex
-from mtgcn.files.table import Coded
 from mtgcn.graph import Graph
+from mtgcn.io.ids import NodeIndex
+from mtgcn.io.table import Coded
 from mtgcn.shapes import Int
 from mtgcn.task import Prediction
 

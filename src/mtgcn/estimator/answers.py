@@ -14,7 +14,7 @@ from mtgcn.estimator.attaching import extended, with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
 from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
-from mtgcn.files.paths import reason
+from mtgcn.io.paths import reason
 from mtgcn.shapes import Float, Int
 from mtgcn.training.memory import is_about_memory
 

@@ -9,7 +9,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.report.fit_page import Background
 from mtgcn.report.progress import fitting_progress
-from mtgcn.trust.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel

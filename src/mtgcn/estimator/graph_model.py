@@ -20,10 +20,10 @@ from mtgcn.graph import Graph
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Float, Int
 from mtgcn.task import PeerReport, Prediction
-from mtgcn.trust.warnings import model_warnings, warn_of_fit
+from mtgcn.uncertainty.warnings import model_warnings, warn_of_fit
 
 if TYPE_CHECKING:
-    from mtgcn.trust.suggestions import Suggestions
+    from mtgcn.uncertainty.suggestions import Suggestions
 
 GIVEN, NEVER = 0, -1  # in `labeled_iter_`: a label of its own, and neither that nor ever a pseudo label
 
@@ -107,7 +107,7 @@ class GraphModel:
         """Which nodes to label next, and why: the first is worth the most, and asking for more changes none of the
         first. A notebook shows them as a table."""
         self._check_fitted()
-        from mtgcn.trust.suggestions import suggest
+        from mtgcn.uncertainty.suggestions import suggest
 
         return suggest(self, n)
 

@@ -11,8 +11,8 @@ import numpy as np
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.inputs import no_label
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids
-from mtgcn.files.labels import classes_of
 from mtgcn.graph import UNKNOWN
+from mtgcn.io.labels import classes_of
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:

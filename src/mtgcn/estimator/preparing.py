@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.estimator.checks import check_magnitude
 from mtgcn.graph import Graph
-from mtgcn.preparation.learning import learn
-from mtgcn.preparation.prepared import Preparation
-from mtgcn.preparation.table import ColumnTable, table_of_array
+from mtgcn.io.preprocessing.learning import learn
+from mtgcn.io.preprocessing.prepared import Preparation
+from mtgcn.io.preprocessing.table import ColumnTable, table_of_array
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -95,7 +95,7 @@ def _columns(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any:  #
     """A matrix of numbers as scikit-learn checks it, NaN where one is missing; or a table of columns of all kinds."""
     from sklearn.utils.validation import validate_data
 
-    from mtgcn.files.frames import is_frame, is_mixed, table_of_frame
+    from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
 
     if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
         validate_data(model, X, skip_check_array=True, reset=reset)

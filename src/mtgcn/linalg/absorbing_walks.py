@@ -14,9 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 from torch import Tensor
 
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.blocks import LOOKED_AT_ONCE, blocks_of_entries, blocks_of_rows, each_block
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:

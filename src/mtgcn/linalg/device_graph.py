@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.blocks import blocks_of_entries
 from mtgcn.linalg.normalisation import SMALLEST_SIZE
 from mtgcn.linalg.operators import CsrArrays, csr_arrays
 from mtgcn.linalg.transfers import on_device
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg import node_keys as on_processor
 from mtgcn.linalg.blocks import blocks_of_rows
 from mtgcn.linalg.device_graph import ENTRIES_AT_ONCE, adjacency_there, entry_blocks, features_there, row_sums
 from mtgcn.linalg.operators import CsrArrays, csr_arrays
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.device_graph import adjacency_there, features_there, normalized, scaled_there
 from mtgcn.linalg.normalisation import check_features, normalized_adjacency, scaled_features, scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, ResidentOperator, SparseOperator, chain, operator
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float
-from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -98,16 +97,6 @@ def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOp
         return ResidentOperators(graph, scaling, device)
     adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
     return GraphOperators(adjacency, scaled_features(graph, scaling))
-
-
-def work_of_operators(graph: Graph) -> Work:
-    """What all of them take to be made, Â X included."""
-    if graph.features is None:
-        return Work()
-    if isinstance(graph.features, np.ndarray):
-        return Work(gathered=graph.adjacency.nnz * graph.num_features, touched=10 * graph.adjacency.nnz)
-    met = graph.adjacency.nnz * graph.features.nnz / max(1, graph.num_nodes)  # entries of the neighbours' rows
-    return Work(touched=MET_LIKE * met + 10 * graph.adjacency.nnz)
 
 
 COLUMNS_AT_ONCE = 32  # about as wide as what training will multiply, so that the same tiles serve

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.graph import Graph
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.blocks import blocks_of_entries, blocks_of_rows, each_block
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int, UInt64
 
 ROUNDS = 2  # of looking at the neighbours

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from mtgcn.errors import InputError
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.blocks import blocks_of_entries, each_block
-from mtgcn.once_per_graph import once_per_graph
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from mtgcn.linalg.transfers import on_device, on_host
 from mtgcn.shapes import Float, Int
-from mtgcn.work import Work, product
 
 
 def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
@@ -287,14 +286,6 @@ def operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> Operato
     if _cost(matrix, device) < matrix.nnz:
         return DenseOperator(on_device(matrix.toarray(), np.float32, device))
     return SparseOperator(matrix, device)
-
-
-def work_of_product(matrix: sp.csr_array | np.ndarray, columns: int, device: torch.device) -> Work:
-    """What `operator(matrix, device)` takes for a product with so many columns."""
-    rows, inner = matrix.shape
-    if isinstance(matrix, np.ndarray) or _cost(matrix, device) < matrix.nnz:
-        return product(rows, inner, columns)
-    return Work(gathered=matrix.nnz * columns, touched=rows * columns, calls=1)
 
 
 def chain(left: SparseOperator, right: sp.csr_array, together: sp.csr_array) -> tuple[Operator, ...]:

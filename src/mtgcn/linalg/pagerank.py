@@ -9,10 +9,9 @@ from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator, reshaped
 from mtgcn.shapes import Float
-from mtgcn.work import Work
 
 if TYPE_CHECKING:
-    from mtgcn.graph import Graph
+    pass
 
 CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
 FEWEST_COLUMNS = 16  # that are taken along together: fewer would waste a part of what memory hands over at once
@@ -58,12 +57,6 @@ def _walked_in_slices(
     for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
         mine.copy_(_walked(given.contiguous(), adjacency, steps, restart))
     return result
-
-
-def work_of_walk(graph: Graph, columns: int, steps: int) -> Work:
-    """What so many steps of so many columns along Â take, the passes over all nodes after each of them included."""
-    reads = (graph.adjacency.nnz + graph.num_nodes) * columns
-    return steps * Work(gathered=reads, touched=3 * graph.num_nodes * columns, calls=4)
 
 
 def cached_columns(nodes: int, itemsize: int = torch.float32.itemsize) -> int:

@@ -15,11 +15,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.normalisation import SMALLEST_SIZE, normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator
 from mtgcn.linalg.pagerank import cached_columns, personalized_page_rank
 from mtgcn.linalg.transfers import on_device
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:

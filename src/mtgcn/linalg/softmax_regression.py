@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.shapes import Float, Int
-from mtgcn.work import NARROW, Work, decomposition, product
 
 SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ, whose own rounding is about as large
 CURVATURE = 0.5  # what the second derivative of a softmax's loss never exceeds
@@ -78,14 +77,6 @@ def fit_to_labels(
             break
     coefficients = (basis @ (found / roots).flatten(2)).view(runs, labels, num_classes, parts, len(penalties))
     return coefficients.permute(0, 3, 4, 1, 2).contiguous() * present[:, None, None, :, None]
-
-
-def work_of_labels(labels: int, width: int, num_classes: int, weightings: int, steps: int) -> Work:
-    """What the kernel of so wide rows and `fit_to_labels` take for one run, with so many weightings of its labels and
-    penalties together."""
-    values = weightings * labels * num_classes
-    step = Work(multiplied=2 * weightings * labels**2 * max(num_classes, NARROW), touched=15 * values, calls=40)
-    return product(labels, width, labels) + 2 * decomposition(labels, labels) + steps * step
 
 
 def _settled(move: Tensor, place: Tensor) -> bool:
@@ -170,19 +161,6 @@ class _Examples:
         bound.diagonal().add_(2 * penalty + ROUNDING * self.total(weights.sum()))
         inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
         return inverse
-
-
-def work_of_all(nodes: int, width: int, num_classes: int, steps: int, bounded: bool) -> Work:
-    """What `fit_to_all` takes for one run that has a bound already, or has not."""
-    step = 2 * product(nodes, width, num_classes) + product(width, width, num_classes)
-    bound = Work(touched=3 * nodes * width) + product(width, nodes, width) + decomposition(width, width)
-    first = 2 * work_of_probabilities(nodes, width, num_classes) if bounded else bound
-    return first + steps * (step + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=40))
-
-
-def work_of_probabilities(nodes: int, width: int, num_classes: int) -> Work:
-    """What `probabilities_of` takes for one run."""
-    return product(nodes, width, num_classes) + Work(touched=SOFTMAX_LIKE * nodes * num_classes, calls=4)
 
 
 def probabilities_of(

@@ -17,10 +17,10 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.node_keys import keyed_normal, node_keys, scrambled
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.shapes import Float, UInt64
 
 if TYPE_CHECKING:

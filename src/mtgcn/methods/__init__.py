@@ -21,7 +21,7 @@ from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S
 from mtgcn.methods.mani_reg import ManifoldRegularization
 from mtgcn.methods.mt_gcn import MTGCN
-from mtgcn.methods.mt_plus import MTPlus
+from mtgcn.methods.mt_plus.method import MTPlus
 from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.methods.planetoid import Planetoid
 from mtgcn.methods.plugins import ENTRY_POINTS, as_method_class, imported_method, installed_method

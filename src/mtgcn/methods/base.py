@@ -21,7 +21,6 @@ from mtgcn.task import Prediction, Task
 from mtgcn.training.divergence import watching_divergence
 from mtgcn.training.freed_blocks import give_back_free_blocks
 from mtgcn.training.memory import default_budget, threads_for
-from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -84,14 +83,6 @@ class Method(Settings, ABC):
     def shared_bytes(self, task: Task) -> int:
         """About how much memory fitting takes beside the graph however few runs there are."""
         return 0
-
-    def work_per_run(self, task: Task) -> Work | None:
-        """About what fitting one run takes, beside what all runs share; None where nobody can tell."""
-        return None
-
-    def shared_work(self, task: Task) -> Work:
-        """About what is done once, however many runs there are and however often they are fitted."""
-        return Work()
 
 
 def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) -> Prediction:

@@ -19,12 +19,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.graph_cache import once_per_graph
 from mtgcn.linalg.normalisation import normalized_laplacian
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import Method
 from mtgcn.methods.logistic import Logistic
 from mtgcn.nn.base import FeatureScaling
-from mtgcn.once_per_graph import once_per_graph
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.shapes import Float
 from mtgcn.task import Nodes, Prediction, Task

@@ -16,17 +16,15 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.linalg.graph_operators import work_of_operators
 from mtgcn.methods.trained import NetworkMethod, TrainedOnLabels, supervised_step
 from mtgcn.nn.axes import CLASSES, mean_of_peers
 from mtgcn.nn.base import NetworkSettings
-from mtgcn.nn.gcn import GCN, work_at_labels, work_at_nodes
+from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, train
 from mtgcn.training.losses import supervised_loss
-from mtgcn.work import Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +42,6 @@ class GCNWithoutValidation(TrainedOnLabels):
 
     def bytes_per_run(self, task: Task) -> int:
         return GCN.bytes_per_model(task, self.hidden_channels)
-
-    def work_per_run(self, task: Task) -> Work:
-        return self.epochs * work_at_labels(task, self) + work_at_nodes(task, self)
-
-    def shared_work(self, task: Task) -> Work:
-        return work_of_operators(task.graph)
 
 
 @dataclass(frozen=True, kw_only=True)

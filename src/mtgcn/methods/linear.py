@@ -12,17 +12,14 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.linalg.operators import work_of_product
-from mtgcn.linalg.pagerank import work_of_walk
 from mtgcn.linalg.propagated_features import PropagatedFeatures
-from mtgcn.linalg.softmax_regression import fit_to_labels, work_of_labels
+from mtgcn.linalg.softmax_regression import fit_to_labels
 from mtgcn.methods.base import CPU, Method
 from mtgcn.nn.axes import CLASSES, each_peer, mean_of_peers
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import PositiveFloat
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -85,18 +82,6 @@ class LinearOnFeatures(Method):
     def walked(self) -> int:
         """How many steps features are propagated."""
         return 0
-
-    def work_per_run(self, task: Task) -> Work:
-        graph, labels = task.graph, task.labelled.index.shape[1]
-        if graph.features is None:
-            return Work()
-        rows = work_of_walk(graph, labels, self.walked) + work_of_product(graph.features, labels, task.device)
-        fitting = work_of_labels(labels, graph.num_features, task.num_classes, 1, USUAL_STEPS)
-        answer = work_of_walk(graph, task.num_classes, self.walked)
-        return rows + fitting + answer + work_of_product(graph.features, task.num_classes, task.device)
-
-    def shared_work(self, task: Task) -> Work:
-        return work_of_walk(task.graph, task.graph.num_features, self.walked)
 
 
 def _logits(

@@ -17,12 +17,10 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.graph_operators import work_of_operators
 from mtgcn.methods.trained import NetworkMethod, supervised_step
 from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
-from mtgcn.nn.gcn import work_at_labels, work_at_nodes
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
@@ -32,7 +30,6 @@ from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss
 from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
 from mtgcn.training.recording import Recorder, recorder_for
-from mtgcn.work import Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +105,6 @@ class MTGCN(NetworkSettings, NetworkMethod):
 
     def bytes_per_run(self, task: Task) -> int:
         return bytes_per_model(self.backbone, task, self) * self.peers
-
-    def work_per_run(self, task: Task) -> Work | None:
-        if self.backbone != "gcn":
-            return None
-        # Forward, backward and the choice of pseudo labels, which is a sort of all nodes.
-        teaching = 3 * work_at_nodes(task, self) + Work(touched=100 * task.num_nodes, calls=500)
-        return self.peers * (self.warmup_epochs * work_at_labels(task, self) + self.teaching_epochs * teaching)
-
-    def shared_work(self, task: Task) -> Work:
-        return work_of_operators(task.graph)
 
 
 class Teaching:

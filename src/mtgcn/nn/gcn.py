@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mtgcn.linalg.computation_block import ComputationBlock, computation_block
 from mtgcn.linalg.graph_operators import GraphOperators, graph_operators
-from mtgcn.linalg.operators import work_of_product
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.dropout import ReluDropout
 from mtgcn.nn.products import InputProduct, modelwise_product
 from mtgcn.shapes import Float, Int
-from mtgcn.work import Work
 
 if TYPE_CHECKING:
     from mtgcn.task import Task
@@ -82,38 +79,3 @@ class GCN(TwoLayerNetwork):
             worth_it = block.features.nnz + block.readout.nnz < whole
             self._blocks[id(index)] = index, block if worth_it else None
         return self._blocks[id(index)][1]
-
-
-def work_at_nodes(task: Task, settings: NetworkSettings) -> Work:
-    """What a pass of one model over all nodes takes."""
-    graph, hidden = task.graph, settings.hidden_channels
-    if graph.features is None:
-        return Work()
-    entering = work_of_product(graph.features, hidden, task.device)
-    narrow = min(hidden, task.num_classes)
-    along_edges = 0 if isinstance(graph.features, np.ndarray) else hidden  # dense features are smoothed beforehand
-    return entering + Work(
-        gathered=graph.adjacency.nnz * (narrow + along_edges),
-        touched=task.num_nodes * (15 * hidden + 25 * task.num_classes),
-        calls=50,
-    )
-
-
-def work_at_labels(task: Task, settings: NetworkSettings) -> Work:
-    """What an epoch of one model takes, forward and backward, that looks at labelled nodes alone: what their
-    neighbours have for features, or a pass over all nodes where that is less."""
-    graph, labels = task.graph, task.labelled.index.shape[1]
-    if graph.features is None:
-        return Work()
-    degree = 1 + graph.adjacency.nnz / max(1, graph.num_nodes)
-    neighbours = min(float(graph.num_nodes), labels * degree)
-    seen = neighbours * graph.features.size / max(1, graph.num_nodes)
-    if not isinstance(graph.features, np.ndarray):
-        seen *= degree  # a row of smoothed features has those of all neighbours
-    seen = min(seen, neighbours * graph.num_features)
-    parameters = graph.num_features * settings.hidden_channels
-    return Work(
-        gathered=2 * seen * settings.hidden_channels,
-        touched=20 * neighbours * settings.hidden_channels + 10 * parameters,
-        calls=300,
-    )

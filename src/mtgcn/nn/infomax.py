@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mtgcn.linalg.leading_directions import kept_directions
+from mtgcn.linalg.truncated_svd import kept_directions
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.init import uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.shapes import Float, Int
-from mtgcn.work import Work, product
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -77,15 +76,6 @@ class InfomaxSettings(Settings):
         width, encoders = min(kept_directions(self.width, graph), graph.num_features), len(self.weight_decays)
         seen = (TABLES_ON_THE_WAY + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
-
-    def work_of_training(self, nodes: int, width: int) -> Work:
-        """What all epochs take: the layer forward, for nodes as they are and corrupted, and backward; what stands
-        between the layers; Adam."""
-        some, encoders = min(nodes, NODES_AT_ONCE), len(self.weight_decays)
-        made = encoders * self.dimensions
-        parameters = (width + self.dimensions) * made
-        epoch = 4 * product(some, width, made) + 8 * product(some, made, encoders)
-        return self.epochs * (epoch + Work(touched=60 * some * made + 2 * some * width + 12 * parameters, calls=500))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from mtgcn.benchmark.statistics import PairedTest, RankComparison
+from mtgcn.experiments.statistics import PairedTest, RankComparison
 from mtgcn.report.styles import COLOURS, DASHES, PAPER_STYLES, Styles
 from mtgcn.report.svg import horizontal_grid, picture, text
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtgcn.benchmark.comparisons import Comparison
-from mtgcn.benchmark.curves import read_curves
-from mtgcn.benchmark.plan import Selection
-from mtgcn.benchmark.reproduce import Reproduction
-from mtgcn.benchmark.store import write_text
-from mtgcn.benchmark.tables import Evidence
 from mtgcn.datasets import describe, where
+from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.curves import read_curves
+from mtgcn.experiments.plan import Selection
+from mtgcn.experiments.reproduce import Reproduction
+from mtgcn.experiments.store import write_text
+from mtgcn.experiments.tables import Evidence
 from mtgcn.report import comparison_text
 from mtgcn.report.comparison_page import comparison_page
 from mtgcn.report.latex import comparison_tables, latex_tables

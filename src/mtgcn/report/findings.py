@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtgcn.benchmark.protocol import BACKBONE_NAMES, TAUGHT, Cell
-from mtgcn.benchmark.split_choice import PUBLIC, labels_title
-from mtgcn.benchmark.statistics import RankComparison, compare_ranks
-from mtgcn.benchmark.tables import Evidence, Line
+from mtgcn.experiments.protocol import BACKBONE_NAMES, TAUGHT, Cell
+from mtgcn.experiments.split_choice import PUBLIC, labels_title
+from mtgcn.experiments.statistics import RankComparison, compare_ranks
+from mtgcn.experiments.tables import Evidence, Line
 from mtgcn.report.numbers import SIGNED, number, with_minus_sign
 from mtgcn.report.styles import styles_of
 

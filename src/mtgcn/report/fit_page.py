@@ -21,9 +21,9 @@ from mtgcn.report.page_data import node_data
 from mtgcn.report.page_progress import page_progress
 from mtgcn.report.templating import rendered
 from mtgcn.storage.atomic import write_file
-from mtgcn.trust.expected_accuracy import ExpectedAccuracy
-from mtgcn.trust.fitted_model import FittedModel
-from mtgcn.trust.peer_votes import (
+from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.fitted_model import FittedModel
+from mtgcn.uncertainty.peer_votes import (
     LEADING_SHARE,
     accuracy_of_features,
     peers_agree,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtgcn.linalg.plane_layout import plane_layout
+from mtgcn.linalg.layout_2d import plane_layout
 from mtgcn.shapes import Float, Int
-from mtgcn.trust.fitted_model import FittedModel
-from mtgcn.trust.peer_votes import PeerContribution, contributions, vote_weights
-from mtgcn.trust.suggestions import Suggestion, appearance, suggest
-from mtgcn.trust.warnings import model_warnings
+from mtgcn.uncertainty.fitted_model import FittedModel
+from mtgcn.uncertainty.peer_votes import PeerContribution, contributions, vote_weights
+from mtgcn.uncertainty.suggestions import Suggestion, appearance, suggest
+from mtgcn.uncertainty.warnings import model_warnings
 
 MOST_ON_MAP = 20_000  # nodes; more could not be told apart, and would make a page of many megabytes
 SUGGESTIONS = 10

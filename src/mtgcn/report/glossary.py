@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtgcn.training.peer_inputs import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
+from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
 
 # What a peer sees of a node.
 PEERS = {

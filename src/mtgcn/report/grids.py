@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mtgcn.benchmark.protocol import Cell
-from mtgcn.benchmark.split_choice import OVER_ALL, PUBLIC, labels_title
-from mtgcn.benchmark.suite import ALL_TABLES
-from mtgcn.benchmark.tables import Evidence, Line, MeasuredTable
+from mtgcn.experiments.protocol import Cell
+from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, labels_title
+from mtgcn.experiments.suite import ALL_TABLES
+from mtgcn.experiments.tables import Evidence, Line, MeasuredTable
 from mtgcn.report.styles import Styles, styles_of
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtgcn.benchmark.comparisons import Comparison
-from mtgcn.benchmark.protocol import PROTOCOL_TITLES
-from mtgcn.benchmark.statistics import SampleSummary
-from mtgcn.benchmark.tables import CellSummary, Evidence, Line
+from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.protocol import PROTOCOL_TITLES
+from mtgcn.experiments.statistics import SampleSummary
+from mtgcn.experiments.tables import CellSummary, Evidence, Line
 from mtgcn.report.comparison_text import cell_title, graph_title, labels_given
 from mtgcn.report.grids import Grid, GridRow, ablation_grids, backbone_grids, result_grids
 from mtgcn.report.numbers import SIGNED, number, p_value, percent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtgcn.benchmark.statistics import SampleSummary
+from mtgcn.experiments.statistics import SampleSummary
 
 SIGNED = "+.1f"  # for differences
 

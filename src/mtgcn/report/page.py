@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mtgcn.benchmark.curves import Curves
-from mtgcn.benchmark.protocol import FINAL_SEEDS, PROTOCOL_TITLES
-from mtgcn.benchmark.tables import COUNTS, Evidence, table_1
 from mtgcn.datasets import Description
+from mtgcn.experiments.curves import Curves
+from mtgcn.experiments.protocol import FINAL_SEEDS, PROTOCOL_TITLES
+from mtgcn.experiments.tables import COUNTS, Evidence, table_1
 from mtgcn.report.charts import rank_chart
 from mtgcn.report.findings import drawn_cells, findings, gains, ranks
 from mtgcn.report.grids import GridRow, ablation_grids, result_grids

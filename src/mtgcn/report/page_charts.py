@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from mtgcn.benchmark.curves import Band, Curves
-from mtgcn.benchmark.protocol import ALONE, BACKBONE_NAMES, TAUGHT
-from mtgcn.benchmark.split_choice import RANDOM, labels_title
-from mtgcn.benchmark.statistics import SampleSummary
-from mtgcn.benchmark.tables import Evidence, Line
+from mtgcn.experiments.curves import Band, Curves
+from mtgcn.experiments.protocol import ALONE, BACKBONE_NAMES, TAUGHT
+from mtgcn.experiments.split_choice import RANDOM, labels_title
+from mtgcn.experiments.statistics import SampleSummary
+from mtgcn.experiments.tables import Evidence, Line
 from mtgcn.report import charts
 from mtgcn.report.findings import drawn_cells
 from mtgcn.report.grids import Grid, GridRow, backbone_grids

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from itertools import chain
 
-from mtgcn.benchmark.protocol import FINAL_SEEDS, PAPER_TABLES
-from mtgcn.benchmark.suite import ALL_TABLES, Suite
-from mtgcn.benchmark.tables import Evidence, Line
+from mtgcn.experiments.protocol import FINAL_SEEDS, PAPER_TABLES
+from mtgcn.experiments.suite import ALL_TABLES, Suite
+from mtgcn.experiments.tables import Evidence, Line
 
 
 def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:

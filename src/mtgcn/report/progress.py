@@ -17,13 +17,6 @@ from mtgcn.training.progress import current_stage, reporting_progress
 SECONDS_BETWEEN_LINES = 30.0
 
 
-def say_before(text: str, seconds: float | None) -> None:
-    """A line that stays, before work begins that is thought to take so long: where a person is watching, and in a file
-    where it is so long that there will be further lines."""
-    if Console(stderr=True).is_terminal or (seconds is not None and seconds > SECONDS_BETWEEN_LINES):
-        print(text, file=sys.stderr, flush=True)
-
-
 @contextmanager
 def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
     """Show the epochs of whatever is fitted inside, and in which stage it is; every stage, and every chunk of runs,

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from mtgcn.benchmark.protocol import PROTOCOL_TITLES
-from mtgcn.benchmark.split_choice import OVER_ALL, PUBLIC
-from mtgcn.benchmark.tables import COUNTS, Line, MeasuredTable, table_1
 from mtgcn.datasets import Description
+from mtgcn.experiments.protocol import PROTOCOL_TITLES
+from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC
+from mtgcn.experiments.tables import COUNTS, Line, MeasuredTable, table_1
 from mtgcn.report.numbers import SIGNED, interval, number, percent
 
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mtgcn.benchmark.comparisons import Comparison
-from mtgcn.benchmark.tables import CellSummary
 from mtgcn.datasets import Description
+from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.tables import CellSummary
 from mtgcn.report.comparison_text import cell_title, compared_cells, headings
 from mtgcn.report.numbers import interval, percent
 from mtgcn.settings import SettingDescription

@@ -16,7 +16,6 @@ from mtgcn.estimator.answers import of_fit
 from mtgcn.estimator.graph_model import GIVEN
 from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.graph import UNKNOWN
-from mtgcn.own_graph.predictions import predictions_of, predictions_table
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.folder_update import place_of
@@ -30,8 +29,9 @@ from mtgcn.studio.map import project_map as project_map
 from mtgcn.studio.neighbourhood import Neighbour as Neighbour
 from mtgcn.studio.neighbourhood import Neighbourhood as Neighbourhood
 from mtgcn.studio.neighbourhood import neighbourhood as neighbourhood
-from mtgcn.trust.peer_votes import peers_agree, vote_weights
-from mtgcn.trust.suggestions import uncertainty_of
+from mtgcn.uncertainty.peer_votes import peers_agree, vote_weights
+from mtgcn.uncertainty.suggestions import uncertainty_of
+from mtgcn.workflows.predictions import predictions_of, predictions_table
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel

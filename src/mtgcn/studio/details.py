@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mtgcn.errors import InputError, shown
-from mtgcn.files.columns import ID_NAMES, LABEL_NAMES, Choices, column_titled, open_table, title_of
-from mtgcn.files.paths import readable_file
-from mtgcn.files.table import MISSING, Coded
+from mtgcn.io.columns import ID_NAMES, LABEL_NAMES, Choices, column_titled, open_table, title_of
+from mtgcn.io.paths import readable_file
+from mtgcn.io.table import MISSING, Coded
 from mtgcn.studio.source import Loaded
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from mtgcn.errors import InputError, shown
-from mtgcn.files.columns import Choices
-from mtgcn.files.labels import UNKNOWN, class_named, classes_of
-from mtgcn.files.tables import read_labels
-from mtgcn.files.texts import check_names
-from mtgcn.preparation.missing import is_missing
+from mtgcn.io.columns import Choices
+from mtgcn.io.labels import UNKNOWN, class_named, classes_of
+from mtgcn.io.preprocessing.missing import is_missing
+from mtgcn.io.tables import read_labels
+from mtgcn.io.texts import check_names
 
 HEADER = ("id", "label")
 

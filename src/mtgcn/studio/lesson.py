@@ -20,16 +20,16 @@ from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import is_model, load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.methods import method_class
-from mtgcn.own_graph.fitting import Expectation, for_the_card, summary_of
-from mtgcn.own_graph.memory_check import within_memory
-from mtgcn.own_graph.notes import collected_notes
-from mtgcn.own_graph.summary import mean_confidence
 from mtgcn.settings import parse_settings
 from mtgcn.studio.map import model_places
 from mtgcn.studio.project import Project
 from mtgcn.studio.state import State
 from mtgcn.training.progress import stage
-from mtgcn.trust.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.workflows.fitting import Expectation, for_the_card, summary_of
+from mtgcn.workflows.memory_check import within_memory
+from mtgcn.workflows.notes import collected_notes
+from mtgcn.workflows.summary import mean_confidence
 
 CACHE = "cache"  # what is costly to make again; nothing is written outside of the project
 GRAPH = "studio_graph"  # in the card of a model: the fingerprint of the graph that was loaded

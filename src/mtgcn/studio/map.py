@@ -12,12 +12,12 @@ import numpy as np
 
 from mtgcn.estimator.model_folder import read_card
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.linalg.plane_layout import plane_layout
-from mtgcn.once_per_graph import once_per_graph
+from mtgcn.graph_cache import once_per_graph
+from mtgcn.linalg.layout_2d import plane_layout
 from mtgcn.report.fit_view import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.training.progress import stage, tell_epochs
-from mtgcn.trust.suggestions import appearance
+from mtgcn.uncertainty.suggestions import appearance
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel

@@ -8,12 +8,12 @@ from typing import Any
 
 from mtgcn import datasets
 from mtgcn.errors import InputError
-from mtgcn.own_graph.inputs import GraphFiles
 from mtgcn.studio.components import FileField
 from mtgcn.studio.elements import Tag, button, emptied, swatch, tag
 from mtgcn.studio.source import GRAPH_SUFFIXES, TABLE_SUFFIXES
 from mtgcn.studio.stored_project import UPLOADS, ProjectSummary
 from mtgcn.studio.window import Window
+from mtgcn.workflows.inputs import GraphFiles
 
 ABOUT = {
     "cora": "2708 papers on machine learning, and who cites whom",

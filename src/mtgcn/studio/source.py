@@ -13,12 +13,12 @@ import numpy as np
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
 from mtgcn.estimator.model_folder import load_model, save_model
-from mtgcn.files.labels import classes_of
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.own_graph.inputs import GraphFiles, read_graph
-from mtgcn.own_graph.notes import collected_notes
+from mtgcn.io.labels import classes_of
 from mtgcn.storage.kept_arrays import fingerprint
 from mtgcn.studio.folder import ProjectFolder, checked_name
+from mtgcn.workflows.inputs import GraphFiles, read_graph
+from mtgcn.workflows.notes import collected_notes
 
 FILES = "files"  # the folder that holds the copies, one folder for each time something was loaded
 MOST_UPLOAD_BYTES = 256 << 20  # of one file
@@ -126,7 +126,7 @@ def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:
 
 def copied(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
     """Copies of the files in the project, which are checked to be plain, and of no more than some size."""
-    from mtgcn.files.paths import readable_file
+    from mtgcn.io.paths import readable_file
     from mtgcn.storage.reading import read_plain
 
     source = Source.of_files(files)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from mtgcn.errors import InputError, shown
 from mtgcn.graph import Graph
-from mtgcn.own_graph.inputs import GraphFiles
-from mtgcn.own_graph.summary import columns_of
 from mtgcn.studio.folder import ProjectFolder, checked_name
 from mtgcn.studio.history import history_text
 from mtgcn.studio.label_file import label_table, read_label_file
 from mtgcn.studio.source import FILES, MOST_UPLOAD_BYTES, Loaded, Source, copied, copied_model, read_source
 from mtgcn.studio.state import State, read_state, state_text
+from mtgcn.workflows.inputs import GraphFiles
+from mtgcn.workflows.summary import columns_of
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
 

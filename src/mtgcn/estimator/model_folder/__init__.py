@@ -43,7 +43,7 @@ from mtgcn.estimator.model_folder.files import (
     write_bytes,
 )
 from mtgcn.estimator.preparing import columns_in
-from mtgcn.files.paths import reason
+from mtgcn.io.paths import reason
 from mtgcn.storage.destinations import check_folder
 from mtgcn.storage.folder_update import holds_others
 

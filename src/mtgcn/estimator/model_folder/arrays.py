@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.estimator.checks import LARGEST_NUMBER, check_magnitude
 from mtgcn.estimator.model_folder.files import Arrays
-from mtgcn.files.arrays import compressed_matrix
-from mtgcn.files.paths import shown
-from mtgcn.files.texts import check_names
 from mtgcn.graph import Graph
-from mtgcn.preparation.prepared import Preparation
+from mtgcn.io.arrays import compressed_matrix
+from mtgcn.io.paths import shown
+from mtgcn.io.preprocessing.prepared import Preparation
+from mtgcn.io.texts import check_names
 from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:

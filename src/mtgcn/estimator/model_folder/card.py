@@ -15,10 +15,10 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder.files import CARD, damaged
-from mtgcn.files.json_form import Anything, Number, Text, Truth, Whole, check_form
-from mtgcn.files.json_text import parsed_json
-from mtgcn.files.paths import shown
-from mtgcn.files.texts import LONGEST_NAME, LONGEST_TEXT
+from mtgcn.io.json_form import Anything, Number, Text, Truth, Whole, check_form
+from mtgcn.io.json_text import parsed_json
+from mtgcn.io.paths import shown
+from mtgcn.io.texts import LONGEST_NAME, LONGEST_TEXT
 from mtgcn.splits import LARGEST_SEED
 from mtgcn.storage.folder_update import found_in
 from mtgcn.storage.reading import read_plain

@@ -1,0 +1,1 @@
+"""Commands that `mtgcn.cli.app` has, arguments only, and what all commands share."""

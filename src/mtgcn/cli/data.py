@@ -1,0 +1,79 @@
+"""`mtgcn datasets` and `methods`: what there is to classify, and with what."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from mtgcn.cli.completion import dataset_names, method_names
+from mtgcn.cli.shared import AsJson, print_json
+
+
+def datasets(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Only this one, with all that is known of it.", metavar="DATASET", autocompletion=dataset_names
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The graphs that have a name: the paper's table 1 from the data themselves, others beside it, and where they lie.
+    Without a name nothing is fetched."""
+    from mtgcn import datasets as known
+
+    if name is not None:
+        known.load(name)
+    asked = list(known.NAMES) if name is None else [name]
+    descriptions = [known.describe(one) for one in asked if known.where(one)]
+    absent = [one for one in asked if not known.where(one)]
+    if as_json:
+        print_json({"datasets": [asdict(description) for description in descriptions], "absent": absent})
+        return
+    from mtgcn.report.tables import dataset_table, description_table, print_table
+
+    if name is not None:
+        print(f"{name}\n")
+        print_table(description_table(descriptions[0]))
+        return
+    print_table(dataset_table(descriptions))
+    print()
+    for folder in dict.fromkeys(description.location for description in descriptions):
+        lying = ", ".join(description.name for description in descriptions if description.location == folder)
+        print(f"{lying}: in {folder}")
+    if absent:
+        print(f"{', '.join(absent)}: not here; fetched when first used")
+
+
+def methods(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Only this one, with its settings.", metavar="METHOD", autocompletion=method_names),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Every method in a line, with the names of its settings; of one that is named, all settings with limits, defaults
+    and what they mean, as --set takes them. module:Class is one of your own."""
+    from mtgcn.methods import METHODS, method_title, typed_method_class
+    from mtgcn.settings import described_settings
+
+    chosen = sorted(METHODS) if name is None else [name]
+    described = {one: described_settings(typed_method_class(one)) for one in chosen}
+    titles = {one: method_title(one) for one in chosen}
+    if as_json:
+        content = [
+            {"name": one, "title": titles[one], "settings": [asdict(setting) for setting in settings]}
+            for one, settings in described.items()
+        ]
+        print_json({"methods": content})
+        return
+    from mtgcn.report.tables import method_table, print_table, setting_table
+
+    if name is None:
+        print_table(method_table(titles, {one: [setting.name for setting in described[one]] for one in chosen}))
+        print("\nmtgcn methods NAME tells what the settings of one mean; --set KEY=VALUE changes them.")
+    else:
+        print(titles[name], "\n")
+        print_table(setting_table(described[name]))

@@ -1,0 +1,93 @@
+"""The options about a person's own files, declared once for every command that reads a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from mtgcn.cli.shared import (
+    Columns,
+    Edges,
+    Exclude,
+    Features,
+    GraphFile,
+    Header,
+    Knn,
+    Labels,
+    Metric,
+    Nodes,
+    UnknownNodes,
+    listed,
+)
+
+if TYPE_CHECKING:
+    from mtgcn.workflows.inputs import GraphFiles
+
+FILES = "files"  # the parameter of a command that stands for all these options
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What may be typed about files: each field is an option, with its help, and its default."""
+
+    edges: Edges = None
+    nodes: Nodes = None
+    labels: Labels = None
+    graph: GraphFile = None
+    knn: Knn = None
+    metric: Metric = "euclidean"
+    columns: Columns = None
+    features: Features = None
+    exclude: Exclude = None
+    unknown_nodes: UnknownNodes = "error"
+    header: Header = None
+
+    def files(self) -> GraphFiles:
+        """The same, checked and ready to be read."""
+        from mtgcn.workflows.inputs import GraphFiles, parsed_columns
+
+        columns, kinds = parsed_columns(self.columns or ())
+        texts = {
+            "columns": columns,
+            "kinds": kinds,
+            "features": None if self.features is None else listed(self.features, "features"),
+            "exclude": () if self.exclude is None else listed(self.exclude, "exclude"),
+        }
+        return GraphFiles(**vars(self) | texts)
+
+
+def takes_graph_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command, in place of its parameter `files: GraphFiles`, the options of these names; or all there are.
+
+        @takes_graph_files()
+        def fit(out: Out, files: GraphFiles, seed: Seed = 0) -> None: ...
+
+    Called from a program, the command takes the options by name too, as typer passes them.
+    """
+    hints = get_type_hints(FileOptions, include_extras=True)
+    options = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(FileOptions)
+        if field.name in names or not names
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def with_options(**given: Any) -> None:
+            chosen = {option.name: given.pop(option.name) for option in options if option.name in given}
+            command(**given, **{FILES: FileOptions(**chosen).files()})
+
+        # `GraphFiles` would bring numpy into every --help, so its name is all that a command knows of it.
+        written = signature(command, locals={"GraphFiles": object}, eval_str=True)
+        parameters: list[Parameter] = []
+        for parameter in written.parameters.values():
+            own = parameter.replace(kind=Parameter.KEYWORD_ONLY)
+            parameters += options if parameter.name == FILES else [own]
+        with_options.__name__, with_options.__doc__ = command.__name__, command.__doc__
+        with_options.__module__, with_options.__qualname__ = command.__module__, command.__qualname__
+        with_options.__signature__ = written.replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return with_options
+
+    return decorate

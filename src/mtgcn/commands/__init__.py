@@ -1,1 +1,0 @@
-"""Commands that `mtgcn.cli` has, arguments only, and what all commands share."""

@@ -1,0 +1,334 @@
+"""CSV in blocks of whole lines, so that memory stays small and every complaint can name its line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from mtgcn.errors import InputError
+from mtgcn.io.arrow_values import numbers_in, text_values
+from mtgcn.io.encoding import UTF8, encoding_of
+from mtgcn.io.faults import FaultKind, Faults
+from mtgcn.io.paths import reason, shown
+from mtgcn.io.preprocessing.missing import MISSING_WORDS
+from mtgcn.io.table import Batch, Coded, NotNumbers, Table, is_finite_number
+
+BLOCK_BYTES = 16 << 20
+LONGEST_LINE = 64 << 20
+SAMPLE_LINES = 50  # looked at to tell a header from data
+FEW_VALUES = 8  # different ones of a column, as 0 and 1 are
+NEWLINE = b"\n"
+BLANKS = " \t"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DELIMITERS = (";", "|", ",")  # of several that cut all lines alike, the first: the others stand in numbers and texts
+# Missing numbers as arrow knows them, which tells capitals from small letters.
+GAPS = sorted({form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"})
+_PLAIN = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_CODE = r"^\s*[+-]?0[0-9]"  # 007 is a name
+_DECIMAL_COMMA = r"^\s*[+-]?[0-9]{1,3}(\.?[0-9]{3})*,([0-9]{1,2}|[0-9]{4,})\s*$"
+COMMENT = re.compile(rb"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
+
+
+class CsvTable(Table):
+    """Text with one row per line. The delimiter is found in the first line unless it is given."""
+
+    unit = "line"
+
+    def __init__(
+        self,
+        path: Path,
+        is_header: Callable[[list[str], list[list[str]]], bool],
+        delimiter: str | None = None,
+    ) -> None:
+        self.path = path
+        self.encoding = encoding_of(path)
+        beginning = self._beginning()
+        self.first_place = beginning[0][0]
+        self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
+            raise InputError(f"delimiter {self.delimiter!r}; give one character such as ',' or '\\t'")
+        self.check_width(beginning[0][1].count(self.delimiter) + 1)
+        first, *others = [self._cells(line, number) for number, line in beginning]
+        self.sample = [first, *(row for row in others if any(row))]
+        self.columns = ("",) * len(first)
+        self.has_header = False
+        if is_header(first, self.sample[1:]):
+            self._take_header()
+
+    def _take_header(self) -> None:
+        self.has_header = True
+        self.columns, self.sample = tuple(self.sample[0]), self.sample[1:]
+        self.check_columns(self.columns)
+
+    def with_header(self) -> Table | None:
+        table = copy(self)
+        if self.has_header or not all(self.sample[0]):
+            return None
+        table._take_header()
+        return table
+
+    def numeric(self, columns: Sequence[int]) -> list[int]:
+        """By the first block, written as numbers without a doubt; with decimal commas about, a point is one."""
+        _, block = next(self._data_blocks(), (0, b""))
+        if not columns or not block:
+            return list(columns)
+        try:
+            rows = self._parsed(block, {column: pa.string() for column in columns})
+        except (pa.ArrowException, ValueError):
+            return list(columns)  # what is wrong with the block is told when it is read
+        seen = {column: _looks_of(_distinct(rows[str(column)])) for column in columns}
+        commas = any(looks.decimal_commas for looks in seen.values())
+        return [column for column, looks in seen.items() if looks.numbers and not (commas and looks.points)]
+
+    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
+        faults = Faults(str(self.path))
+        for first_line, block in self._data_blocks():
+            try:
+                batch = self._batch(first_line, block, texts, numbers, gaps)
+            except (pa.ArrowException, ValueError) as problem:
+                if isinstance(problem, InputError):
+                    raise
+                self._find_faults(faults, first_line, block, () if gaps else numbers)
+                if gaps and not faults:
+                    raise NotNumbers(self._not_numbers(block, numbers)) from None
+                if not faults:
+                    message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
+                    raise InputError(message) from None
+                continue
+            if not faults:  # else the rest is only looked at for more of them
+                yield batch
+        faults.raise_first_kind()
+
+    def _data_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Blocks without the comments above the data, and the header."""
+        for first_line, block in self._blocks():
+            if first_line <= self.first_place:
+                block_lines = block.split(NEWLINE, self.first_place - first_line + self.has_header)
+                first_line += len(block_lines) - 1
+                block = block_lines[-1]
+            if block.strip():
+                yield first_line, block
+
+    def _beginning(self) -> list[tuple[int, str]]:
+        """The first lines that are neither empty nor a comment on top, and their numbers."""
+        for first_line, block in self._blocks():
+            lines = list(enumerate(block.split(NEWLINE), first_line))
+            for start, (_, line) in enumerate(lines):
+                if line.strip() and not COMMENT.match(line):
+                    some = lines[start : start + SAMPLE_LINES]
+                    return [(number, text.decode()) for number, text in some if text.strip()]
+        raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
+
+    def _blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Blocks of whole lines that end in line feeds, in UTF-8, each with the number of its first line."""
+        line, rest, held = 1, b"", b""
+        with self.path.open("rb") as file:
+            while chunk := file.read(BLOCK_BYTES):
+                if line == 1 and not rest:
+                    chunk = chunk.removeprefix(BYTE_ORDER_MARK)
+                if self.encoding != UTF8:
+                    chunk = chunk.decode(self.encoding).encode()
+                chunk = held + chunk
+                held = b"\r" if chunk.endswith(b"\r") else b""  # what follows it decides what it is
+                chunk = _with_line_feeds(chunk.removesuffix(held))
+                whole, newline, after = chunk.rpartition(NEWLINE)
+                if not newline:
+                    rest += chunk
+                    if len(rest) > LONGEST_LINE:
+                        raise InputError(
+                            f"{self.at(line)} is longer than {LONGEST_LINE >> 20} MiB; is this a table in text?"
+                        )
+                    continue
+                block = rest + whole + NEWLINE
+                self._check_text(block, line)
+                yield line, block
+                line += block.count(NEWLINE)
+                rest = after
+            rest += NEWLINE if held else b""
+            if rest:
+                self._check_text(rest, line)
+                yield line, rest if rest.endswith(NEWLINE) else rest + NEWLINE
+
+    def _check_text(self, block: bytes, first_line: int) -> None:
+        if (nul := block.find(b"\0")) >= 0:
+            raise InputError(
+                f"{self.at(first_line + block.count(NEWLINE, 0, nul))} holds a NUL byte; is it a text file?"
+            )
+
+    def _parsed(self, block: bytes, types: dict[int, pa.DataType], gaps: bool = False) -> pa.Table:
+        if self.delimiter == " ":  # such files pad their columns
+            block = re.sub(rb" *\n *", NEWLINE, re.sub(rb" +", b" ", block)).lstrip(b" ")
+        named = {str(column): kind for column, kind in types.items()}
+        return arrow_csv.read_csv(
+            pa.BufferReader(_in_arrows_memory(block)),
+            read_options=arrow_csv.ReadOptions(
+                column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=named,
+                include_columns=list(named),
+                null_values=GAPS if gaps else [],
+                strings_can_be_null=False,
+            ),
+        ).combine_chunks()
+
+    def _batch(self, first_line: int, block: bytes, texts: Sequence[int], numbers: Sequence[int], gaps: bool) -> Batch:
+        types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
+        types |= {column: pa.float32() for column in numbers}
+        rows = self._parsed(block, types, gaps)
+        lines = _lines_with_text(block, first_line)
+        if len(lines) != rows.num_rows:
+            raise ValueError("a value holds a line break")
+
+        def column(number: int) -> pa.Array:
+            return rows[str(number)].chunk(0)
+
+        values = np.empty((rows.num_rows, len(numbers)), np.float32)
+        if rows.num_rows:
+            for place, number in enumerate(numbers):
+                values[:, place] = numbers_in(column(number))
+        if (np.isinf(values) if gaps else ~np.isfinite(values)).any():
+            raise ValueError("a number is not finite")
+        return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
+
+    def _not_numbers(self, block: bytes, numbers: Sequence[int]) -> list[int]:
+        """Those of the columns that this block shows to be no numbers."""
+        rows = self._parsed(block, {column: pa.string() for column in numbers})
+        found = []
+        for column in numbers:
+            values = [value.strip() for value in _distinct(rows[str(column)]).to_pylist()]
+            if not all(is_finite_number(value) or value in GAPS for value in values):
+                found.append(column)
+        return found or list(numbers)
+
+    def _find_faults(self, faults: Faults, first_line: int, block: bytes, numbers: Sequence[int]) -> None:
+        """The faults of a block, found line by line; slow, but such blocks are few."""
+        for number, line in enumerate(block.decode().split("\n"), first_line):
+            if not line:
+                continue
+            try:
+                cells = self._cells(line, number)
+            except InputError as error:
+                what = "lines cannot be taken apart (a quote is opened and not closed, or a cell is huge)"
+                kind = FaultKind(what, "close the quotes, and keep every row on one line")
+                faults.add(kind, str(error), [f"line {number}"])
+                continue
+            if len(cells) != len(self.columns):
+                counted, due = _counted(len(cells), "column"), len(self.columns)
+                alone = (
+                    f"{self.at(number)} has {counted} where line {self.first_place} has {due} ({shown(line)}); mend "
+                    "the line, or write the file again if it was cut off"
+                )
+                kind = FaultKind(
+                    f"lines have more or fewer columns than line {self.first_place}, which has {due}",
+                    "mend the lines (a cell that holds the delimiter needs quotes), or write the file again",
+                )
+                faults.add(kind, alone, [f"line {number} has {len(cells)}"])
+                continue
+            for column in numbers:
+                if not is_finite_number(cells[column]):
+                    self.add_not_a_number(faults, number, column, cells[column])
+
+    def _cells(self, line: str, number: int) -> list[str]:
+        if self.delimiter == " ":
+            line = re.sub(" +", " ", line.strip(" "))
+        try:
+            cells, *end = csv.reader([line or '""', ""], delimiter=self.delimiter)
+        except csv.Error as problem:  # a cell of more than 128 KiB
+            raise InputError(
+                f"{self.at(number)} cannot be read ({reason(problem)}); is this a table in text?"
+            ) from None
+        if not end:  # the second, empty line went into a quote that the first one opened
+            raise InputError(
+                f"{self.at(number)} opens a quote and does not close it ({shown(line)}); "
+                "close it, and keep every row on one line"
+            )
+        return [cell.strip(BLANKS) for cell in cells]
+
+
+def _with_line_feeds(chunk: bytes) -> bytes:
+    return chunk.replace(b"\r\n", NEWLINE).replace(b"\r", NEWLINE) if b"\r" in chunk else chunk
+
+
+def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
+    """A tab, or what cuts all of the first lines into the same number of cells; else what the first line has most."""
+    first = lines[0]
+    if path.suffix == ".tsv" or "\t" in first:
+        return "\t"
+    even = [some for some in DELIMITERS if _cuts_evenly(lines, some)]
+    most = max(even or DELIMITERS, key=first.count)
+    return most if most in first or " " not in first.strip() else " "
+
+
+def _cuts_evenly(lines: Sequence[str], delimiter: str) -> bool:
+    try:
+        cells = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+    except csv.Error:  # a cell of more than 128 KiB
+        return False
+    return len(cells) == 1 and cells != {1}
+
+
+def _distinct(column: pa.ChunkedArray) -> pa.Array:
+    values = pc.unique(column)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """What the different texts of a column look like."""
+
+    numbers: bool  # without a doubt
+    decimal_commas: bool
+    points: bool
+
+
+def _looks_of(values: pa.Array) -> _Looks:
+    return _looks_of_few(tuple(sorted(values.to_pylist()))) if len(values) <= FEW_VALUES else _looks(values)
+
+
+@lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1, and one of them tells of all
+def _looks_of_few(texts: tuple[str, ...]) -> _Looks:
+    return _looks(text_values(texts))
+
+
+def _looks(values: pa.Array) -> _Looks:
+    return _Looks(
+        numbers=_all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, _CODE)).as_py(),
+        decimal_commas=_all_match(values, _DECIMAL_COMMA),
+        points=bool(pc.any(pc.match_substring(values, ".")).as_py()),
+    )
+
+
+def _all_match(values: pa.Array, pattern: str) -> bool:
+    """Whether all values but missing ones match, and there is one."""
+    trimmed = pc.utf8_trim_whitespace(values)
+    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(GAPS))))
+    return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
+
+
+def _lines_with_text(block: bytes, first_line: int) -> np.ndarray:
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(NEWLINE))
+    return first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _in_arrows_memory(block: bytes) -> pa.Buffer:
+    """A copy that pyarrow's threads may free when they like. To free bytes of ours they need the interpreter, and where
+    it is about to end, after an error for instance, they would end it with an abort."""
+    copy = pa.allocate_buffer(len(block))
+    memoryview(copy).cast("B")[:] = block
+    return copy

@@ -1,0 +1,114 @@
+"""Data frames of pandas and polars, and arrays of objects, as tables of columns; neither package is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mtgcn.errors import InputError
+from mtgcn.io.arrow_columns import as_texts, is_day, is_numeric, is_textual, numbers_of
+from mtgcn.io.preprocessing.missing import is_missing
+from mtgcn.io.preprocessing.table import ColumnTable, Texts
+from mtgcn.io.table import Coded
+
+
+def is_frame(given: Any) -> bool:
+    """Whether this is a data frame: columns by name, each with a type."""
+    return hasattr(given, "columns") and hasattr(given, "dtypes") and hasattr(given, "shape")
+
+
+def is_mixed(given: Any) -> bool:
+    """Whether this is an array of objects among which there is text that is no number."""
+    if not isinstance(given, np.ndarray | list | tuple):
+        return False
+    array = given if isinstance(given, np.ndarray) else np.array(given, dtype=object)
+    if array.ndim != 2 or array.dtype.kind not in "OU":
+        return False
+    return any(isinstance(cell, str) and not _is_number(cell) for cell in array.ravel())
+
+
+def table_of_frame(frame: Any) -> ColumnTable:
+    """The columns of a frame or of an array of objects; those of an array are counted from 1."""
+    if is_frame(frame):
+        names = [str(name) for name in frame.columns]
+        columns = [_from_series(frame[name]) for name in frame.columns] if len(set(names)) == len(names) else []
+    else:
+        array = np.asarray(frame, dtype=object)
+        names = [f"column {place}" for place in range(1, array.shape[1] + 1)]
+        columns = [_from_objects(array[:, place]) for place in range(array.shape[1])]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the frame names column {twice!r} twice; rename one")
+    return _table(names, columns, rows=int(frame.shape[0]) if is_frame(frame) else len(frame))
+
+
+def _table(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> ColumnTable:
+    numbers: dict[int, np.ndarray] = {}
+    texts: dict[int, Texts] = {}
+    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+        if is_numeric(column.type) or is_day(column.type):
+            found = numbers_of(column)
+            assert found is not None, "numbers and dates always are some"
+            if np.isinf(found).any():
+                row = int(np.flatnonzero(np.isinf(found))[0])
+                raise InputError(
+                    f"column {name!r}, row {row + 1} is infinity or too large for single precision; give finite numbers"
+                )
+            numbers[place] = found
+        else:
+            texts[place] = _texts(column, name)
+    kinds = [column.type for column in columns]
+    return ColumnTable(
+        names=tuple(names),
+        numbers=np.column_stack(list(numbers.values())) if numbers else np.zeros((rows, 0), np.float32),
+        number_columns=tuple(numbers),
+        texts=texts,
+        days=frozenset(place for place in numbers if is_day(kinds[place])),
+        categories=frozenset(place for place in texts if pa.types.is_dictionary(kinds[place])),
+        title="the frame",
+        place=lambda row: f"row {row + 1}",
+    )
+
+
+def _from_series(series: Any) -> pa.Array:
+    if hasattr(series, "to_arrow"):
+        column = series.to_arrow()
+    else:
+        try:
+            column = pa.Array.from_pandas(series)
+        except (pa.ArrowException, TypeError, ValueError):
+            return _from_objects(series.to_numpy(dtype=object))
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _from_objects(cells: np.ndarray) -> pa.Array:
+    """Numbers if all cells are some or missing, else text."""
+    absent = [cell is None or (isinstance(cell, float) and cell != cell) or _is_na(cell) for cell in cells]
+    present = [cell for cell, is_absent in zip(cells, absent, strict=True) if not is_absent]
+    if all(isinstance(cell, bool | int | float | np.number | np.bool_) for cell in present):
+        return pa.array([None if gap else float(cell) for cell, gap in zip(cells, absent, strict=True)], pa.float64())
+    return pa.array([None if gap else str(cell) for cell, gap in zip(cells, absent, strict=True)], pa.string())
+
+
+def _texts(column: pa.Array, name: str) -> Texts:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (is_textual(column.type) or is_numeric(column.type) or pa.types.is_temporal(column.type)):
+        raise InputError(f"column {name!r} is of type {column.type}; give numbers or text, or leave the column out")
+    coded = Coded.of(column, as_texts)
+    return Texts(coded.codes, [str(value).strip() for value in coded.values.to_pylist()])
+
+
+def _is_na(cell: Any) -> bool:
+    return type(cell).__name__ in ("NAType", "NaTType")  # pandas' own, told without importing it
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return is_missing(cell)
+    return True

@@ -1,0 +1,15 @@
+"""How far to trust a fit, and what to label next."""
+
+from mtgcn.uncertainty.calibration import temperature, tempered
+from mtgcn.uncertainty.conformal import PredictionSets, prediction_sets
+from mtgcn.uncertainty.warnings import FitWarning, label_warnings, model_warnings
+
+__all__ = [
+    "FitWarning",
+    "PredictionSets",
+    "label_warnings",
+    "model_warnings",
+    "prediction_sets",
+    "temperature",
+    "tempered",
+]

@@ -1,0 +1,309 @@
+"""The command line as a person meets it: what it prints where, and with which exit status it ends."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+import mtgcn
+from mtgcn import datasets
+from mtgcn.cli import app as cli
+from mtgcn.experiments import split_choice
+from mtgcn.methods import METHODS
+
+QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
+RUN_DIGITS = ["run", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3", "--device", "cpu", *QUICK]
+
+
+@pytest.fixture
+def mtgcn_command(capsys):
+    """Runs a command in this process; gives exit status, standard output and standard error."""
+
+    def command(*arguments):
+        status = cli.main(list(arguments))
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return command
+
+
+def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
+    status, out, err = mtgcn_command(*RUN_DIGITS, "--json")
+    assert (status, err) == (0, "")
+    result = json.loads(out)
+    assert set(result) == {
+        *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
+        *("calibration_error", "seconds", "device", "threads", "versions", "groups", "notes", "warnings"),
+    }
+    assert (result["dataset"], result["labels_per_class"], result["method"]) == ("digits", 2, "mt-gcn")
+    assert (result["runs"], result["seed"], result["device"]) == (3, 0, "cpu")
+    assert result["settings"]["warmup_epochs"] == 3
+    assert result["seconds"] > 0
+    for measure in ("accuracy", "macro_f1", "calibration_error"):
+        sample = result[measure]
+        assert set(sample) == {"mean", "std", "ci95", "per_run"}
+        assert len(sample["per_run"]) == 3
+        assert 0 <= sample["ci95"][0] <= sample["mean"] <= sample["ci95"][1] <= 1
+
+
+def test_the_same_command_twice_gives_the_same_numbers(mtgcn_command):
+    first, second = (json.loads(mtgcn_command(*RUN_DIGITS, "--json")[1]) for _ in range(2))
+    for measure in ("accuracy", "macro_f1", "calibration_error"):
+        assert first[measure] == second[measure]
+
+
+def test_another_seed_gives_other_numbers(mtgcn_command):
+    first, second = (json.loads(mtgcn_command(*RUN_DIGITS, "--seed", seed, "--json")[1]) for seed in ("0", "1"))
+    assert first["accuracy"]["per_run"] != second["accuracy"]["per_run"]
+
+
+def test_run_without_json_is_a_table(mtgcn_command):
+    status, out, err = mtgcn_command(*RUN_DIGITS)
+    assert (status, err) == (0, "")
+    assert "mt-gcn on digits, 2 labels per class, 3 runs" in out
+    assert "accuracy %" in out
+    assert "95 % interval" in out
+
+
+def test_labels_per_class_may_differ_between_classes(mtgcn_command):
+    counts = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
+    _, out, _ = mtgcn_command(*RUN_DIGITS, "--labels-per-class", ",".join(map(str, counts)), "--json")
+    assert json.loads(out)["labels_per_class"] == counts
+
+
+def test_labels_may_be_drawn_over_all_nodes(mtgcn_command):
+    arguments = [*RUN_DIGITS, "--split", "over-all", "--labels-per-class", "5"]
+    _, out, _ = mtgcn_command(*arguments, "--json")
+    result = json.loads(out)
+    assert (result["split"], result["labels_per_class"], result["runs"]) == ("over-all", 5, 3)
+    _, table, _ = mtgcn_command(*arguments)
+    assert "5 labels per class drawn over all nodes" in " ".join(table.split())
+    status, _, err = mtgcn_command(*arguments[:-1], "1,2")
+    assert status == 2
+    assert "labels-per-class lists 2 numbers; over-all splits take one" in err
+
+
+def test_a_split_file_says_runs_and_labels(mtgcn_command, tmp_path):
+    labels = datasets.load("digits").labels
+    first_of_each = [int((labels == number).nonzero()[0][0]) for number in range(10)]
+    second_of_each = [int((labels == number).nonzero()[0][1]) for number in range(10)]
+    file = tmp_path / "splits.json"
+    file.write_text(json.dumps([{"train": first_of_each}, {"train": second_of_each}]))
+    _, out, _ = mtgcn_command("run", "--dataset", "digits", "--split", str(file), *QUICK, "--json")
+    result = json.loads(out)
+    assert (result["runs"], result["labels_per_class"]) == (2, 1)
+
+
+def test_runs_on_one_fixed_split_differ_by_seed(mtgcn_command, tmp_path):
+    file = tmp_path / "split.json"
+    file.write_text(json.dumps({"train": list(range(40))}))
+    _, out, _ = mtgcn_command("run", "--dataset", "digits", "--split", str(file), "--runs", "3", *QUICK, "--json")
+    assert len(set(json.loads(out)["accuracy"]["per_run"])) > 1
+
+
+@pytest.fixture
+def few_epochs(monkeypatch):
+    """The registered methods with a handful of epochs, for commands that take no settings."""
+    from mtgcn.methods import METHODS, create
+
+    def quick(name, **settings):
+        wanted = {"epochs": 3, "warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4, "infomax_epochs": 2}
+        known = METHODS[name].__dataclass_fields__
+        return create(name, **settings, **{key: value for key, value in wanted.items() if key in known})
+
+    monkeypatch.setattr("mtgcn.methods.create", quick)
+
+
+@pytest.mark.usefixtures("few_epochs")
+@pytest.mark.slow
+def test_compare_pairs_every_method_with_mt_plus(mtgcn_command):
+    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3"]
+    status, out, err = mtgcn_command(*arguments, "--json")
+    assert (status, err) == (0, "")
+    result = json.loads(out)
+    assert result["reference"] == "mt-plus"
+    gcn, mt_gcn, mt_plus = result["cells"]
+    assert (gcn["method"], mt_gcn["method"], mt_plus["method"]) == ("gcn", "mt-gcn", "mt-plus")
+    difference = mt_gcn["accuracy"]["mean"] - mt_plus["accuracy"]["mean"]
+    assert result["differences"]["mt-gcn"]["mean"] == pytest.approx(difference)
+    assert list(result["p_values"]) == ["gcn", "mt-gcn"]
+    _, table, _ = mtgcn_command(*arguments, "--methods", "gcn,mt-gcn")
+    assert "minus mt-gcn" in table
+    _, table, _ = mtgcn_command(*arguments, "--methods", "gcn,mt-gcn", "--reference", "gcn")
+    assert "minus gcn" in table
+
+
+@pytest.mark.usefixtures("few_epochs")
+def test_validation_nodes_are_scored_for_no_method(mtgcn_command, monkeypatch):
+    tested = {}
+    from mtgcn.experiments import run
+
+    def watched(prediction, graph, splits):
+        tested[len(tested)] = [tuple(split.test) for split in splits]
+        return score(prediction, graph, splits)
+
+    score = run.score
+    monkeypatch.setattr(run, "score", watched)
+    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods"]
+    assert mtgcn_command(*arguments, "gcn,gcn+v")[0] == 0
+    assert tested[0] == tested[1]
+    assert {len(nodes) for nodes in tested[0]} == {1797 - 20 - 500}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--dataset", "digit", "--labels-per-class", "2"], "unknown dataset 'digit'; did you mean 'digits'?"),
+        ([*RUN_DIGITS, "--method", "mtgcn"], "unknown method 'mtgcn'; did you mean 'mt-gcn'?"),
+        ([*RUN_DIGITS, "--set", "hiden=3"], "unknown setting 'hiden'; did you mean 'hidden_channels'?"),
+        ([*RUN_DIGITS, "--labels-per-class", "900"], "labels-per-class 900 exceeds the 178 nodes of class '0'; lower"),
+        ([*RUN_DIGITS, "--labels-per-class", "0"], "labels-per-class is 0; give at least 1"),
+        ([*RUN_DIGITS, "--labels-per-class", "2,3"], "labels-per-class lists 2 numbers for 10 classes"),
+        ([*RUN_DIGITS, "--labels-per-class", "two"], "labels-per-class is 'two'; give a whole number"),
+        ([*RUN_DIGITS, "--runs", "0"], "runs is 0; give at least 1"),
+        ([*RUN_DIGITS, "--runs", "-3"], "runs is -3; give at least 1"),
+        ([*RUN_DIGITS, "--runs", "many"], "'--runs'"),
+        ([*RUN_DIGITS, "--seed", "-1"], "seed is -1; give at least 0"),
+        ([*RUN_DIGITS, "--device", "gpu"], "unknown device 'gpu'"),
+        ([*RUN_DIGITS, "--split", "public"], "digits has no public split"),
+        ([*RUN_DIGITS, "--split", "nowhere.json"], "split 'nowhere.json' is neither"),
+        (["run", "--dataset", "digits"], "add --labels-per-class"),
+        (["run"], "nothing, or two things, to compare on; give either --dataset or own files"),
+        ([*RUN_DIGITS, "--edges", "e.csv"], "nothing, or two things, to compare on; give either --dataset"),
+        (["fit", "--edges", "e.csv"], "no folder for the model; give --out, or --check to only see"),
+        (["predict", "model"], "Missing option '--out'"),
+        (["runs"], "No such command 'runs'"),
+        (["compare", "--dataset", "digits", "--methods", "gcn,gcn"], "methods names 'gcn' twice; name it once"),
+        (["compare", "--dataset", "digits", "--methods", "gcn,,mt-gcn"], "methods is 'gcn,,mt-gcn', where a name is"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(mtgcn_command, arguments, message):
+    status, out, err = mtgcn_command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("mtgcn: error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_no_cuda_is_bad_input(mtgcn_command, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    status, _, err = mtgcn_command(*RUN_DIGITS, "--device", "cuda")
+    assert status == 2
+    assert "torch finds no CUDA device; use --device cpu or auto" in err
+
+
+def test_an_interruption_is_no_crash(mtgcn_command, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(datasets, "load", interrupted)
+    assert mtgcn_command(*RUN_DIGITS) == (130, "", "mtgcn: interrupted\n")
+
+
+def test_a_fault_of_ours_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(datasets, "load", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(RUN_DIGITS)
+
+
+def without_planetoid(monkeypatch, function):
+    def reached(name):
+        if name != "digits":
+            raise datasets.SourceUnreachable(f"{name} cannot be fetched; connect to a network")
+        return function(name)
+
+    monkeypatch.setattr(datasets, function.__name__, reached)
+
+
+def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monkeypatch, tmp_path):
+    monkeypatch.delenv("MTGCN_DATA", raising=False)
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+    status, out, err = mtgcn_command("datasets", "--json")
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    [digits] = told["datasets"]
+    assert (digits["name"], digits["nodes"], digits["classes"], digits["features"]) == ("digits", 1797, 10, 64)
+    assert digits["repeated_nodes"] == 0
+    assert told["absent"] == [name for name in datasets.NAMES if name != "digits"]
+    _, table, _ = mtgcn_command("datasets")
+    assert "1797" in table
+    assert f"{', '.join(told['absent'])}: not here; fetched when first used" in table
+    assert not (tmp_path / "cache").exists()  # nothing was fetched
+
+
+@pytest.mark.data
+def test_datasets_prints_the_papers_table_1(mtgcn_command):
+    try:
+        datasets.load("pubmed")
+    except datasets.SourceUnreachable as error:
+        pytest.skip(f"no source of the data can be reached: {error}")
+    status, out, _ = mtgcn_command("datasets", "--json")
+    assert status == 0
+    rows = {
+        row["name"]: (row["nodes"], row["edges_listed"], row["classes"], row["features"])
+        for row in json.loads(out)["datasets"]
+    }
+    assert rows["cora"] == (2708, 5429, 7, 1433)
+    assert rows["citeseer"] == (3327, 4732, 6, 3703)
+    assert rows["pubmed"] == (19717, 44338, 3, 500)
+
+
+@pytest.mark.usefixtures("few_epochs")
+@pytest.mark.parametrize(("reachable", "dataset"), [(True, "cora"), (False, "digits")])
+@pytest.mark.slow
+def test_demo_falls_back_to_digits(mtgcn_command, monkeypatch, reachable, dataset):
+    if reachable:
+        digits = datasets.load("digits")
+        monkeypatch.setattr(datasets, "load", lambda name: replace(digits, name=name))
+    else:
+        without_planetoid(monkeypatch, datasets.load)
+    monkeypatch.setattr(split_choice, "DEFAULT_RUNS", 2)
+    status, out, err = mtgcn_command("demo")
+    assert status == 0
+    assert f"mtgcn compare --dataset {dataset} --labels-per-class 2" in out
+    assert f"Accuracy % on {dataset}, 2 labels per class, 2 runs" in out
+    lines = [line.split()[0] for line in out.splitlines() if line.strip()]
+    assert lines[-4:-1] == ["gcn", "mt-gcn", "mt-plus"]
+    assert ("cora cannot be fetched" in err) is not reachable
+
+
+def test_version_and_help(mtgcn_command):
+    assert mtgcn_command("--version") == (0, f"mtgcn {mtgcn.__version__}\n", "")
+    status, out, _ = mtgcn_command()
+    assert status == 0
+    assert all(command in out for command in ("datasets", "run", "compare", "demo"))
+
+
+@pytest.mark.slow
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "mtgcn", "run", "--dataset", "nothing-like-it", "--labels-per-class", "2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    known = "cora, citeseer, pubmed, digits, amazon-photo, blogcatalog, coauthor-cs, dblp, chameleon"
+    assert done.stderr == f"mtgcn: error: unknown dataset 'nothing-like-it'; choose from {known}\n"
+
+
+def test_methods_are_listed_with_the_settings_that_set_takes(mtgcn_command):
+    status, out, _ = mtgcn_command("methods")
+    assert status == 0
+    assert all(name in out for name in METHODS)
+    _, out, _ = mtgcn_command("methods", "mt-gcn")
+    assert "MT-GCN (Zhan and Niu, 2021)" in out
+    assert "number, at least 0, below 1" in out  # the limits of dropout
+    _, out, _ = mtgcn_command("methods", "lp", "--json")
+    [described] = json.loads(out)["methods"]
+    assert described["name"] == "lp"
+    assert [setting["name"] for setting in described["settings"]] == ["alpha"]
+    _, out, _ = mtgcn_command("methods", "--json")
+    for method in json.loads(out)["methods"]:
+        assert method["title"]
+        assert all(setting["meaning"] for setting in method["settings"]), method["name"]
+    status, _, err = mtgcn_command("methods", "mt-gnc")
+    assert status == 2
+    assert "did you mean 'mt-gcn'" in err

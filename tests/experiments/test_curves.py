@@ -1,0 +1,130 @@
+"""Training curves: which cells, what is in them, and that none is drawn twice."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mtgcn import datasets
+from mtgcn.errors import InputError
+from mtgcn.experiments import curves as curves_module
+from mtgcn.experiments import statistics
+from mtgcn.experiments.curves import CURVES_FILE, curve_cells, draw_curves, read_curves
+from mtgcn.experiments.plan import Selection
+from mtgcn.experiments.run import run_cell
+from mtgcn.methods import create
+from mtgcn.splits import draw_splits
+
+QUICK = {"warmup_epochs": 12, "teaching_epochs": 13, "hidden_channels": 4}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(statistics, "RESAMPLES", 50)
+    monkeypatch.setattr(curves_module, "create", lambda name: create(name, **QUICK))
+
+
+@pytest.fixture
+def digits():
+    return Selection(datasets=["digits"], runs=2, curves=True)
+
+
+def test_cells_are_those_with_the_fewest_and_the_most_labels():
+    cells = curve_cells(Selection())
+    assert [(cell.dataset, cell.labels_per_class) for cell in cells] == [
+        ("cora", 2),
+        ("cora", 20),
+        ("citeseer", 3),
+        ("citeseer", 20),
+        ("pubmed", 2),
+        ("pubmed", 20),
+    ]
+    assert {cell.split for cell in cells} == {"random"}
+    assert [cell.labels_per_class for cell in curve_cells(Selection(datasets=["digits"]))] == [2, 20]
+    assert [cell.labels_per_class for cell in curve_cells(Selection(tables=["2"]))] == [2, 20]  # all that Cora has
+    assert [cell.dataset for cell in curve_cells(Selection(tables=["1", "digits"]))] == ["digits"] * 2
+    assert curve_cells(Selection(tables=["1"])) == []
+
+
+def test_curves_say_how_the_training_went(digits, tmp_path):
+    assert draw_curves(digits, tmp_path) == tmp_path / CURVES_FILE
+    few, many = read_curves(tmp_path)
+    assert (few.made["labels_per_class"], many.made["labels_per_class"]) == (2, 20)
+    assert few.epochs == (10, 20, 25)
+    assert few.teaching_from == 12
+    assert set(few.losses) == {"supervised", "pseudo-label", "consistency"}
+    assert few.losses["pseudo-label"].mean[0] is None  # nobody teaches in epoch 10
+    assert all(value > 0 for value in few.losses["pseudo-label"].mean[1:])
+    assert len(few.precision) == len(few.class_names) == 10
+    for band in (few.accuracy, *few.precision):
+        for mean, low, high in zip(band.mean, band.low, band.high, strict=True):
+            assert mean is None or 0 <= low <= mean <= high <= 1
+    # After the last epoch the accuracy is that of the cell's rows.
+    graph = datasets.load("digits")
+    rows = run_cell(graph, draw_splits(graph, 2, 2, 0, 500), create("mt-gcn", **QUICK), name="mt-gcn", seed=0)
+    assert few.accuracy.mean[-1] == pytest.approx(np.mean([row.accuracy for row in rows]), abs=1e-4)
+
+
+def test_what_was_drawn_is_not_drawn_again(digits, tmp_path, monkeypatch):
+    draw_curves(digits, tmp_path)
+    before = (tmp_path / CURVES_FILE).read_bytes()
+    trained = []
+    original = curves_module._trained
+    monkeypatch.setattr(curves_module, "_trained", lambda cell, *rest: trained.append(cell) or original(cell, *rest))
+    draw_curves(digits, tmp_path)
+    assert trained == []
+    assert (tmp_path / CURVES_FILE).read_bytes() == before
+    draw_curves(Selection(datasets=["digits"], runs=1), tmp_path)
+    assert len(trained) == 2
+    assert len(read_curves(tmp_path)) == 4  # those of two runs are kept
+
+
+def test_each_cell_is_written_as_soon_as_it_is_done(digits, tmp_path, monkeypatch):
+    original = curves_module._trained
+
+    def interrupted(cell, *rest):
+        if cell.labels_per_class == 20:
+            raise KeyboardInterrupt
+        return original(cell, *rest)
+
+    monkeypatch.setattr(curves_module, "_trained", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        draw_curves(digits, tmp_path)
+    assert [one.made["labels_per_class"] for one in read_curves(tmp_path)] == [2]
+
+
+def test_no_curves_are_no_error_but_damaged_ones_are(tmp_path):
+    assert read_curves(tmp_path) == []
+    (tmp_path / CURVES_FILE).write_text(json.dumps([{"made": {}}]))
+    with pytest.raises(InputError, match="is no file of curves"):
+        read_curves(tmp_path)
+
+
+BAND = {"mean": [0.1, None], "low": [0.05, None], "high": [0.2, None]}
+CURVES = {
+    "made": {
+        "dataset": "cora",
+        "labels_per_class": 2,
+        "runs": 10,
+        "seed": 0,
+        "device": "cpu",
+        "settings": {"warmup_epochs": 200},
+    },
+    "epochs": [10, 20],
+    "accuracy": BAND,
+    "losses": {"supervised": BAND},
+    "class_names": ["a"],
+    "precision": [BAND],
+    "format": 2,
+}
+
+
+def test_more_epochs_than_anybody_could_train_are_none_that_were_drawn(tmp_path):
+    (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES]))
+    [curves] = read_curves(tmp_path)
+    assert (curves.epochs, curves.teaching_from) == ((10, 20), 200)
+    endless = {**CURVES["made"], "settings": {"warmup_epochs": 2 * 10**9}}
+    for changed in ({"made": endless}, {"epochs": [10, 2 * 10**9]}):
+        (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES | changed]))
+        with pytest.raises(InputError, match=r"is no file of curves .*2000000000"):
+            read_curves(tmp_path)

@@ -1,0 +1,102 @@
+"""Whatever columns hold, the answer is finite numbers or one clear line; new rows are treated as those of the fit."""
+
+import json
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mtgcn.errors import InputError
+from mtgcn.io.preprocessing.learning import learn
+from mtgcn.io.preprocessing.prepared import Preparation
+from mtgcn.io.preprocessing.table import ColumnTable, Texts
+from mtgcn.io.preprocessing.written import LARGEST
+
+ROWS = 12
+words = st.sampled_from(
+    [
+        "",
+        "NA",
+        "?",
+        "ja",
+        "nein",
+        "1",
+        "2,5",
+        "1.234",
+        "007",
+        "-3e4",
+        "2024-01-01",
+        "31.12.2023",
+        "Köln",
+        "Ulm",
+        "x y",
+        "∞",
+    ]
+)
+text_columns = st.one_of(
+    st.lists(words, min_size=ROWS, max_size=ROWS),
+    st.lists(st.text(max_size=5), min_size=ROWS, max_size=ROWS),
+    st.lists(st.sampled_from(["1", "2,5", "NA", "3"]), min_size=ROWS, max_size=ROWS),
+    st.lists(st.sampled_from(["1.2.2024", "-", "3.4.2023"]), min_size=ROWS, max_size=ROWS),
+)
+number_columns = st.lists(
+    st.one_of(
+        st.floats(allow_infinity=False, width=32),
+        st.integers(0, 3).map(float),
+        st.sampled_from([0.0, 1.0, 1e30, -1e-30]),
+    ),
+    min_size=ROWS,
+    max_size=ROWS,
+)
+tables = st.lists(st.one_of(text_columns, number_columns), min_size=1, max_size=4)
+
+
+def table_of(columns, absent=0):
+    numbers = [place for place, column in enumerate(columns) if not isinstance(column[0], str)]
+    dense = np.array([columns[place] for place in numbers], np.float32).reshape(len(numbers), len(columns[0])).T
+    return ColumnTable(
+        names=tuple(f"c{place}" for place in range(len(columns))),
+        numbers=dense,
+        number_columns=tuple(numbers),
+        texts={place: Texts.of(column) for place, column in enumerate(columns) if place not in numbers},
+        absent=absent,
+    )
+
+
+def answer_or_line(ask):
+    """What is answered; None where it is one clear line."""
+    try:
+        return ask()
+    except InputError as error:
+        message = str(error)
+    assert message.count("\n") == 0
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@example(columns=[[0.0] * (ROWS - 1) + [LARGEST]], absent=0, scale=True)  # what is learned of it is as large
+@example(columns=[[0.0] * (ROWS // 2) + [LARGEST] * (ROWS - ROWS // 2)], absent=1, scale=False)
+@given(columns=tables, absent=st.integers(0, 2), scale=st.booleans())
+def test_any_table_becomes_finite_numbers_or_one_line(columns, absent, scale):
+    table = table_of(columns, absent)
+    preparation = answer_or_line(lambda: learn(table, scale=scale))
+    if preparation is None:
+        return
+    matrix = preparation.matrix(table)
+    assert matrix.shape == (ROWS + absent, len(preparation.names))
+    assert np.isfinite(matrix).all()
+    assert len(preparation.lines()) == len(columns)
+    kept = Preparation.of(json.loads(json.dumps(preparation.plain())))
+    assert np.array_equal(kept.matrix(table), matrix)
+    # One row alone is treated as it was among the others.
+    alone = table_of([column[3:4] for column in columns])
+    assert np.array_equal(kept.matrix(alone), matrix[3:4])
+
+
+@settings(max_examples=100, deadline=None)
+@given(columns=tables, others=st.data())
+def test_any_other_table_too(columns, others):
+    preparation = answer_or_line(lambda: learn(table_of(columns)))
+    new = [others.draw(st.one_of(text_columns, number_columns)) for _ in columns]
+    matrix = None if preparation is None else answer_or_line(lambda: preparation.matrix(table_of(new)))
+    assert matrix is None or np.isfinite(matrix).all()

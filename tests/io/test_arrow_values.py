@@ -1,0 +1,35 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mtgcn.io.arrow_values import no_value, number_value, number_values, numbers_in, text_value, text_values
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["a", "", "Wörter", "\U0001f408", "tab\there", "a"]])
+def test_texts_are_what_pyarrow_makes_of_them(texts):
+    found = text_values(texts)
+    found.validate(full=True)
+    assert found.equals(pa.array(texts, pa.string()))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.float32, np.float64])
+def test_numbers_are_what_pyarrow_makes_of_them(kind):
+    for numbers in (np.arange(5, dtype=kind), np.zeros(0, kind), np.arange(9, dtype=kind)[::2]):
+        found = number_values(numbers)
+        found.validate(full=True)
+        assert found.equals(pa.array(numbers))
+        np.testing.assert_array_equal(numbers_in(found), numbers)
+        assert numbers_in(found).dtype == kind
+
+
+def test_single_values():
+    assert text_value("é").equals(pa.scalar("é"))
+    assert number_value(-1).equals(pa.scalar(-1))
+    assert no_value(pa.string()).equals(pa.scalar(None, pa.string()))
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_missing_numbers_are_nan(kind):
+    column = pa.array([7, 1.5, None, -2, None], kind).slice(1, 3)
+    np.testing.assert_array_equal(numbers_in(column), np.array([1.5, np.nan, -2]))
+    np.testing.assert_array_equal(numbers_in(column), column.to_numpy(zero_copy_only=False))

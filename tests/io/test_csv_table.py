@@ -1,0 +1,152 @@
+"""Reading text: blocks, lines and delimiters. What the tables mean is tested in `test_tables.py`."""
+
+import numpy as np
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.io import csv_table
+from mtgcn.io.csv_table import CsvTable
+
+
+def with_header(first, others):
+    return True
+
+
+def without_header(first, others):
+    return False
+
+
+def rows_of(table, texts, numbers):
+    """Every row as (line, texts, numbers)."""
+    return [
+        (int(line), [column.text(row) for column in batch.texts], batch.numbers[row].tolist())
+        for batch in table.batches(texts, numbers)
+        for row, line in enumerate(batch.places)
+    ]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block", [7, 16, 1 << 20])
+@pytest.mark.parametrize("last", ["", "\n", "\n\n"])
+def test_rows_and_their_lines_whatever_the_blocks_and_line_ends(write, monkeypatch, newline, block, last):
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
+    path = write("t.csv", ("id,size\na,1\n\nb,2.5\n\n\nc,-3e1" + last).replace("\n", newline))
+    assert rows_of(CsvTable(path, with_header), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
+def test_the_delimiter_is_found(write, delimiter):
+    table = CsvTable(write("t.txt", f"a{delimiter}b{delimiter}1\nc{delimiter}d{delimiter}2\n"), without_header)
+    assert table.delimiter == delimiter
+    assert rows_of(table, [0, 1], [2]) == [(1, ["a", "b"], [1]), (2, ["c", "d"], [2])]
+
+
+def test_spaces_may_pad_columns_and_comments_may_open_a_file(write):
+    table = CsvTable(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), without_header)
+    assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]
+
+
+def test_an_id_may_begin_with_a_hash(write):
+    assert len(rows_of(CsvTable(write("t.csv", "#1,#2\n#2,#3\n"), without_header), [0], [])) == 2
+
+
+def test_quotes_byte_order_marks_and_blanks(write):
+    path = write("t.csv", b'\xef\xbb\xbfid,f\n"a, b", 1\n  c  ,"2"\n5" pipe,3\n"say ""hi""",4\n')
+    texts = [texts[0] for _, texts, _ in rows_of(CsvTable(path, with_header), [0], [1])]
+    assert texts == ["a, b", "c", '5" pipe', 'say "hi"']
+    assert CsvTable(path, with_header).columns == ("id", "f")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"id,f\na,1\nb\n", r"t.csv line 3 has 1 column where line 1 has 2 \('b'\); mend the line"),
+        (b"id,f\na,1\nb,2,3\n", "line 3 has 3 columns where line 1 has 2"),
+        (b"id,f\na,1\n\nb,x\n", "t.csv line 4, column 'f' is 'x', not a number"),
+        (b"id,f\na,1\nb,nan\n", "line 3, column 'f' is 'nan'; give a finite number"),
+        (b"id,f\na,1\nb,-inf\n", "line 3, column 'f' is '-inf'; give a finite number"),
+        (b"id,f\na,1\nb,1e300\n", "line 3, column 'f' is '1e300'; give a finite number that single precision"),
+        (b"id,f\na,1\nb,\n", "line 3, column 'f' is empty; write a number"),
+        (b"id,f\na,1\nb,1_0\n", "line 3, column 'f' is '1_0', not a number"),
+        ("id,f\na,1\nb,１\n".encode(), "line 3, column 'f' is '１', not a number"),
+        (b'id,f\n\n\na,1\n"b,2\nc,3\n', "line 5 opens a quote and does not close it"),
+        (b'id,f\na,1\n"b\nc",2\n', "line 3 opens a quote and does not close it"),
+        (b"id,f\n\xc3\xa9,1\nb\xe9,2\n", r"line 3, byte 2 \(0xe9\) is not UTF-8 while line 2 is; save the whole file"),
+        (b"id,f\na,1\nb\x81,2\n", r"line 3, byte 2 \(0x81\) is not UTF-8; save the file as UTF-8"),
+        ("id,f\na,1\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        (b"id,f\na,1\nb\0,2\n", "line 3 holds a NUL byte"),
+        (b"id,id\na,1\n", "line 1 names column 'id' twice"),
+        (b"\n\n", "holds only empty lines and comments"),
+        (b"# nothing here\n", "holds only empty lines and comments"),
+        (b'"' + b"x" * 200_000 + b'",1\n', "line 1 cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("block", [8, 1 << 20])
+def test_every_fault_names_its_line(write, monkeypatch, content, message, block):
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
+    path = write("t.csv", content)
+    with pytest.raises(InputError, match=message) as caught:
+        rows_of(CsvTable(path, with_header), [0], [1])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_without_end_is_given_up(write, monkeypatch):
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(csv_table, "LONGEST_LINE", 1000)
+    with pytest.raises(InputError, match="line 2 is longer than"):
+        rows_of(CsvTable(write("t.csv", "a,b\n" + "x" * 2000), with_header), [0], [])
+
+
+@pytest.mark.parametrize("delimiter", [",,", '"', "\n", "é"])
+def test_a_delimiter_is_one_plain_character(write, delimiter):
+    with pytest.raises(InputError, match="give one character"):
+        CsvTable(write("t.csv", "a,b\n"), with_header, delimiter)
+
+
+def test_a_long_file_is_read_in_pieces_and_its_last_line_is_named(write, monkeypatch):
+    """Nothing but blocks is ever read, so memory does not grow with the file."""
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 1 << 16)
+    lines = 200_000
+    path = write("t.csv", "source,target,weight\n" + "1,2,0.5\n" * lines + "1,2,much\n")
+    sizes = []
+
+    def read():
+        sizes.extend(len(batch) for batch in CsvTable(path, with_header).batches([0, 1], [2]))
+
+    with pytest.raises(InputError, match=f"line {lines + 2}, column 'weight' is 'much'"):
+        read()
+    assert max(sizes) <= (1 << 16) / len("1,2,0.5\n") + 2
+    assert lines - max(sizes) <= sum(sizes) <= lines
+
+
+def test_values_are_those_of_numpy(write):
+    values = np.random.default_rng(0).standard_normal(500).astype(np.float32)
+    path = write("t.csv", "id,f\n" + "".join(f"{row},{value!r}\n" for row, value in enumerate(values.tolist())))
+    assert [numbers[0] for *_, numbers in rows_of(CsvTable(path, with_header), [], [1])] == values.tolist()
+
+
+def test_pyarrow_is_handed_memory_of_its_own(tmp_path, monkeypatch):
+    # Its threads may still hold what they parsed when the program ends, and bytes of Python's cannot be freed then.
+    path, handed = tmp_path / "t.csv", []
+    path.write_text("id,size\n1,2\n3,4\n")
+    reader = csv_table.pa.BufferReader
+
+    def remember(buffer):
+        handed.append(isinstance(buffer, csv_table.pa.Buffer) and buffer.is_mutable)  # bytes of Python's are not
+        return reader(buffer)
+
+    monkeypatch.setattr(csv_table.pa, "BufferReader", remember)
+    list(CsvTable(path, with_header).batches([0], [1]))
+    assert handed
+    assert all(handed)
+
+
+def test_columns_with_the_same_values_are_alike_and_others_are_not(write):
+    rows = ["0,1,007,1,a,", "1,0,008,0.5,b,", "1,0,009,NA,a,"]
+    table = CsvTable(write("nodes.csv", "\n".join(["id,w,code,part,name,empty", *rows]) + "\n"), with_header)
+    assert table.numeric([0, 1, 2, 3, 4, 5]) == [0, 1, 3]
+
+
+def test_with_decimal_commas_about_a_point_is_a_doubt_also_in_columns_of_few_values(write):
+    table = CsvTable(write("nodes.csv", "w;part;weight\n0;0.5;1,25\n1;0;2,5\n"), with_header)
+    assert table.numeric([0, 1, 2]) == [0]

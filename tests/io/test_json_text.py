@@ -1,0 +1,35 @@
+import pytest
+
+from mtgcn.io.json_text import DEEPEST, parsed_json
+
+
+def test_plain_json_is_read():
+    assert parsed_json(b'{"a": [1, 2.5, null, true, "\xc3\xa9"]}') == {"a": [1, 2.5, None, True, "é"]}
+
+
+@pytest.mark.parametrize("bracket", ["[]", "{}"])
+def test_nesting_ends_somewhere(bracket):
+    def nested(depth):
+        opened = "[" if bracket == "[]" else '{"a":'
+        return opened * depth + "1" + bracket[1] * depth
+
+    parsed_json(nested(DEEPEST))
+    for depth in (DEEPEST + 1, 100_000):
+        with pytest.raises(ValueError, match="nested deeper than 100 levels"):
+            parsed_json(nested(depth))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"a": {"b": 1, "b": 2}}', "key 'b' is given twice"),
+        ("[NaN]", "NaN is no number"),
+        ("[-Infinity]", "-Infinity is no number"),
+        ("9" * 5000, "digits"),
+        (b"\xff\xfe\xff", "decode|codec"),
+        ("{", "Expecting"),
+    ],
+)
+def test_what_is_no_json_is_a_value_error(text, told):
+    with pytest.raises(ValueError, match=told):
+        parsed_json(text)

@@ -1,0 +1,150 @@
+"""What is made of a graph is made once, whatever its labels are, and goes with the graph."""
+
+import gc
+import threading
+from weakref import ref
+
+import numpy as np
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.graph_cache import once_per_graph
+from mtgcn.linalg.absorbing_walks import absorbing_walk
+from mtgcn.linalg.normalisation import normalized_adjacency, scaled_laplacian
+from mtgcn.linalg.structural_features import with_structural_features
+from mtgcn.uncertainty.suggestions import appearance
+
+
+class Thing:
+    def __init__(self, *made_of):
+        self.made_of = made_of
+
+
+@pytest.fixture
+def maker():
+    calls = []
+
+    @once_per_graph
+    def make(graph, size=3, *, colour="red"):
+        calls.append((graph.labels.tolist(), size, colour))
+        return Thing(size, colour)
+
+    return make, calls
+
+
+def path(labels=(0, -1, 1)):
+    return Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), labels=np.array(labels), class_names=("a", "b"))
+
+
+def test_it_is_made_once_for_a_graph_and_that_graph_without_labels(maker):
+    make, calls = maker
+    graph = path()
+    first = make(graph)
+    assert make(graph) is make(graph.without_labels) is make(graph.without_labels.without_labels) is first
+    assert calls == [([-1, -1, -1], 3, "red")]  # no label is in reach
+
+
+def test_labels_put_on_a_graph_change_nothing_that_is_made_of_it(maker):
+    make, calls = maker
+    graph, other = path(), path((1, 1, 0))
+    relabelled = graph.with_labels_of(other)
+    assert relabelled.labels.tolist() == [1, 1, 0]
+    assert relabelled.adjacency is graph.adjacency
+    assert make(relabelled) is make(graph)
+    assert graph.with_labels_of(other.without_labels) is graph.without_labels
+    assert len(calls) == 1
+
+
+def test_labels_of_the_same_classes_are_checked_and_share_what_is_made(maker):
+    make, calls = maker
+    graph = path()
+    relabelled = graph.with_labels([1, 0, -1])
+    assert (relabelled.labels.tolist(), relabelled.class_names) == ([1, 0, -1], ("a", "b"))
+    assert (relabelled.known.tolist(), relabelled.label_counts.tolist()) == ([0, 1], [1, 1])
+    assert make(relabelled.with_labels([0, -1, -1])) is make(graph)
+    assert graph.with_labels([-1, -1, -1]) is graph.without_labels
+    assert len(calls) == 1
+    with pytest.raises(InputError, match="label 2 but only 2 class names"):
+        graph.with_labels([2, -1, -1])
+    with pytest.raises(InputError, match="for 3 nodes; give one per node"):
+        graph.with_labels([0, 1])
+
+
+def test_arguments_count_however_they_are_given(maker):
+    make, calls = maker
+    graph = path()
+    assert make(graph) is make(graph, 3) is make(graph, size=3, colour="red")
+    assert make(graph, 4) is not make(graph)
+    assert make(graph, colour="blue").made_of == (3, "blue")
+    assert len(calls) == 3
+
+
+def test_another_graph_is_another(maker):
+    make, calls = maker
+    assert make(path()) is not make(path())
+    assert len(calls) == 2
+
+
+def test_it_goes_with_the_graph(maker):
+    make, _ = maker
+    graph, bare = path(), path((-1, -1, -1))
+    made = [ref(make(graph)), ref(make(bare))]
+    assert all(one() is not None for one in made)
+    del graph, bare
+    assert [one() for one in made] == [None, None]  # at once, without waiting for a collector of cycles
+    gc.collect()
+
+
+def test_what_fails_is_tried_again():
+    outcomes = iter([ValueError("no"), Thing()])
+
+    @once_per_graph
+    def make(graph):
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    graph = path()
+    with pytest.raises(ValueError, match="no"):
+        make(graph)
+    assert make(graph) is make(graph)
+
+
+def test_two_threads_that_ask_at_once_get_the_same():
+    both_are_making = threading.Barrier(2)
+
+    @once_per_graph
+    def make(graph):
+        both_are_making.wait(timeout=10)
+        return Thing()
+
+    graph, found = path(), []
+    threads = [threading.Thread(target=lambda: found.append(make(graph))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), appearance],
+    ids=["normalized_adjacency", "scaled_laplacian", "absorbing_walk", "appearance"],
+)
+def test_what_is_kept_of_graphs(make):
+    graph = path()
+    assert make(graph) is make(graph.without_labels)
+
+
+def test_structural_features_are_made_once_for_every_seed():
+    graph = path()
+    first, again, other = (with_structural_features(graph, seed) for seed in (0, 0, 1))
+    assert first.features is again.features
+    assert first.labels.tolist() == [0, -1, 1]
+    assert not np.array_equal(first.features, other.features)
+    # What is made of the graph with these features is shared, too.
+    assert normalized_adjacency(first) is normalized_adjacency(again)
+    assert first.without_labels is again.without_labels is with_structural_features(graph.without_labels)
