@@ -156,7 +156,7 @@ def test_the_page_on_the_classifier_is_true():
 @pytest.mark.usefixtures("empty_cache")
 def test_what_the_page_on_columns_shows_is_true(capsys):
     names = after_running(ROOT / "docs" / "columns.md")
-    assert capsys.readouterr().out.splitlines() == names["model"].graph_.preparation.lines()
+    assert capsys.readouterr().out.splitlines() == names["model"].graph_.preprocessing.lines()
     assert names["model"].predict(names["frame"][:2]).tolist() == ["saver", "saver"]
 
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from mtgcn.cli.app import app
 from mtgcn.cli.file_options import FileOptions, takes_graph_files
 from mtgcn.errors import InputError
-from mtgcn.workflows.inputs import GraphFiles as Files
+from mtgcn.io.options import TableOptions as Files
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 OF_TABLES = ["--edges", "--nodes", "--graph", "--column", "--unknown-nodes", "--header"]
 ALL = [*OF_TABLES, "--labels", "--knn", "--metric", "--features", "--exclude"]
@@ -35,7 +35,7 @@ def command(received):
 
     @takes_graph_files()
     def keep(
-        *, seed: int = 0, files: GraphFiles, title: Annotated[str, typer.Option("--name", help="Of it.")] = "none"
+        *, seed: int = 0, files: TableOptions, title: Annotated[str, typer.Option("--name", help="Of it.")] = "none"
     ) -> None:
         """Keep everything."""
         received.append((seed, files, title))
@@ -84,7 +84,7 @@ def test_the_options_stand_where_files_stood(command):
 
 def test_only_the_options_that_are_named(received):
     @takes_graph_files("edges", "columns")
-    def keep(files: GraphFiles) -> None:
+    def keep(files: TableOptions) -> None:
         received.append(files)
 
     assert list(signature(keep).parameters) == ["edges", "columns"]

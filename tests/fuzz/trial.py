@@ -12,8 +12,7 @@ from pathlib import Path
 from sklearn.exceptions import DataConversionWarning
 
 from mtgcn import FitWarning
-from mtgcn.errors import InputError
-from mtgcn.io.notes import GraphNote
+from mtgcn.errors import GraphNote, InputError
 
 LONGEST_COMPLAINT = 2000  # characters that a person may be asked to read
 

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from mtgcn import free_memory
 from mtgcn.errors import InputError
-from mtgcn.io.arrays import checked_count, compressed_matrix
+from mtgcn.graph_checks import checked_count, compressed_matrix
 
 DATA, INDICES, INDPTR = np.ones(4, np.float32), np.array([1, 0, 2, 1]), np.array([0, 1, 3, 4])
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from mtgcn.errors import InputError
-from mtgcn.graph import Graph
+from mtgcn import read_graph
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import encoding
-from mtgcn.io.encoding import encoding_of
-from mtgcn.io.notes import GraphNote
+from mtgcn.io.csv_table import encoding_of
 
 
 @pytest.mark.parametrize("chunk", [3, 1 << 20])
@@ -41,4 +40,4 @@ def test_what_is_neither(write, content, message):
 def test_letters_come_out_right(write):
     edges = write("edges.csv", "source;target\nKöln;Zürich\nUlm;Köln\n".encode("latin-1"))
     with pytest.warns(GraphNote, match="Windows-1252"):
-        assert Graph.from_csv(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]
+        assert read_graph(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]

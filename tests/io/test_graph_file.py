@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.io.graph_file import read_graph_file
+from mtgcn.io.graph_files import read_graph_file
 
 
 @pytest.fixture

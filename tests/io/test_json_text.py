@@ -1,6 +1,6 @@
 import pytest
 
-from mtgcn.io.json_text import DEEPEST, parsed_json
+from mtgcn.storage.reading import DEEPEST, parsed_json
 
 
 def test_plain_json_is_read():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.labels import check_classes, class_named, classes_of, encoded_labels
+from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
 
 
 @pytest.mark.parametrize(

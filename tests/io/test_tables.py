@@ -5,15 +5,14 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table, parquet_table
-from mtgcn.io.columns import Choices
-from mtgcn.io.notes import GraphNote
-from mtgcn.io.tables import read_tables
+from mtgcn.io.options import TableOptions
+from mtgcn.io.read import read_tables
 
 
 def read(edges=None, nodes=None, labels=None, **choices):
-    return read_tables(edges, nodes, labels, Choices(**choices))
+    return read_tables(edges, nodes, labels, TableOptions(**choices))
 
 
 def pairs(arrays):
@@ -399,13 +398,13 @@ def test_columns_are_prepared_as_elsewhere(write, write_parquet):
     new = write_parquet(
         "new.parquet", city=["Hof", "Bonn"], f=["3", None], id=["x", "y"], more=[1, 2], when=["2024-01-03", ""]
     )
-    again = read(None, new, preparation=first.preparation)
+    again = read(None, new, preprocessing=first.preprocessing)
     assert again.feature_names == first.feature_names
     assert again.features[0, first.feature_names.index("f")] == first.features[2, first.feature_names.index("f")]
     assert again.features[:, first.feature_names.index("city=Hof")].tolist() == [1, 0]
     assert again.features[:, first.feature_names.index("when missing")].tolist() == [0, 1]
     with pytest.raises(InputError, match=r"fitted with the columns 'when', 'city', which .*nodes.csv lacks"):
-        read(None, write("nodes.csv", "id,f\na,1\n"), preparation=first.preparation)
+        read(None, write("nodes.csv", "id,f\na,1\n"), preprocessing=first.preprocessing)
 
 
 def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_parquet):
@@ -414,9 +413,9 @@ def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_par
     numbers = write("c.csv", "id,f,vip\na,1.5,1\nb,2,0\nc,4,1\n")
     for first in (typed, written, numbers):
         learned = read(None, first)
-        assert learned.preparation.lines()[1] == "vip: yes or no"
+        assert learned.preprocessing.lines()[1] == "vip: yes or no"
         for other in (typed, written, numbers):
-            again = read(None, other, preparation=learned.preparation)
+            again = read(None, other, preprocessing=learned.preprocessing)
             assert np.array_equal(again.features, learned.features)
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from mtgcn.errors import InputError
-from mtgcn.io.texts import LONGEST_NAME, check_names
+from mtgcn.errors import LONGEST_NAME, InputError, check_names
 
 
 def test_names_may_be_long_and_of_any_script():

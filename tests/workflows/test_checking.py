@@ -6,8 +6,8 @@ from dataclasses import asdict
 import pytest
 
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.workflows.checking import check_files, check_lines
-from mtgcn.workflows.inputs import GraphFiles
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def files(tmp_path):
     )
     (tmp_path / "edges.csv").write_text("from;to\n" + "".join(f"n{row};n{(row + 2) % 30}\n" for row in range(30)))
     (tmp_path / "labels.csv").write_text("id;label\nn0;even\nn1;odd\nn2;NA\n")
-    return GraphFiles(*(tmp_path / f"{name}.csv" for name in ("edges", "nodes", "labels")))
+    return TableOptions(*(tmp_path / f"{name}.csv" for name in ("edges", "nodes", "labels")))
 
 
 def test_it_says_what_would_be_done_and_writes_nothing(files, tmp_path):

@@ -10,9 +10,9 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import save_model
 from mtgcn.graph import UNKNOWN
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import METHODS
 from mtgcn.workflows.fitting import fit_files
-from mtgcn.workflows.inputs import GraphFiles
 from mtgcn.workflows.predicting import predict_files
 
 NODES = 40
@@ -45,12 +45,12 @@ class Tables:
         return self.folder / name
 
     def node_table(self, rows):
-        return GraphFiles(nodes=self.write("asked.csv", [self.header, *rows]))
+        return TableOptions(nodes=self.write("asked.csv", [self.header, *rows]))
 
     def joining(self, rows, edges, header=("source", "target")):
         """Files of new nodes and of edges that have one."""
         nodes = self.write("joining.csv", [self.header, *rows])
-        return GraphFiles(nodes=nodes, edges=self.write("joining-edges.csv", [header, *edges]))
+        return TableOptions(nodes=nodes, edges=self.write("joining-edges.csv", [header, *edges]))
 
     def predicted(self, model, files, **options):
         """The rows of predictions.csv by id, as text; and what was noted."""
@@ -72,7 +72,7 @@ def model(request, tables):
     settings = [f"{key}=8" for key in METHODS[name].__dataclass_fields__ if key.endswith("epochs")]
     settings += ["walks_per_node=2"] if name == "deepwalk" else []
     settings += [first] if first else []
-    files = GraphFiles(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
+    files = TableOptions(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
     out = tables.folder / request.param
     fit_files(files, out=out, method=name, settings=settings, folds=0, device="cpu")
     return out
@@ -82,7 +82,7 @@ def model(request, tables):
 
 
 def test_the_same_nodes_in_any_order_or_subset_get_the_same_rows(tables, model):
-    of_fit, notes = tables.predicted(model, GraphFiles())
+    of_fit, notes = tables.predicted(model, TableOptions())
     assert len(of_fit) == NODES
     assert notes == []
     for order in (range(NODES), range(NODES - 1, -1, -1), (31, 7, 21, 1, 11)):
@@ -95,7 +95,7 @@ def test_the_same_nodes_in_any_order_or_subset_get_the_same_rows(tables, model):
 
 
 def test_the_same_graph_in_another_order_gets_the_same_rows(tables, model):
-    of_fit, _ = tables.predicted(model, GraphFiles())
+    of_fit, _ = tables.predicted(model, TableOptions())
     files = replace(tables.node_table(tables.rows[::-1]), edges=tables.edges)
     found, notes = tables.predicted(model, files, new_graph=True)
     assert list(found) == [str(node) for node in range(NODES - 1, -1, -1)]
@@ -104,12 +104,12 @@ def test_the_same_graph_in_another_order_gets_the_same_rows(tables, model):
 
 
 def test_the_graph_under_other_names_is_judged_by_the_same_peers(tables, model):
-    of_fit, _ = tables.predicted(model, GraphFiles())
+    of_fit, _ = tables.predicted(model, TableOptions())
     nodes = tables.write("renamed.csv", [tables.header, *([f"n{row[0]}", *row[1:]] for row in tables.rows)])
     with tables.edges.open(newline="") as file:
         header, *edges = csv.reader(file)
     renamed = tables.write("renamed-edges.csv", [header, *([f"n{one}", f"n{other}"] for one, other in edges)])
-    files = GraphFiles(edges=renamed, nodes=nodes)
+    files = TableOptions(edges=renamed, nodes=nodes)
     if not (model / "weights.safetensors").exists():
         with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
             tables.predicted(model, files, new_graph=True)
@@ -126,7 +126,7 @@ def test_the_graph_under_other_names_is_judged_by_the_same_peers(tables, model):
 
 
 def test_a_new_node_joins_the_graph_that_the_model_knows(tables, model):
-    of_fit, _ = tables.predicted(model, GraphFiles())
+    of_fit, _ = tables.predicted(model, TableOptions())
     files = tables.joining([["new", *tables.rows[3][1:]]], [["new", 3], ["new", 6], [9, "new"]])
     if not (model / "weights.safetensors").exists():
         with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
@@ -195,14 +195,14 @@ def test_nobody_who_is_known_is_linked_to(tables, mt_gcn):
 def test_edges_alone_do_not_tell_what_new_nodes_look_like(tables, mt_gcn):
     edges = tables.write("joining-edges.csv", [["source", "target"], ["new", 3]])
     with pytest.raises(InputError, match="alone does not tell the features of new nodes; give them with --nodes"):
-        tables.predicted(mt_gcn, GraphFiles(edges=edges))
+        tables.predicted(mt_gcn, TableOptions(edges=edges))
 
 
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        (GraphFiles(), {"new_graph": True}, "--new-graph reads edges as a graph of their own, and there are none"),
-        (GraphFiles(), {"with_known": True}, "--all lists the nodes of the fit beside new ones that join them"),
+        (TableOptions(), {"new_graph": True}, "--new-graph reads edges as a graph of their own, and there are none"),
+        (TableOptions(), {"with_known": True}, "--all lists the nodes of the fit beside new ones that join them"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(tables, mt_gcn, files, options, message):
@@ -215,7 +215,7 @@ def test_new_edges_without_weights_weigh_what_those_of_the_model_do(tables, tmp_
         header, *edges = csv.reader(file)
     weighted = tables.write("weighted.csv", [[*header, "weight"], *([*edge, 500] for edge in edges)])
     folder, settings = tmp_path / "weighted", ["warmup_epochs=5", "teaching_epochs=5"]
-    files = GraphFiles(edges=weighted, nodes=tables.nodes, labels=tables.labels)
+    files = TableOptions(edges=weighted, nodes=tables.nodes, labels=tables.labels)
     fit_files(files, out=folder, method="mt-gcn", settings=settings, folds=0, device="cpu")
     new, ends = [["new", *tables.rows[3][1:]]], [["new", 4], ["new", 7]]
     found, notes = tables.predicted(folder, tables.joining(new, ends))
@@ -227,7 +227,7 @@ def test_new_edges_without_weights_weigh_what_those_of_the_model_do(tables, tmp_
 
 def test_peers_that_have_no_say_about_new_nodes_are_spoken_of(tables, tmp_path, monkeypatch):
     settings = ["dimensions=8", "infomax_epochs=5", "votes=equal"]  # two of eight peers know nodes by their place
-    files = GraphFiles(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
+    files = TableOptions(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
     fit_files(files, out=tmp_path / "model", method="mt-plus", settings=settings, folds=0, device="cpu")
     _, notes = tables.predicted(tmp_path / "model", tables.joining([["new", *tables.rows[3][1:]]], [["new", 4]]))
     assert len(notes) == 1
@@ -242,7 +242,7 @@ def test_columns_of_both_tables_may_be_named(tables, mt_gcn):
     nodes = tables.write("named.csv", [["who", *tables.header[1:]], *new])
     edges = tables.write("named-edges.csv", [["note", "one", "other"], ["x", "new", 3]])
     named = {"id": "who", "source": "one", "target": "other"}
-    assert tables.predicted(mt_gcn, GraphFiles(nodes=nodes, edges=edges, columns=named))[0] == plain
+    assert tables.predicted(mt_gcn, TableOptions(nodes=nodes, edges=edges, columns=named))[0] == plain
 
 
 # ---- single cases
@@ -250,14 +250,14 @@ def test_columns_of_both_tables_may_be_named(tables, mt_gcn):
 
 @pytest.fixture(scope="module")
 def mt_gcn(tables):
-    files = GraphFiles(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
+    files = TableOptions(edges=tables.edges, nodes=tables.nodes, labels=tables.labels)
     settings = ["warmup_epochs=20", "teaching_epochs=20", "output=first"]
     fit_files(files, out=tables.folder / "model", method="mt-gcn", settings=settings, folds=0, device="cpu")
     return tables.folder / "model"
 
 
 def test_known_and_new_nodes_in_one_table(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     asked = [tables.rows[20], ["new", *tables.rows[3][1:]], tables.rows[4]]
     found, notes = tables.predicted(mt_gcn, tables.node_table(asked))
     assert (found["20"], found["4"]) == (of_fit["20"], of_fit["4"])
@@ -272,7 +272,7 @@ def test_new_nodes_alone_are_not_remarked_upon(tables, mt_gcn):
 
 
 def test_a_known_node_whose_features_changed_gets_the_answer_of_the_fit_and_it_is_said(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     changed = [[5, *(value + 1 for value in tables.rows[5][1:])], tables.rows[6]]
     found, notes = tables.predicted(mt_gcn, tables.node_table(changed))
     assert found == {"5": of_fit["5"], "6": of_fit["6"]}
@@ -283,7 +283,7 @@ def test_a_known_node_whose_features_changed_gets_the_answer_of_the_fit_and_it_i
 
 
 def test_ids_that_are_numbers_in_one_file_and_text_in_another_are_the_same(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     found, _ = tables.predicted(mt_gcn, tables.node_table([tables.rows[7], ["x", *tables.rows[3][1:]]]))
     assert found["7"] == of_fit["7"]
     found, notes = tables.predicted(mt_gcn, tables.node_table([["007", *tables.rows[7][1:]]]))
@@ -291,7 +291,7 @@ def test_ids_that_are_numbers_in_one_file_and_text_in_another_are_the_same(table
 
 
 def test_a_part_of_the_graph_with_its_edges_is_a_graph_of_its_own(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     half = [[0, 1], [1, 2], [2, 3]]
     edges = tables.write("part.csv", [["source", "target"], *half])
     found, notes = tables.predicted(mt_gcn, replace(tables.node_table(tables.rows[:4]), edges=edges), new_graph=True)
@@ -301,17 +301,17 @@ def test_a_part_of_the_graph_with_its_edges_is_a_graph_of_its_own(tables, mt_gcn
 
 
 def test_a_model_without_features_knows_its_nodes_by_their_ids(tables):
-    files = GraphFiles(edges=tables.edges, labels=tables.labels)
+    files = TableOptions(edges=tables.edges, labels=tables.labels)
     folder = tables.folder / "edges alone"
     fit_files(files, out=folder, method="lp", folds=0, device="cpu")
-    of_fit, _ = tables.predicted(folder, GraphFiles())
-    ids = GraphFiles(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
+    of_fit, _ = tables.predicted(folder, TableOptions())
+    ids = TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
     assert tables.predicted(folder, ids)[0] == {"30": of_fit["30"], "2": of_fit["2"]}
-    assert tables.predicted(folder, GraphFiles(edges=tables.edges), new_graph=True)[0] == of_fit
+    assert tables.predicted(folder, TableOptions(edges=tables.edges), new_graph=True)[0] == of_fit
     with pytest.raises(InputError, match="fitted without features"):
-        tables.predicted(folder, GraphFiles(edges=tables.edges))
+        tables.predicted(folder, TableOptions(edges=tables.edges))
     with pytest.raises(InputError, match="fitted without features, so its numbers mean nothing on another graph"):
-        tables.predicted(folder, GraphFiles(nodes=tables.write("ids.csv", [["id"], [30], [200]])))
+        tables.predicted(folder, TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [200]])))
 
 
 def test_a_model_of_a_bare_table_knows_its_rows_by_their_features(tables, make_graph):

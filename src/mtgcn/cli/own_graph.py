@@ -15,7 +15,7 @@ from mtgcn.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 ModelFolder = Annotated[Path, typer.Argument(help="Where mtgcn fit put the model.", metavar="MODEL")]
 Folds = Annotated[
@@ -34,7 +34,7 @@ def fit(
             metavar="DIR",
         ),
     ] = None,
-    files: GraphFiles,
+    files: TableOptions,
     check: Annotated[
         bool, typer.Option("--check", help="Read everything, say what would be done, fit and write nothing.")
     ] = False,
@@ -83,7 +83,7 @@ def _tell(summary: Any, lines: Callable[[Any], Iterable[str]], as_json: bool) ->
 def predict(
     model: ModelFolder,
     out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
-    files: GraphFiles,
+    files: TableOptions,
     new_graph: Annotated[
         bool,
         typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's."),
@@ -136,7 +136,7 @@ def label(
 
     Embeddings are not made again. The model in the folder is replaced once the new one is whole.
     """
-    from mtgcn.workflows.inputs import parsed_roles
+    from mtgcn.io.options import parsed_roles
     from mtgcn.workflows.labelling import label_files, label_lines
 
     summary = label_files(

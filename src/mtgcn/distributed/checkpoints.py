@@ -25,11 +25,10 @@ import numpy as np
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import part_name
 from mtgcn.errors import InputError
-from mtgcn.io.json_text import parsed_json
 from mtgcn.shapes import Int
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.reading import parsed_json, read_plain
 
 LATEST, STATE = "latest.json", "state.npz"
 LARGEST_LATEST = 64 * 2**20

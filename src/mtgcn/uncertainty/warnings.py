@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from mtgcn.errors import warn_caller
 from mtgcn.graph import Graph
-from mtgcn.io.notes import warn_caller
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.binomial import probability_of_at_most
 from mtgcn.uncertainty.fitted_model import FittedModel

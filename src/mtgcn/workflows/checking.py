@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.estimator.fitting import DEFAULT_METHOD
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import method_from_text
 from mtgcn.uncertainty.expected_accuracy import why_not_measurable
 from mtgcn.uncertainty.warnings import label_warnings
-from mtgcn.workflows.inputs import GraphFiles, check_learnable, read_graph
+from mtgcn.workflows.inputs import check_learnable, read_graph
 from mtgcn.workflows.memory_check import check_memory
 from mtgcn.workflows.notes import collected_notes
 from mtgcn.workflows.summary import (
@@ -42,7 +43,7 @@ class CheckSummary:
 
 
 def check_files(
-    files: GraphFiles,
+    files: TableOptions,
     *,
     method: str | None = None,
     settings: Sequence[str] = (),

@@ -15,6 +15,7 @@ from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import check_destination, save_model
 from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import method_class, method_from_text, name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
@@ -24,7 +25,7 @@ from mtgcn.storage.destinations import check_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.peer_votes import contributions
 from mtgcn.uncertainty.warnings import model_warnings
-from mtgcn.workflows.inputs import GraphFiles, check_learnable, read_graph
+from mtgcn.workflows.inputs import check_learnable, read_graph
 from mtgcn.workflows.memory_check import within_memory
 from mtgcn.workflows.notes import collected_notes
 from mtgcn.workflows.summary import FitSummary, columns_of, label_counts, label_coverage, mean_confidence
@@ -36,7 +37,7 @@ Expectation = tuple[ExpectedAccuracy | None, str | None]  # and why there is non
 
 
 def fit_files(
-    files: GraphFiles,
+    files: TableOptions,
     *,
     out: Path | None,
     report: Path | None = None,

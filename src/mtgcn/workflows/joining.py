@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, note
 from mtgcn.estimator.attaching import usual_weight
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids
 from mtgcn.graph import Graph
-from mtgcn.io.edges import check_edges, merge
-from mtgcn.io.notes import say
+from mtgcn.graph_sources import check_edges, merge_edges
+from mtgcn.io.options import TableOptions
 from mtgcn.shapes import Int
-from mtgcn.workflows.inputs import GraphFiles, read_edges, read_like
+from mtgcn.workflows.inputs import EDGE_ROLES, read_edges, read_like
 
-NODE_ROLES, EDGE_ROLES = ("id", "label"), ("source", "target", "weight")
 MOST_NAMED = 3
 
 
@@ -29,7 +28,7 @@ class NewNodes:
     to_known: sp.csr_array  # new x known: the weights of edges to nodes of the model
 
 
-def read_new_nodes(files: GraphFiles, known: Graph) -> NewNodes:
+def read_new_nodes(files: TableOptions, known: Graph) -> NewNodes:
     """The nodes of `files.nodes`, which must all be new, and the edges of `files.edges` to them."""
     assert files.edges is not None
     if files.nodes is None:
@@ -37,17 +36,17 @@ def read_new_nodes(files: GraphFiles, known: Graph) -> NewNodes:
             f"{files.edges} alone does not tell the features of new nodes; give them with --nodes, or add --new-graph "
             "to read the edges as a graph of their own"
         )
-    node_columns = {role: column for role, column in files.columns.items() if role in NODE_ROLES}
+    node_columns = {role: column for role, column in files.columns.items() if role not in EDGE_ROLES}
     nodes = read_like(replace(files, edges=None, columns=node_columns), known)
     _check_new(nodes, known, str(files.nodes))
     adjacency = _adjacency(files, nodes, known)
     to_known = sp.csr_array(adjacency[known.num_nodes :, : known.num_nodes])
     among_new = sp.csr_array(adjacency[known.num_nodes :, known.num_nodes :])
     if not to_known.nnz:
-        say("no edge leads to a node that the model knows; if this is a graph of its own, say so with --new-graph")
+        note("no edge leads to a node that the model knows; if this is a graph of its own, say so with --new-graph")
     alone = int((np.diff(to_known.indptr) + np.diff(among_new.indptr) == 0).sum())
     if alone:
-        say(f"{alone} of {nodes.num_nodes} new nodes have no edge and are told by their features alone")
+        note(f"{alone} of {nodes.num_nodes} new nodes have no edge and are told by their features alone")
     return NewNodes(replace(nodes, adjacency=among_new), to_known)
 
 
@@ -62,34 +61,33 @@ def _check_new(nodes: Graph, known: Graph, path: str) -> None:
         )
 
 
-def _adjacency(files: GraphFiles, nodes: Graph, known: Graph) -> sp.csr_array:
+def _adjacency(files: TableOptions, nodes: Graph, known: Graph) -> sp.csr_array:
     """All edges that have a new node, between the nodes of the model and, after them, the new ones."""
     assert files.edges is not None
-    columns = {role: name for role, name in files.columns.items() if role in EDGE_ROLES}
-    listed = read_edges(files.edges, columns, files.header)
+    listed = read_edges(files)
     check_edges(listed, str(files.edges))
     place = _places(listed.node_ids, nodes, known, files)
     sources, targets = place[listed.sources], place[listed.targets]
     named = (sources != NOWHERE) & (targets != NOWHERE)
     if not named.all():
-        say(f"{files.edges}: {int((~named).sum())} edges name nodes that are neither new nor known, and are left out")
+        note(f"{files.edges}: {int((~named).sum())} edges name nodes that are neither new nor known, and are left out")
     joins = named & ((sources >= known.num_nodes) | (targets >= known.num_nodes))
     settled = int((named & ~joins).sum())
     if settled:
-        say(
+        note(
             f"{files.edges}: {settled} of {len(joins)} edges join two nodes that the model knows, and are left out; "
             "fit again to count them in"
         )
     weights: Any = listed.weights
     if weights is None and (weight := usual_weight(known)) != 1:
-        say(f"{files.edges} has no weights; every new edge weighs {weight:.3g}, as those of the model do on average")
+        note(f"{files.edges} has no weights; every new edge weighs {weight:.3g}, as those of the model do on average")
         weights = np.full(len(joins), weight)
     size = known.num_nodes + nodes.num_nodes
-    merged = merge(sources[joins], targets[joins], None if weights is None else weights[joins], size)
+    merged = merge_edges(sources[joins], targets[joins], None if weights is None else weights[joins], size)
     return merged.adjacency(size)
 
 
-def _places(ids: np.ndarray, nodes: Graph, known: Graph, files: GraphFiles) -> Int[np.ndarray, "ids"]:
+def _places(ids: np.ndarray, nodes: Graph, known: Graph, files: TableOptions) -> Int[np.ndarray, "ids"]:
     """Where each id stands among the nodes of the model and, after them, the new ones; NOWHERE for ids of nobody."""
     new, old = place_of_ids(nodes.node_ids, ids), place_of_ids(known.node_ids, ids)
     unknown = ids[(new == NOWHERE) & (old == NOWHERE)]

@@ -13,7 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import LabelChanges, with_more_labels
 from mtgcn.estimator.model_folder import check_destination, load_model, read_card, save_model
 from mtgcn.graph import UNKNOWN
-from mtgcn.io.labels import class_named
+from mtgcn.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.workflows.fitting import check_folds, expectation, for_the_card, summary_of
@@ -49,7 +49,7 @@ def label_files(
     folder: Path,
     labels: Path,
     *,
-    columns: Mapping[str, str | Literal[False]] | None = None,
+    columns: Mapping[str, str | int | Literal[False]] | None = None,
     new_classes: Sequence[str] = (),
     folds: int = 5,
     device: str = "auto",

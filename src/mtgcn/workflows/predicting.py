@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, note
 from mtgcn.estimator.answers import of_fit, of_graph, of_new_nodes, of_nodes, share_of_absent_peers, together
 from mtgcn.estimator.checks import check_width
 from mtgcn.estimator.graph_model import GraphModel
@@ -15,8 +15,8 @@ from mtgcn.estimator.model_folder import load_model
 from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, rows_equal
 from mtgcn.graph import Graph
-from mtgcn.io.notes import say
-from mtgcn.workflows.inputs import GraphFiles, read_like
+from mtgcn.io.options import TableOptions
+from mtgcn.workflows.inputs import read_like
 from mtgcn.workflows.joining import read_new_nodes
 from mtgcn.workflows.notes import collected_notes
 from mtgcn.workflows.predictions import Predictions, predictions_of, write_predictions
@@ -27,7 +27,7 @@ MUCH_OF_THE_VOTE = 0.2
 
 def predict_files(
     folder: Path,
-    files: GraphFiles,
+    files: TableOptions,
     *,
     out: Path,
     new_graph: bool = False,
@@ -55,7 +55,7 @@ def predict_files(
     return predictions, notes
 
 
-def _joined(model: GraphModel, files: GraphFiles, with_known: bool) -> Predictions:
+def _joined(model: GraphModel, files: TableOptions, with_known: bool) -> Predictions:
     """What the model says of new nodes in the graph it knows."""
     if not model.has_node_ids_:
         raise InputError(
@@ -67,7 +67,7 @@ def _joined(model: GraphModel, files: GraphFiles, with_known: bool) -> Predictio
     answers, ids = of_new_nodes(model, new.nodes, new.to_known), new.nodes.node_ids
     absent = share_of_absent_peers(model)
     if absent > MUCH_OF_THE_VOTE:
-        say(
+        note(
             f"peers with {100 * absent:.0f} % of the vote know nodes by their place in the graph of the fit and have "
             "no say about new ones, so expect less of these answers; to have it, fit on a graph with the new nodes"
         )
@@ -76,7 +76,7 @@ def _joined(model: GraphModel, files: GraphFiles, with_known: bool) -> Predictio
     return predictions_of(model, ids, answers)
 
 
-def _predictions(model: GraphModel, files: GraphFiles) -> Predictions:
+def _predictions(model: GraphModel, files: TableOptions) -> Predictions:
     if not files.given:
         return predictions_of(model, model.graph_.node_ids, of_fit(model))
     nodes = read_like(files, model.graph_)
@@ -85,7 +85,7 @@ def _predictions(model: GraphModel, files: GraphFiles) -> Predictions:
     nodes = graph_for(model, nodes)
     answers = of_nodes(model, nodes)
     if model.has_node_ids_ and (answers.place != NOWHERE).any():
-        say(_known_nodes(model.graph_, nodes, answers.place))
+        note(_known_nodes(model.graph_, nodes, answers.place))
     return predictions_of(model, nodes.node_ids, answers)
 
 

@@ -116,7 +116,7 @@ def remark_lines(summary: FitSummary | CheckSummary) -> Iterator[str]:
 
 def columns_of(graph: Graph) -> list[str]:
     """What was done with each column that features were made of."""
-    return [] if graph.preparation is None else graph.preparation.lines()
+    return [] if graph.preprocessing is None else graph.preprocessing.lines()
 
 
 def column_lines(columns: Sequence[str]) -> Iterator[str]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.preprocessing.kinds import find_kinds
-from mtgcn.io.preprocessing.table import ColumnTable, Texts
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
+from mtgcn.io.preprocessing.fit import infer_types
 
 ROWS = 100
 
@@ -24,7 +24,7 @@ def table_of(**columns):
 
 
 def kind_of(cells, name="column", told=None):
-    [found] = find_kinds(table_of(**{name: cells}), {} if told is None else {name: told})
+    [found] = infer_types(table_of(**{name: cells}), {} if told is None else {name: told})
     return found.why_not or found.reading or "category"
 
 
@@ -70,7 +70,7 @@ def test_numbers_called_an_id_are_left_out(name):
 
 
 def test_numbers_without_a_name_are_numbers():
-    [found] = find_kinds(table_of(x=np.arange(ROWS) * 1.0), named=False)
+    [found] = infer_types(table_of(x=np.arange(ROWS) * 1.0), named=False)
     assert found.reading == "number"
 
 
@@ -87,9 +87,9 @@ def test_a_person_knows_better():
 
 def test_points_are_thousands_beside_decimal_commas():
     table = table_of(price=cycle("1,5", "2,25"), sales=cycle("1.500", "900"))
-    assert [found.reading for found in find_kinds(table)] == ["number with decimal comma"] * 2
+    assert [found.reading for found in infer_types(table)] == ["number with decimal comma"] * 2
     alone = table_of(sales=cycle("1.500", "900"))
-    assert find_kinds(alone)[0].reading == "number"
+    assert infer_types(alone)[0].reading == "number"
 
 
 @pytest.mark.parametrize(

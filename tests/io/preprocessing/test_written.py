@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mtgcn.io.preprocessing import written
-from mtgcn.io.preprocessing.written import COMMA, POINT, date_reading, is_code, is_truth, number_in, read
+from mtgcn.io.preprocessing.values import COMMA, POINT, date_format, is_boolean, is_code, number_in, parse
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_zeros_in_front_make_a_name():
     ],
 )
 def test_dates_in_every_order(texts, days):
-    reading = date_reading(texts, 1.0)
-    assert read(texts, reading).tolist() == days
+    reading = date_format(texts, 1.0)
+    assert parse(texts, reading).tolist() == days
 
 
 def test_what_is_no_date():
-    assert date_reading(["2024-13-01", "2024-02-30"], 0.5) is None
-    assert date_reading(["blue", "12", "1.5"], 0.5) is None
-    assert date_reading(["2024-01-01", "soon"], 0.9) is None
+    assert date_format(["2024-13-01", "2024-02-30"], 0.5) is None
+    assert date_format(["blue", "12", "1.5"], 0.5) is None
+    assert date_format(["2024-01-01", "soon"], 0.9) is None
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_what_is_no_date():
     ],
 )
 def test_yes_and_no_of_one_language(texts, expected):
-    assert is_truth(texts) == expected
+    assert is_boolean(texts) == expected
 
 
 def test_what_cannot_be_read_is_nan():
-    found = read(["ja", "x", "nein", "True", "0", "1.0"], written.TRUTH)
+    found = parse(["ja", "x", "nein", "True", "0", "1.0"], written.TRUTH)
     assert np.array_equal(found, [1, np.nan, 0, 1, 0, 1], equal_nan=True)
