@@ -20,7 +20,7 @@ from mtgcn.report.marks_svg import svg
 from mtgcn.report.page_data import node_data
 from mtgcn.report.page_progress import page_progress
 from mtgcn.report.templating import rendered
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
 from mtgcn.uncertainty.fitted_model import FittedModel
 from mtgcn.uncertainty.peer_votes import (
