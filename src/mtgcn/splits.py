@@ -13,7 +13,7 @@ from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.free_memory import check_fits
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Int
-from mtgcn.storage.reading import parsed_json, read_plain
+from mtgcn.storage.files import parsed_json, read_plain
 
 SPLIT_PARTS = ("train", "validation", "test")
 

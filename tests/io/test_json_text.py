@@ -1,6 +1,6 @@
 import pytest
 
-from mtgcn.storage.reading import DEEPEST, parsed_json
+from mtgcn.storage.files import MAX_JSON_DEPTH, parsed_json
 
 
 def test_plain_json_is_read():
@@ -13,8 +13,8 @@ def test_nesting_ends_somewhere(bracket):
         opened = "[" if bracket == "[]" else '{"a":'
         return opened * depth + "1" + bracket[1] * depth
 
-    parsed_json(nested(DEEPEST))
-    for depth in (DEEPEST + 1, 100_000):
+    parsed_json(nested(MAX_JSON_DEPTH))
+    for depth in (MAX_JSON_DEPTH + 1, 100_000):
         with pytest.raises(ValueError, match="nested deeper than 100 levels"):
             parsed_json(nested(depth))
 

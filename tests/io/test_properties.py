@@ -12,7 +12,6 @@ from pyarrow import parquet
 
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.graph import Graph
 
 quick = settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -132,7 +131,7 @@ def test_good_files_with_some_bytes_changed_or_missing(tmp_path, kind, data):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path / f"bad.{kind}"
     path.write_bytes(content[: data.draw(st.integers(1, len(content)))] if data.draw(st.booleans()) else content)
-    a_graph_or_one_line(lambda: read(path))
+    a_graph_or_one_line(lambda: read_graph(path))
 
 
 @pytest.mark.parametrize("kind", ["graphml", "gml", "npz", "parquet"])
@@ -141,4 +140,4 @@ def test_good_files_with_some_bytes_changed_or_missing(tmp_path, kind, data):
 def test_any_bytes_at_all(tmp_path, kind, content):
     path = tmp_path / f"any.{kind}"
     path.write_bytes(content)
-    a_graph_or_one_line(lambda: read(path))
+    a_graph_or_one_line(lambda: read_graph(path))

@@ -24,9 +24,7 @@ from mtgcn.estimator.answers import summing_to_one
 from mtgcn.estimator.graph_model import GIVEN, NEVER
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.reading import parsed_json, read_plain
+from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 from mtgcn.workflows.predictions import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"

@@ -29,7 +29,7 @@ from mtgcn.experiments.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_thre
 from mtgcn.io.json_form import Anything, Number, Something, Text, Whole, check_form
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
-from mtgcn.storage.reading import parsed_json
+from mtgcn.storage.files import parsed_json
 from mtgcn.task import observe
 from mtgcn.training.memory import CPU_BUDGET
 from mtgcn.training.recording import recording

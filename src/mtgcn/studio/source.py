@@ -16,7 +16,7 @@ from mtgcn.estimator.model_folder import load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import classes_of
-from mtgcn.storage.kept_arrays import fingerprint
+from mtgcn.storage.cache import fingerprint
 from mtgcn.studio.folder import ProjectFolder, checked_name
 from mtgcn.workflows.inputs import read_graph
 from mtgcn.workflows.notes import collected_notes
@@ -128,7 +128,7 @@ def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:
 def copied(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
     """Copies of the files in the project, which are checked to be plain, and of no more than some size."""
     from mtgcn.io.options import readable_file
-    from mtgcn.storage.reading import read_plain
+    from mtgcn.storage.files import read_plain
 
     source = Source.of_files(files)
     taken: dict[str, bytes] = {}

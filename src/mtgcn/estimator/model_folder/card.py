@@ -17,8 +17,8 @@ from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, shown
 from mtgcn.estimator.model_folder.files import CARD, damaged
 from mtgcn.io.json_form import Anything, Number, Text, Truth, Whole, check_form
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.folder_update import found_in
-from mtgcn.storage.reading import parsed_json, read_plain
+from mtgcn.storage.files import parsed_json, read_plain
+from mtgcn.storage.folders import read_current
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -204,7 +204,7 @@ def _as_tuple(value: Any) -> Any:
 def _unchecked_card(folder: Path) -> dict[str, Any] | None:
     """What the card of a model folder says; None where there is none."""
     try:
-        card = parsed_json(found_in(folder, CARD, lambda path: read_plain(path, LARGEST_CARD)))
+        card = parsed_json(read_current(folder, CARD, lambda path: read_plain(path, LARGEST_CARD)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
