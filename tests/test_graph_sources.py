@@ -45,14 +45,14 @@ def test_class_names_may_be_told():
     [
         ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
         ({"adjacency": np.zeros((3, 3))}, "the adjacency holds no edge"),
-        ({"adjacency": [["a", "b"], ["c", "d"]]}, "no matrix of numbers"),
+        ({"adjacency": [["a", "b"], ["c", "d"]]}, "not a matrix of numbers"),
         ({"adjacency": [[0, -1, 0], [-1, 0, 0], [0, 0, 0]]}, "edge weight -1; weights must be >= 0"),
         ({"X": np.ones((2, 4))}, r"features of shape \(2, 4\) for 3 nodes"),
         ({"X": [[1.0], [np.nan], [2.0]]}, "a feature of node 1 is NaN"),
         ({"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
-        ({"y": ["a", "a", None]}, "y knows one class only, 'a'"),
+        ({"y": ["a", "a", None]}, "y has one class only, 'a'"),
         ({"feature_names": ["f"]}, "1 feature names for 0 features"),
-        ({"node_ids": ["a", "a", "b"]}, "stands for two nodes"),
+        ({"node_ids": ["a", "a", "b"]}, "occurs twice"),
     ],
 )
 def test_matrices_that_make_no_graph(given, message):

@@ -99,7 +99,7 @@ def test_only_the_options_that_are_named(received):
         ({"columns": ["label"]}, "column 'label'; write role=column"),
         ({"columns": ["label=a", "label=b"]}, "column of 'label' is given twice"),
         ({"features": "a,,b"}, "features is 'a,,b', where a name is empty"),
-        ({"columns": ["date=a", "number=a"]}, "column 'a' is told to be date and number; tell one"),
+        ({"columns": ["date=a", "number=a"]}, "column 'a' is given as date and number; keep one"),
         ({"columns": ["numbr=a"]}, "unknown role or kind of column 'numbr'; did you mean 'number'"),
         ({"features": "a", "exclude": "b"}, "--features names what to take and --exclude what to leave"),
         ({"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),

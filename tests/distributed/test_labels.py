@@ -53,7 +53,7 @@ def test_unknown_ids_are_refused_or_dropped(labelled):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("id,label\nn1,cat\nn2,cat\n", "knows one class only, 'cat'"),
+        ("id,label\nn1,cat\nn2,cat\n", "has one class only, 'cat'"),
         ("id,label\nn1,cat\nn1,dog\n", "two labels for node 'n1'"),
         ("id,label\nn1,\n", "every label is empty"),
         ("id,label\n" + "".join(f"n{node},{'ab'[node % 2]}\n" for node in range(60)), "all 60 nodes are labelled"),

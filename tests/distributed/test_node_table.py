@@ -45,9 +45,9 @@ def test_features_are_those_of_a_table_read_as_a_whole(table, block, monkeypatch
 def test_preparation_is_learned_from_some_rows_of_many(table, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 500)
     with pytest.warns(GraphNote, match="learned from 60 of 200 rows, drawn at random"):
-        learned = learned_table(table, TableOptions(label=False), most_rows=60)
+        learned = learned_table(table, TableOptions(columns={"label": False}), most_rows=60)
     with pytest.warns(GraphNote):
-        again = learned_table(table, TableOptions(label=False), most_rows=60)
+        again = learned_table(table, TableOptions(columns={"label": False}), most_rows=60)
     assert learned.preprocessing == again.preprocessing
     table_of_features = features_of(learned)
     assert table_of_features.shape == (ROWS, len(learned.preprocessing.names))

@@ -23,8 +23,8 @@ def test_nesting_ends_somewhere(bracket):
     ("text", "told"),
     [
         ('{"a": {"b": 1, "b": 2}}', "key 'b' is given twice"),
-        ("[NaN]", "NaN is no number"),
-        ("[-Infinity]", "-Infinity is no number"),
+        ("[NaN]", "NaN is not a number"),
+        ("[-Infinity]", "-Infinity is not a number"),
         ("9" * 5000, "digits"),
         (b"\xff\xfe\xff", "decode|codec"),
         ("{", "Expecting"),

@@ -35,7 +35,7 @@ def test_several_labels_per_node_are_refused():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(InputError, match="y knows one class only, 'a'; label nodes of at least two"):
+    with pytest.raises(InputError, match="y has one class only, 'a'; label nodes of at least two"):
         check_classes(("a",), "y")
 
 

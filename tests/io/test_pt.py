@@ -148,5 +148,5 @@ def test_what_is_no_graph_is_refused(save, content, message):
 def test_a_file_that_was_cut_off_is_said_to_be(save, data, keep):
     path = save(data)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"graph\.pt is no whole file that torch\.save wrote .* write it again"):
+    with pytest.raises(InputError, match=r"graph\.pt is not a complete file of torch\.save .* write it again"):
         read_graph(path)

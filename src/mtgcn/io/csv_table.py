@@ -32,6 +32,7 @@ MISSING_NUMBERS = sorted(
     {form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"}
 )
 _PLAIN = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_DECIMAL_COMMA = r"^\s*[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})\s*$"
 _CODE = r"^\s*[+-]?0[0-9]"  # 007 is a name
 COMMENT = re.compile(rb"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
 UTF8, WINDOWS = "utf-8", "cp1252"  # cp1252 includes Latin-1
@@ -87,7 +88,12 @@ class CsvTable(Table):
             rows = self._parsed(block, {column: pa.string() for column in columns})
         except (pa.ArrowException, ValueError):
             return list(columns)  # the faults of the block are reported when it is read
-        return [column for column in columns if _are_numbers(_distinct(rows[str(column)]))]
+        values = {column: _distinct(rows[str(column)]) for column in columns}
+        numbers = [column for column in columns if _are_numbers(values[column])]
+        others = [column for column in columns if column not in numbers]
+        if any(_all_match(values[column], _DECIMAL_COMMA) for column in others):  # then 1.000 may be a thousand
+            numbers = [column for column in numbers if not pc.any(pc.match_substring(values[column], ".")).as_py()]
+        return numbers
 
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
         faults = Faults(str(self.path))
@@ -287,11 +293,13 @@ def _are_numbers(values: pa.Array) -> bool:
     """Whether all distinct values of a column, missing ones aside, are numbers without leading zeros."""
     if len(values) <= FEW_VALUES:
         return _are_few_numbers(tuple(sorted(values.to_pylist())))
+    return _all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, _CODE)).as_py()
+
+
+def _all_match(values: pa.Array, pattern: str) -> bool:
     trimmed = pc.utf8_trim_whitespace(values)
     present = values.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(MISSING_NUMBERS))))
-    if not len(present) or not pc.all(pc.match_substring_regex(present, _PLAIN)).as_py():
-        return False
-    return not pc.any(pc.match_substring_regex(values, _CODE)).as_py()
+    return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
 
 
 @lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1

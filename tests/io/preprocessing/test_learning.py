@@ -78,7 +78,7 @@ def test_many_values_get_no_more_than_fifty_columns():
 
 
 def test_dates_are_days_and_yes_is_one():
-    table = text_table(joined=["1.1.2024", "3.1.2024", ""], member=["ja", "nein", "ja"])
+    table = text_table(joined=["1.1.2024", "3.1.2024", ""], member=["yes", "no", "yes"])
     preprocessing = fit_columns(table)
     assert preprocessing.names == ("member", "joined", "joined missing")  # what stays as it is comes first
     assert np.allclose(preprocessing.matrix(table), [[1, -1, 0], [0, 1, 0], [1, 0, 1]])

@@ -161,7 +161,7 @@ def infer_types(table: ColumnTable, kinds: Mapping[str, str] | None = None, *, n
         if column not in table.categories and kinds.get(table.names[column]) in (None, "number")
     }
     decimal_commas = any(
-        style == [formats.COMMA] and not formats.may_be_thousands(table.texts[column].without_missing_words.values)
+        style == [formats.COMMA] and not formats.may_be_thousands(table.texts[column].values, formats.COMMA)
         for column, style in styles.items()
     )
     found = []
@@ -219,10 +219,13 @@ def _text_type(
             )
     elif column not in table.categories:
         form = _inferred_format(texts, styles)
-        if form == formats.COMMA and not decimal_commas and formats.may_be_thousands(texts.values):
+        # A comma is ambiguous in a table without decimal commas, and a point in a table with them.
+        ambiguous = formats.POINT if decimal_commas else formats.COMMA
+        if form == ambiguous and formats.may_be_thousands(texts.values, form):
+            number = next(value for value in texts.values if not value.strip("+-").isdigit())
             raise InputError(
-                f"{table.title}, column {shown(name)}: the comma in {shown(_with_comma(texts))} may separate thousands "
-                f"or decimals; write numbers without thousands separators, or --column number={name} for decimals"
+                f"{table.title}, column {shown(name)}: {shown(number)} may have a thousands or a decimal separator; "
+                f"write numbers without thousands separators, or use --column number={name} for decimals"
             )
     if form is not None:
         if kind is None:
@@ -260,10 +263,6 @@ def _number_styles(texts: Texts, *, chosen: bool) -> list[str]:
     if not chosen and (errors > max(1, MAX_ERRORS * rows) or errors >= most):
         return []
     return [style for style, number in parsed.items() if number == most]
-
-
-def _with_comma(texts: Texts) -> str:
-    return next(value for value in texts.values if "," in value)
 
 
 def _min_frequency(rows: int) -> int:

@@ -21,7 +21,7 @@ _NUMBER = {
     COMMA: re.compile(r"[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"),
 }
 _CODE = re.compile(r"[+-]?0[0-9]")  # 007 and 01067 are names
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 BOOLEANS = ({"yes": 1.0, "no": 0.0}, {"true": 1.0, "false": 0.0})
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}.*)?")
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y")
@@ -47,14 +47,15 @@ def is_code(text: str) -> bool:
     return bool(_CODE.match(text.strip()))
 
 
-def may_be_thousands(texts: Iterable[str]) -> bool:
-    """Whether every comma may be a thousands separator.
+def may_be_thousands(texts: Iterable[str], style: str) -> bool:
+    """Whether every decimal separator may be a thousands separator.
 
-    >>> may_be_thousands(["1,234", "7"]), may_be_thousands(["1,234", "0,5"])
+    >>> may_be_thousands(["1,234", "7"], COMMA), may_be_thousands(["1,234", "0,5"], COMMA)
     (True, False)
     """
-    commas = [text.strip() for text in texts if "," in text]
-    return bool(commas) and all(map(_THOUSANDS.fullmatch, commas))
+    separator = "," if style == COMMA else "."
+    separated = [text.strip() for text in texts if separator in text]
+    return bool(separated) and all(map(_THOUSANDS.fullmatch, separated))
 
 
 def days_in(text: str, form: str) -> float | None:
