@@ -15,7 +15,7 @@ from mtgcn.io.json_text import parsed_json
 from mtgcn.io.paths import shown
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
 
 SPLIT_PARTS = ("train", "validation", "test")
 
