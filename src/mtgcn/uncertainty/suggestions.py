@@ -28,7 +28,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.shapes import Bool, Float, Int
@@ -138,7 +138,7 @@ def uncertainty_of(
     return uncertainty
 
 
-@once_per_graph
+@cached_per_graph
 def smoothed_features(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
     """Features, or structural features where there are none, reduced to 50 dimensions and averaged over neighbourhoods
     of two steps; rows have unit length."""
@@ -368,7 +368,7 @@ class _Similarity:
         return nearest
 
 
-@once_per_graph
+@cached_per_graph
 def _sample_and_bandwidth(graph: Graph) -> tuple[Int[np.ndarray, "sample"], float]:
     """A sample of the nodes, and the squared bandwidth of similarity."""
     features = smoothed_features(graph).astype(np.float32)
