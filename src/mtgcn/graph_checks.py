@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, reason, shown
-from mtgcn.free_memory import check_fits
 from mtgcn.labels import UNLABELED, check_classes, encoded_labels
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
 MAX_CLASSES = 100_000  # one stray number among labels would create as many classes

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.free_memory import check_fits
 from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 from mtgcn.storage.files import parsed_json, read_plain
 

@@ -278,7 +278,10 @@ def test_every_fault_is_named(write, bad, choices, message):
     ("columns", "message"),
     [
         ({"id": ["a", "b"], "f": [1.0, np.inf]}, "nodes.parquet row 2, column 'f' is 'inf'; give a finite"),
-        ({"id": ["a", "b"], "f": [1e99, np.inf]}, r"2 cells of column 'f' are not finite numbers \(row 1 '1e\+99', row"),
+        (
+            {"id": ["a", "b"], "f": [1e99, np.inf]},
+            r"2 cells of column 'f' are not finite numbers \(row 1 '1e\+99'",
+        ),
         ({"id": ["a", "b"], "f": [1.0, 1e300]}, "row 2, column 'f' is '1e.300'; give a finite number that single"),
         ({"id": ["a", "b", "c"], "f": ["1", "red", "3"]}, r"1 of 3 values are not numbers \(row 2 'red'\)"),
         ({"id": ["a", "b"], "f": [[1], [2]]}, "column 'f' is of type list.*numbers, one column for each feature"),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.columns import EdgeColumns, edge_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
 from mtgcn.io.options import TableOptions
 from mtgcn.io.preprocessing import values
 from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, Table
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
 BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise

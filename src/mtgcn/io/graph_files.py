@@ -22,12 +22,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, reason, shown
-from mtgcn.free_memory import check_fits
 from mtgcn.graph_checks import as_array, checked_count, compressed_matrix
 from mtgcn.graph_sources import GraphArrays, id_array, networkx_arrays
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.labels import encoded_labels
+from mtgcn.memory import check_fits
 
 MAX_XML_DEPTH = 100  # graphs are three or four elements deep; far deeper ones exhaust the stack
 MAX_BYTES = 256 << 20  # of GraphML and GML; tables are for larger graphs

@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, shown
-from mtgcn.free_memory import check_fits
 from mtgcn.io.columns import NodeColumns, given_kinds, node_columns
 from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.label_table import Labels
 from mtgcn.io.options import TableOptions
 from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
 from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, NotNumbers, Table
+from mtgcn.memory import check_fits
 
 ONE_ROW_PER_NODE = "keep one row per node, or name the id column (--column id=NAME)"
 SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
