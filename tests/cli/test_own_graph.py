@@ -848,7 +848,7 @@ def test_no_cuda(mtgcn_command, own, fitted, monkeypatch):
 
 
 def test_too_little_memory_is_told_before_fitting(mtgcn_command, own, monkeypatch):
-    monkeypatch.setattr("mtgcn.workflows.memory_check.available_bytes", lambda _: 20_000)
+    monkeypatch.setattr("mtgcn.workflows.fit.available_bytes", lambda _: 20_000)
     monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
     arguments = ["fit", *own.options, "--out", own.out, *QUICK]
     assert_refused(mtgcn_command, own, arguments, "out of memory: fitting 60 nodes takes about")
@@ -1025,7 +1025,7 @@ def test_commands_on_files_import_nothing_that_they_do_not_need(mixed, method):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
 def test_a_real_lack_of_memory_ends_in_one_line(own):
     program = (
-        "import resource, sys, mtgcn.free_memory, mtgcn.workflows.fitting, mtgcn.workflows.memory_check as check\n"
+        "import resource, sys, mtgcn.free_memory, mtgcn.workflows.fit as check\n"
         "from mtgcn.cli.app import main\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "check.available_bytes = lambda device: 2**40\n"  # the guesses are wrong, so that it comes to the worst

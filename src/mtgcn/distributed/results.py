@@ -28,7 +28,7 @@ from mtgcn.shapes import Int
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_folder
 from mtgcn.storage.reading import read_plain
-from mtgcn.workflows.predictions import Predictions, write_predictions
+from mtgcn.workflows.predict import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 KIND = "mtgcn distributed result"

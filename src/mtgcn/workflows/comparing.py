@@ -27,7 +27,7 @@ from mtgcn.settings import described_settings
 from mtgcn.storage.atomic import write_file
 from mtgcn.storage.destinations import check_files, check_folder
 from mtgcn.workflows.inputs import GraphFiles, read_graph
-from mtgcn.workflows.notes import collected_notes
+from mtgcn.workflows.output import collected_notes
 
 
 @dataclass(frozen=True)
