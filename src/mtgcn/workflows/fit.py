@@ -26,8 +26,7 @@ from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.methods import Method, method_from_text, name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.splits import Split, check_seed
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_file
+from mtgcn.storage.files import check_file, write_file
 from mtgcn.task import Task, observe
 from mtgcn.training.memory import is_about_memory
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable

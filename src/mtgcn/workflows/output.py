@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mtgcn.errors import InputError
-from mtgcn.storage.atomic import own_descriptor, write_file
-from mtgcn.storage.destinations import check_file
+from mtgcn.storage.files import check_file, own_descriptor, write_file
 from mtgcn.uncertainty.warnings import FitWarning
 
 
