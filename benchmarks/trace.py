@@ -5,7 +5,8 @@
     PYTHONPATH=OTHER/src python benchmarks/trace.py           # the same for another version
 
 Each command runs in a fresh process on Zachary's karate club (34 nodes, 20 labels) with an empty cache, traced with
-`sys.setprofile` in all threads. A function counts once. Module and class bodies do not count, so importing a file alone does not count it.
+`sys.setprofile` in all threads. A function counts once. Module and class bodies do not count, so a file that is only
+imported does not count.
 """
 
 from __future__ import annotations

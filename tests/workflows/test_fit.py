@@ -13,7 +13,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.uncertainty.peer_votes import contributions
+from mtgcn.uncertainty.peer_weights import contributions
 from mtgcn.workflows import fit
 from mtgcn.workflows.fit import Coverage, FitSummary, available_bytes, fit_files, summary_lines, within_memory
 from mtgcn.workflows.inputs import GraphFiles

@@ -15,7 +15,7 @@ import mtgcn
 from mtgcn.cli import data, experiments, fit, reproduction, studio
 from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
-from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.memory import keep_freed_blocks
 
 BAD_INPUT = 2  # exit status of every error that the user can fix
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it

@@ -21,16 +21,15 @@ from mtgcn.estimator.fitting import DEFAULT_METHOD
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import check_destination, save_model
 from mtgcn.estimator.model_folder.files import FILES
-from mtgcn.free_memory import free_bytes, readable
 from mtgcn.linalg.structural_features import DIMENSIONS
+from mtgcn.memory import free_bytes, is_out_of_memory, readable
 from mtgcn.methods import Method, method_from_text, name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.splits import Split, check_seed
 from mtgcn.storage.files import check_file, write_file
 from mtgcn.task import Task, observe
-from mtgcn.training.memory import is_about_memory
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
-from mtgcn.uncertainty.peer_votes import (
+from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.peer_weights import (
     PeerContribution,
     accuracy_of_features,
     contributions,
@@ -139,12 +138,6 @@ def fit_files(
         except InputError as error:
             raise InputError(f"{error}. The model is written; mtgcn report {out} makes the page") from error
     return summary
-
-
-def check_folds(folds: int) -> None:
-    """Refuse an invalid number of folds."""
-    if folds < 0 or folds == 1:
-        raise InputError(f"folds is {folds}; give at least 2, or 0 not to estimate the accuracy")
 
 
 def check_page(report: Path | None, model: Path) -> None:
@@ -355,7 +348,7 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-        if not is_about_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise InputError(
             f"out of memory while fitting {task.num_nodes} nodes, with {readable(free)} free on {device.type} at the "

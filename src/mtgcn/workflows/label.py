@@ -16,11 +16,11 @@ from mtgcn.graph import UNKNOWN
 from mtgcn.io.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
+from mtgcn.uncertainty.expected_accuracy import check_folds
 from mtgcn.workflows.fit import (
     FitSummary,
     accuracy_text,
     by_class,
-    check_folds,
     expectation,
     fitted_line,
     for_the_card,

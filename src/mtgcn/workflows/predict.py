@@ -31,7 +31,7 @@ from mtgcn.graph import Graph
 from mtgcn.io.edges import check_edges, merge
 from mtgcn.io.notes import say
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.peer_votes import peers_agree, vote_weights
+from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.workflows.inputs import GraphFiles, read_edges, read_like
 from mtgcn.workflows.output import check_output, collected_notes, table_bytes, write_table
 
@@ -223,7 +223,7 @@ def predictions_of(model: GraphModel, ids: np.ndarray, answers: Answers) -> Pred
         probabilities=answers.probabilities,
         peers=answers.peers,
         labeled_iter=np.where(answers.place == NOWHERE, NEVER, model.labeled_iter_[answers.place]),
-        weights=vote_weights(model),
+        weights=peer_weights(model),
     )
 
 
