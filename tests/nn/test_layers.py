@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.nn.dropout import DropoutStream
-from mtgcn.nn.init import uniform
+from mtgcn.nn.layers import DropoutStream, uniform
 
 CPU = torch.device("cpu")
 NODES = torch.arange(1000)
