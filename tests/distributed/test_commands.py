@@ -11,7 +11,7 @@ from mtgcn import read_graph
 from mtgcn.distributed.commands import main
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.io.options import TableOptions
-from mtgcn.workflows.predicting import predict_files
+from mtgcn.workflows.predict import predict_files
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
 

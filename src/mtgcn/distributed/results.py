@@ -25,7 +25,7 @@ from mtgcn.estimator.graph_model import GIVEN, NEVER
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
 from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
-from mtgcn.workflows.predictions import Predictions, write_predictions
+from mtgcn.workflows.predict import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 KIND = "mtgcn distributed result"
