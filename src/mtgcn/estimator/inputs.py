@@ -11,7 +11,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.labels import is_missing
+from mtgcn.labels import encoded_texts, is_missing
 from mtgcn.shapes import Int
 
 
@@ -24,9 +24,12 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     """
     given = _column(y)
     known = ~_missing(given)
-    classes, places = np.unique(_of_one_type(given[known]), return_inverse=True)
+    labels = _of_one_type(given[known])
     codes = np.full(len(given), UNKNOWN)
-    codes[known] = places
+    if labels.dtype.kind == "U":  # as in files, so that both give the same classes
+        codes[known], names = encoded_texts(labels.tolist())
+        return np.array(names, dtype=str), codes
+    classes, codes[known] = np.unique(labels, return_inverse=True)
     return classes, codes
 
 

@@ -1,7 +1,11 @@
+"""Label encoding, by files and by Python."""
+
 import numpy as np
 import pytest
 
+from mtgcn import read_graph
 from mtgcn.errors import InputError
+from mtgcn.estimator.inputs import classes_and_labels
 from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
 
 
@@ -23,18 +27,18 @@ from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
         ([], [], ()),
     ],
 )
-def test_labels_of_any_type(given, codes, names):
+def test_encoded_labels(given, codes, names):
     found = encoded_labels(given)
     assert found[0].tolist() == codes
     assert found[1] == names
 
 
-def test_several_labels_per_node_are_refused():
+def test_several_labels_per_node():
     with pytest.raises(InputError, match=r"labels of shape \(2, 3\); give one label per node"):
         encoded_labels(np.zeros((2, 3)))
 
 
-def test_one_class_is_refused():
+def test_one_class():
     with pytest.raises(InputError, match="y has one class only, 'a'; label nodes of at least two"):
         check_classes(("a",), "y")
 
@@ -48,11 +52,33 @@ def test_one_class_is_refused():
         (["7"], ("007", "7"), [0], ("7",)),
     ],
 )
-def test_labels_beside_classes_that_are_names_are_names(texts, beside, codes, names):
+def test_classes_beside_others(texts, beside, codes, names):
     found = classes_of(texts, beside)
     assert (found[0].tolist(), found[1]) == (codes, names)
 
 
-def test_classes_as_people_type_them():
+def test_class_named():
     assert [class_named(text, ["1", "2"]) for text in ("2.0", "02", "x", "1_0")] == ["2", "02", "x", "1_0"]
     assert [class_named(text, ["1", "02"]) for text in ("2.0", "02", "x")] == ["2.0", "02", "x"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "codes"),
+    [
+        (["-1", "0", "1"], ["0", "1"], [-1, 0, 1]),
+        (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
+        (["1.0", "1", "2"], ["1", "2"], [0, 0, 1]),
+        (["1.5", "10", "9"], ["1.5", "10", "9"], [0, 1, 2]),
+        (["007", "7", "NA"], ["007", "7"], [0, 1, -1]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
+def test_files_and_python_agree(tmp_path, labels, classes, codes):
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    rows = "".join(f"{node},{label}\n" for node, label in zip("abc", labels, strict=True))
+    (tmp_path / "labels.csv").write_text("id,label\n" + rows)
+    graph = read_graph(tmp_path / "edges.csv", labels=tmp_path / "labels.csv")
+    assert (list(graph.class_names), graph.labels.tolist()) == (classes, codes)
+    for y in (labels, np.array(labels), np.array(labels, dtype=object)):
+        found, places = classes_and_labels(y)
+        assert (found.tolist(), places.tolist()) == (classes, codes)
