@@ -8,7 +8,7 @@ import numpy
 import scipy
 import torch
 
-import mtgcn
+from mtgcn._version import __version__
 from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -43,7 +43,7 @@ def threads() -> int:
 def versions() -> dict[str, str]:
     """What the numbers depend on besides our own source."""
     return {
-        "mtgcn": mtgcn.__version__,
+        "mtgcn": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,

@@ -15,7 +15,7 @@ from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.io.json_text import parsed_json
 from mtgcn.io.paths import shown
 from mtgcn.shapes import Int
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
 
 SPLIT_PARTS = ("train", "validation", "test")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtgcn.linalg import plane_layout as layout
+from mtgcn.linalg import layout_2d as layout
 from mtgcn.linalg.layout_2d import nearest_rows, plane_layout
 
 

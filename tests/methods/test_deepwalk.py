@@ -14,7 +14,6 @@ from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities
 from mtgcn.methods import create
 from mtgcn.methods import deepwalk as module
 from mtgcn.splits import Split, draw_splits
-from mtgcn.storage import kept_arrays
 from mtgcn.task import observe, run_seed
 
 QUICK = {"embeddings": None, "walks_per_node": 2, "walk_length": 8, "dimensions": 6}
@@ -152,7 +151,7 @@ def test_damaged_files_are_made_anew(task, counted, cache, damage):
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     else:
         path.write_bytes(b"nonsense")
-    with pytest.warns(RuntimeWarning, match="cannot be used .* made anew"):
+    with pytest.warns(RuntimeWarning, match="cannot be used .* computed again"):
         assert np.array_equal(method.fit(alone).probabilities, expected)
     assert len(counted) == 2
     assert path.read_bytes() == whole
@@ -165,7 +164,7 @@ def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypat
     expected = create("deepwalk", **QUICK).fit(task).probabilities
     for path in cache.iterdir():
         path.unlink()
-    monkeypatch.setattr(kept_arrays, "write_atomically", full)
+    monkeypatch.setattr("mtgcn.storage.cache.write_atomically", full)
     with pytest.warns(RuntimeWarning, match="No space left on device; make room there or set MTGCN_CACHE"):
         assert np.array_equal(create("deepwalk", **QUICK).fit(task).probabilities, expected)
 

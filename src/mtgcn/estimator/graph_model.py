@@ -114,7 +114,7 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure: the map of the nodes, how sure the model is, of what, and how it learnt."""
         self._check_fitted()
-        from mtgcn.report.fit_figure import plot
+        from mtgcn.report.fit_page import plot
 
         return plot(self)
 
@@ -127,7 +127,7 @@ class GraphModel:
         self._check_fitted()
         from mtgcn.estimator.fit_background import fit_background
         from mtgcn.report.fit_page import fit_page
-        from mtgcn.storage.destinations import check_file
+        from mtgcn.storage.files import check_file
 
         check_file(path)
         fit_page(self, path, fit_background(self, folds))

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from markupsafe import Markup
 
-import mtgcn
+from mtgcn._version import __version__
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
@@ -24,7 +24,7 @@ from mtgcn.report.pages import render
 from mtgcn.report.progress import page_progress
 from mtgcn.report.styles import light_colours
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
 from mtgcn.uncertainty.fitted_model import FittedModel
 from mtgcn.uncertainty.peer_votes import (
@@ -140,7 +140,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         node_data=node_data(view.map, graph, model.label_distributions_),
         sure=f"{100 * SURE:.0f}",
         unsure=f"{100 * UNSURE:.0f}",
-        version=mtgcn.__version__,
+        version=__version__,
     )
 
 

@@ -18,8 +18,8 @@ from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.graph import UNKNOWN
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.storage.folder_update import place_of
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
+from mtgcn.storage.folders import current_path
 from mtgcn.studio.details import NodeDetails as NodeDetails
 from mtgcn.studio.details import Picture as Picture
 from mtgcn.studio.details import node_details as node_details
@@ -203,7 +203,7 @@ class ProjectAnswers:
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in FILES:
-                path = place_of(self.project.model_folder, name)
+                path = current_path(self.project.model_folder, name)
                 if path.exists():
                     archive.writestr(f"model/{name}", read_plain(path))
         return content.getvalue()

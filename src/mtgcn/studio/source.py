@@ -15,7 +15,7 @@ from mtgcn.errors import InputError, shown
 from mtgcn.estimator.model_folder import load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.io.labels import classes_of
-from mtgcn.storage.kept_arrays import fingerprint
+from mtgcn.storage.cache import fingerprint
 from mtgcn.studio.folder import ProjectFolder, checked_name
 from mtgcn.workflows.inputs import GraphFiles, read_graph
 from mtgcn.workflows.notes import collected_notes
@@ -127,7 +127,7 @@ def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:
 def copied(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
     """Copies of the files in the project, which are checked to be plain, and of no more than some size."""
     from mtgcn.io.paths import readable_file
-    from mtgcn.storage.reading import read_plain
+    from mtgcn.storage.files import read_plain
 
     source = Source.of_files(files)
     taken: dict[str, bytes] = {}

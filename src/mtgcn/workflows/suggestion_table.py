@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
+from mtgcn.report.tables import Table
 from mtgcn.workflows.tables_out import write_table
 
 if TYPE_CHECKING:
@@ -18,16 +16,8 @@ if TYPE_CHECKING:
 
 def suggestion_table(suggestions: Iterable[Suggestion]) -> Table:
     """The nodes most worth labelling, first the first."""
-    table = Table(title="Nodes to label next")
-    table.add_column("node", overflow="fold")
-    table.add_column("predicted", overflow="fold")
-    table.add_column("score", justify="right")
-    table.add_column("why", overflow="fold")
-    for suggestion in suggestions:
-        # As plain text: a node may be called [bold].
-        row = (str(suggestion.node), suggestion.predicted, f"{suggestion.score:.2f}", suggestion.reason)
-        table.add_row(*map(Text, row))
-    return table
+    rows = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in suggestions]
+    return Table.of_text(["node", "predicted", "score", "why"], rows, title="Nodes to label next", prose=True)
 
 
 def write_suggestions(path: Path, suggestions: Iterable[Suggestion]) -> None:

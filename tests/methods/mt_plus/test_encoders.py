@@ -98,7 +98,7 @@ def test_damaged_encoders_are_trained_anew_with_a_warning(make_graph, kept_in):
     first = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     (kept,) = kept_in.iterdir()
     kept.write_bytes(kept.read_bytes()[:-100])
-    with pytest.warns(RuntimeWarning, match="made anew"):
+    with pytest.warns(RuntimeWarning, match="computed again"):
         second = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     np.testing.assert_array_equal(first["weight"], second["weight"])
 

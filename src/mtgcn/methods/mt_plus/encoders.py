@@ -20,7 +20,7 @@ from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import feature_directions
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.kept_arrays import fingerprint, is_kept, kept_or_made
+from mtgcn.storage.cache import cached_arrays, fingerprint, is_cached
 from mtgcn.training.adam import Adam
 from mtgcn.training.loop import Phase, Step, train
 
@@ -97,7 +97,7 @@ def trained_encoders(
             weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
         return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
 
-    return kept_or_made(KIND, name, shapes, train_anew)
+    return cached_arrays(KIND, name, shapes, train_anew)
 
 
 def have_encoders(
@@ -105,7 +105,7 @@ def have_encoders(
 ) -> bool:
     """Whether `trained_encoders` would find them instead of training any."""
     known = (propagation, settings, seed) in _known.get(graph.without_labels, {})
-    return known or is_kept(KIND, _kept_name(graph, propagation, settings, seed, device))
+    return known or is_cached(KIND, _kept_name(graph, propagation, settings, seed, device))
 
 
 def _kept_name(

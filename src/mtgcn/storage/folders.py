@@ -1,9 +1,8 @@
-"""Files of a folder replaced together: whoever reads it finds all the old ones or all the new ones.
+"""Replaces several files of a folder together: readers find all old files or all new ones.
 
-New files are written into a folder of their own inside it. Renaming that to `.replacement` is the moment from which
-they count; then each moves to its place. Where somebody was killed in between, readers find the rest in `.replacement`
-and the next writer moves it. The folder itself stays, and so does all else in it: it may be a mount point, or hold
-files of its owner's.
+New files are written to a temporary subfolder. Renaming it to `.replacement` commits them; then each moves to its
+place. After a crash in between, readers find the rest in `.replacement` and the next writer moves it. The folder itself
+and all other files in it stay: it may be a mount point.
 """
 
 from __future__ import annotations
@@ -16,50 +15,50 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from mtgcn.storage.atomic import force_to_disk, like
-from mtgcn.storage.locks import one_at_a_time
+from mtgcn.storage.files import copy_mode, force_to_disk
+from mtgcn.storage.locks import exclusive_lock
 
 Content = TypeVar("Content")
 
 READY = ".replacement"
 PARTIAL = ".mtgcn-*.partial"
 LOCK = ".mtgcn.lock"
-PATIENCE = 60.0  # seconds for another process that writes into the same folder, which takes one at most
+TIMEOUT = 60.0  # seconds to wait for another process that writes to the same folder
 
 
-def place_of(folder: Path, name: str) -> Path:
-    """Where the file of that name is to be read."""
+def current_path(folder: Path, name: str) -> Path:
+    """Where the committed file of that name is."""
     ready = folder / READY / name
     return ready if os.path.exists(ready) else folder / name
 
 
-def found_in(folder: Path, name: str, read: Callable[[Path], Content]) -> Content:
-    """What `read` makes of the file of that name, which may be moved to its place just while it is looked for."""
+def read_current(folder: Path, name: str, read: Callable[[Path], Content]) -> Content:
+    """Apply `read` to the committed file of that name; tries again if the file moves meanwhile."""
     while True:
-        path = place_of(folder, name)
+        path = current_path(folder, name)
         try:
             return read(path)
         except FileNotFoundError:
-            if path == folder / name == place_of(folder, name):
+            if path == folder / name == current_path(folder, name):
                 raise
 
 
-def holds_others(folder: Path) -> bool:
-    """Whether a folder holds anything but what an update that was stopped has left."""
+def has_other_files(folder: Path) -> bool:
+    """Whether a folder holds anything besides the remains of an interrupted update."""
     return any(path.name not in (READY, LOCK) and not path.match(PARTIAL) for path in folder.iterdir())
 
 
 @contextmanager
 def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A folder to fill with some of these files, which then take the place of all of them in `folder`. If that fails,
-    nothing has happened; if another process is at it, this one waits, and may be told that it is HeldElsewhere."""
+    """Yield a temporary folder for some of these files; on success they replace all of them in `folder`, on failure
+    nothing changes. Raises `HeldElsewhere` if another process keeps writing to the folder."""
     folder = Path(os.path.realpath(folder))
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with one_at_a_time(folder / LOCK, f"writing into {folder}", PATIENCE):
+        with exclusive_lock(folder / LOCK, f"writing to {folder}", TIMEOUT):
             _finish(folder)
-            for left in folder.glob(PARTIAL):  # nobody else is writing
+            for left in folder.glob(PARTIAL):  # of a crashed process, since this one holds the lock
                 shutil.rmtree(left, ignore_errors=True)
             yield from _replaced(folder, names)
     except BaseException:
@@ -72,20 +71,20 @@ def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 def _replaced(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     partial = folder / f".mtgcn-{secrets.token_hex(8)}.partial"
     try:
-        partial.mkdir(mode=0o700)  # nobody reads in it what they may not read later
+        partial.mkdir(mode=0o700)  # never more readable than the result
         yield partial
         new = [name for name in names if (partial / name).exists()]
         for name in new:
             if (folder / name).exists():
                 with (partial / name).open("rb") as file:
-                    like((folder / name).stat(), file.fileno())
+                    copy_mode((folder / name).stat(), file.fileno())
         partial.chmod(folder.stat().st_mode)
         force_to_disk(partial)
         os.rename(partial, folder / READY)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     force_to_disk(folder)
-    with suppress(OSError):  # from here on they count, wherever they lie
+    with suppress(OSError):  # the files are committed wherever they are
         _finish(folder)
         for name in names:
             if name not in new:
@@ -93,7 +92,7 @@ def _replaced(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _finish(folder: Path) -> None:
-    """Move what an update has left to its place."""
+    """Move committed files to their places."""
     ready = folder / READY
     if ready.is_dir():
         for path in sorted(ready.iterdir()):
