@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from mtgcn.experiments.comparisons import Comparison
-from mtgcn.experiments.statistics import RankComparison, SampleSummary
+from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
 from mtgcn.report.figures import (
     Area,
     Chart,
@@ -60,7 +60,9 @@ def label_rate_chart(
     x_of = {rate: left + (place + 0.5) * spacing for place, rate in enumerate(rates)}
     step = min(7.0, 0.75 * spacing / len(series))
     marks = y_axis(y, left, width - right, y.ticks())
-    marks += x_labels(x_of.__getitem__, height - bottom, rates, "labels per class", (left + width - right) / 2)
+    marks += x_labels(
+        lambda rate: x_of[int(rate)], height - bottom, rates, "labels per class", (left + width - right) / 2
+    )
     last = [100 * samples[max(samples)].mean for samples in series.values()]
     name_heights = spaced_out([y(mean) for mean in last], gap=LINE_GAP, low=top + 6, high=height - bottom)
     groups = []
@@ -149,7 +151,7 @@ def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]], pee
 
 
 def difference_chart(
-    rows: Sequence[tuple[str, Sequence[tuple[SampleSummary, bool] | None]]],
+    rows: Sequence[tuple[str, Sequence[PairedTest | None]]],
     columns: Sequence[str],
     *,
     title: str,
@@ -162,9 +164,10 @@ def difference_chart(
     names_width = 40 + 7 * max(len(styles.name(name)) for name, _ in rows)
     width = max(names_width + len(columns) * (panel + gap), 7 * len(caption))
     base = top + len(rows) * row_height
-    limits = [100 * end for _, row in rows for found in row if found for end in found[0].ci95]
+    limits = [100 * end for _, row in rows for test in row if test for end in test.difference.ci95]
     low, high = padded([0.0, *limits])
-    scales = [Scale(low, high, start := names_width + n * (panel + gap), start + panel) for n in range(len(columns))]
+    starts = [names_width + place * (panel + gap) for place in range(len(columns))]
+    scales = [Scale(low, high, start, start + panel) for start in starts]
     marks: list[Mark] = [Text(width / 2, base + 36, caption, "middle")]
     for scale, heading in zip(scales, columns, strict=True):
         marks.append(Text(scale.start + panel / 2, 16, heading, "middle", bold=True))
@@ -175,14 +178,13 @@ def difference_chart(
     for number, (name, row) in enumerate(rows):
         y = top + (number + 0.5) * row_height
         marks.append(Text(names_width - 14, y + 4, styles.name(name), "end"))
-        for scale, heading, found in zip(scales, columns, row, strict=True):
-            if found:
-                sample, significant = found
-                start, end = (scale(100 * limit) for limit in sample.ci95)
-                hint = f"{styles.name(name)}, {heading}: {_percent(sample.mean, '+.1f')}"
+        for scale, heading, test in zip(scales, columns, row, strict=True):
+            if test:
+                start, end = (scale(100 * limit) for limit in test.difference.ci95)
                 marks.append(Line(np.array([[start, y], [end, y]]), "c0", 1.3))
-                place = np.array([[scale(100 * sample.mean), y]])
-                marks.append(Dots(place, "c0", 8, "filled" if significant else "hollow", hint=hint))
+                place = np.array([[scale(100 * test.difference.mean), y]])
+                hint = f"{styles.name(name)}, {heading}: {_percent(test.difference.mean, '+.1f')}"
+                marks.append(Dots(place, "c0", 8, "filled" if test.is_significant else "hollow", hint=hint))
     return Chart(title, width, base + 40, marks)
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from mtgcn.experiments.comparisons import Comparison
 from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM
-from mtgcn.experiments.statistics import SampleSummary
+from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.store import write_text
 from mtgcn.experiments.tables import CellSummary
 from mtgcn.report.charts import difference_chart, label_rate_chart, run_chart
@@ -167,8 +167,8 @@ def _latex_table(comparison: Comparison) -> str:
     caption = f"Accuracy on {cell_title(comparison.cells[0])} ({graph_title(comparison)}). Per cent, 95 % intervals."
     columns = ["method", "accuracy", "macro F1"]
     if comparison.differences:
-        caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction. "
-            "Bold: best mean, and p below 5 %."
+        caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
+        caption += " Bold: best mean, and p below 5 %."
         columns += [f"minus {comparison.reference}", "p"]
     rows = [
         Row(cell.method, [_accuracy(comparison, cell), Entry(percent(cell.macro_f1.mean)), *_against(comparison, cell)])
@@ -281,17 +281,14 @@ def _styles(comparisons: Sequence[Comparison]) -> Styles:
 
 
 def _difference_chart(comparison: Comparison, styles: Styles) -> Markup | None:
+    p_values = comparison.p_values
     rows = [
-        (method, [(difference, comparison.is_significant(method))])
+        (method, [PairedTest(difference, p_values[method], p_values[method])])
         for method, difference in comparison.differences.items()
     ]
-    if not rows:
-        return None
-    reference = comparison.reference
-    caption = f"points above or below {reference}"
-    return difference_chart(
-        rows, [""], title=f"Accuracy minus that of {reference}", caption=caption, styles=styles
-    ).svg()
+    title = f"Accuracy minus that of {comparison.reference}"
+    caption = f"points above or below {comparison.reference}"
+    return difference_chart(rows, [""], title=title, caption=caption, styles=styles).svg() if rows else None
 
 
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Markup]]:

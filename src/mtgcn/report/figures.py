@@ -312,8 +312,14 @@ def _draw(axes: Axes, mark: Mark, colours: Mapping[str, str], order: int) -> Non
         for part in mark.marks:
             _draw(axes, part, colours, order)
     elif isinstance(mark, Line):
-        style = {"color": colours[mark.colour], "linewidth": mark.width * POINTS, "alpha": mark.opacity}
-        axes.plot(*mark.corners.T, linestyle=(0, mark.dashes) if mark.dashes else "solid", zorder=order, **style)
+        axes.plot(
+            *mark.corners.T,
+            color=colours[mark.colour],
+            linewidth=mark.width * POINTS,
+            linestyle=(0, mark.dashes) if mark.dashes else "solid",
+            alpha=mark.opacity,
+            zorder=order,
+        )
     elif isinstance(mark, Area):
         face, edge = (colours["paper"], colours[mark.colour]) if mark.hollow else (colours[mark.colour], "none")
         axes.fill(*mark.corners.T, facecolor=face, edgecolor=edge, alpha=mark.opacity, zorder=order)
@@ -333,8 +339,17 @@ def _draw_dots(axes: Axes, mark: Dots, colours: Mapping[str, str], order: int) -
     }[mark.look]
     # Matplotlib's size is measured between the middles of the edge.
     diameter = mark.size + {"hollow": -width, "ringed": width}.get(mark.look, 0.0)
-    style = {"facecolors": face, "edgecolors": edge, "linewidths": width * POINTS, "alpha": mark.opacity}
-    axes.scatter(*mark.places.T, s=(diameter * POINTS) ** 2, zorder=order, clip_on=False, **style)
+    axes.scatter(
+        mark.places[:, 0],
+        mark.places[:, 1],
+        s=(diameter * POINTS) ** 2,
+        facecolors=face,
+        edgecolors=edge,
+        linewidths=width * POINTS,
+        alpha=mark.opacity,
+        zorder=order,
+        clip_on=False,
+    )
 
 
 def _draw_text(axes: Axes, mark: Text, colours: Mapping[str, str], order: int) -> None:

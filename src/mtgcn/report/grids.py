@@ -105,7 +105,7 @@ class Grid:
 
     def _row(self, row: GridRow, entries: Sequence[Entry]) -> Row:
         style = "optimistic" if row.optimistic else "reference" if row.name == self.reference else ""
-        notes = ["authors’ protocol, optimistic"] if row.optimistic else []
+        notes = ["optimistic"] if row.optimistic else []
         notes += [f"on {row.elsewhere}"] if row.elsewhere else []
         return Row(row.name, entries, "; ".join(notes), style)
 

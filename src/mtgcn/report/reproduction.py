@@ -276,21 +276,14 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Mark
 
 
 def _difference_chart(grid: Grid, styles: Styles) -> Markup:
-    rows = [
-        (row.title, [test and (test.difference, test.is_significant) for test in row.tests])
-        for row in grid.compared_rows
-    ]
+    rows = [(row.title, row.tests) for row in grid.compared_rows]
     title = f"{grid.title}, minus {grid.reference}"
     return difference_chart(rows, grid.short_columns, title=title, styles=styles).svg()
 
 
 def _gain_chart(grid: Grid) -> Markup | None:
     names = {f"{key} {TAUGHT}": name for key, name in BACKBONE_NAMES.items()}
-    rows = [
-        (names[row.title], [test and (test.difference, test.is_significant) for test in row.tests])
-        for row in grid.compared_rows
-        if row.title in names
-    ]
+    rows = [(names[row.title], row.tests) for row in grid.compared_rows if row.title in names]
     title, caption = f"{grid.title}: gain by mutual teaching", "points gained or lost by mutual teaching"
     return difference_chart(rows, grid.columns, title=title, caption=caption).svg() if rows else None
 
