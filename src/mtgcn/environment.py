@@ -12,7 +12,7 @@ from mtgcn._version import __version__
 from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
-MOST_THREADS = 256  # more than that and the system may refuse to start them, which ends the program
+MAX_THREADS = 256  # more than that and the system may refuse to start them, which ends the program
 
 
 def chosen_device(name: str | torch.device) -> torch.device:

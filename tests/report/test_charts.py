@@ -21,7 +21,7 @@ from mtgcn.report.figures import Area, Chart, Dots, Group, Line, Text, figure, r
 from mtgcn.report.fit_page import plot
 from mtgcn.report.fit_view import Map, fit_view
 from mtgcn.report.styles import light_colours
-from mtgcn.uncertainty.peer_votes import contributions
+from mtgcn.uncertainty.peer_weights import contributions
 from weighted_votes import made_up_report
 
 

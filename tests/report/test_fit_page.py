@@ -85,7 +85,7 @@ def test_expected_accuracy_and_notes(fitted_model):
 def test_preprocessing(fitted_model):
     graph = replace(fitted_model.graph_)
     lines = ["income: standardised", "city: 12 values, one-hot"]
-    object.__setattr__(graph, "preparation", SimpleNamespace(lines=lambda: lines))
+    object.__setattr__(graph, "preprocessing", SimpleNamespace(lines=lambda: lines))
     text = HtmlPage(fit_html(replace(fitted_model, graph_=graph))).text
     assert "Preprocessing of the columns income: standardised city: 12 values, one-hot" in text
     assert "Preprocessing of the columns" not in HtmlPage(fit_html(fitted_model)).text
@@ -124,7 +124,7 @@ def test_peer_weights(fitted_model):
 def test_little_teaching_is_remarked(fitted_model):
     report = made_up_report(teaching=0.2)
     text = HtmlPage(fit_html(replace(fitted_model, peer_distributions_=None, peer_report_=report))).text
-    assert "The given labels say little, so the peers hardly teach each other." in text
+    assert "The given labels carry little information, so the peers hardly teach each other." in text
 
 
 def test_methods_without_peer_weights(fitted_model):

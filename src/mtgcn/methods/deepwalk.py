@@ -19,9 +19,9 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
-from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import one_vs_rest, probabilities, rows_of
 from mtgcn.linalg.random_walks import random_walks
+from mtgcn.memory import check_fits
 from mtgcn.methods.base import Method
 from mtgcn.settings import Ge, Le, PositiveFloat, PositiveInt
 from mtgcn.shapes import Float, Int
@@ -63,7 +63,7 @@ class DeepWalk(Method):
     def fit(self, task: Task) -> Prediction:
         vectors = self._vectors(task)
         rows = np.concatenate([rows_of(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
-        classifiers = one_against_the_rest(rows, task.labelled, task.num_classes, self.strength)
+        classifiers = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
         return Prediction(probabilities(scores), groups=self._groups(task))
 

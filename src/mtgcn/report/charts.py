@@ -32,7 +32,7 @@ from mtgcn.report.figures import (
 from mtgcn.report.fit_view import SURE, UNSURE, Map, histogram
 from mtgcn.report.styles import DASHES, PAPER_STYLES, SERIES_COLOURS, Styles
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.peer_votes import PeerContribution
+from mtgcn.uncertainty.peer_weights import PeerContribution
 
 LINE_HEIGHT = 18.0  # of text
 LINE_GAP = 16.0  # between the names at the ends of lines

@@ -26,13 +26,13 @@ from mtgcn.report.styles import light_colours
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
-from mtgcn.uncertainty.fitted_model import FittedModel
-from mtgcn.uncertainty.peer_votes import (
+from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
+    FittedModel,
     accuracy_of_features,
+    peer_weights,
     peers_agree,
     teaching_remark,
-    vote_weights,
     who_decides,
 )
 
@@ -123,7 +123,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         lead=_lead(view, graph),
         key_figures=_key_figures(view, background),
         facts=_facts(model),
-        columns=[] if graph.preparation is None else graph.preparation.lines(),
+        columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
         notes=background.notes,
         view=view,
         classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
@@ -192,7 +192,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
         ("method", f"{name}. {method_title(name)}" if name in METHODS else name),
     ]
     if model.peer_distributions_ is not None:
-        weights = vote_weights(model)
+        weights = peer_weights(model)
         agreed = f"agree on {100 * np.mean(peers_agree(model.peer_distributions_, weights)):.1f} % of nodes"
         which = "which" if weights is None else f"of which those with {100 * LEADING_SHARE:.0f} % of the weight"
         facts.append(("peers", f"{len(model.peer_distributions_)}, {which} {agreed}"))

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from mtgcn.training.progress import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_PAGE_LINES = 5.0
@@ -52,7 +52,7 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
             if bar.disable and stage and (lines.due() or every_stage):
                 lines.print(what())
 
-        with reporting_progress(show_epochs, show_stage):
+        with progress_callbacks(show_epochs, show_stage):
             yield
         if every_stage:
             lines.print(f"{title}: done")
