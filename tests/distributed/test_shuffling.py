@@ -41,7 +41,7 @@ def test_equal_keys_are_counted_by_the_numbers_of_their_nodes(count):
     random = np.random.default_rng(0)
     keys = splitmix64(random.integers(0, 9, 60).astype(np.uint64))
     numbers, owner = random.permutation(60), random.integers(0, count, 60)
-    in_order = duplicate_ranks(as_tensor(keys[np.argsort(numbers)])).numpy()[numbers]  # counted where nodes stand by their numbers
+    in_order = duplicate_ranks(as_tensor(keys[np.argsort(numbers)])).numpy()[numbers]
 
     def work(ranks):
         mine = owner == ranks.rank

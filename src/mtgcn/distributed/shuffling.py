@@ -91,7 +91,8 @@ class Shuffle:
 
 
 def keyed_shuffle(local: LocalGraph, keys: UInt64[np.ndarray, "here"], seed: int, number: int) -> Shuffle:
-    """The permutation of this number that `keyed_permutations` gives: the node that is first in one random order gets the row of the one that is first in another, and so on."""
+    """The permutation of this number that `keyed_permutations` gives: the first node of one random order gets the row
+    of the first node of another, and so on."""
     ranks, starts = local.ranks, np.asarray(local.starts)
     here = starts[ranks.rank] + np.arange(len(keys))
     nodes, met_at = int(starts[-1]), []

@@ -17,7 +17,7 @@ from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.report.fit_view import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.training.progress import report_progress, stage
-from mtgcn.uncertainty.suggestions import appearance
+from mtgcn.uncertainty.suggestions import smoothed_features
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -66,7 +66,7 @@ def project_map(project: Project, answers: ProjectAnswers | None) -> MapPoints:
 def places_without_model(graph: Graph) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]:
     """Nodes and their places by what they look like alone."""
     nodes = shown_nodes(graph.num_nodes, [], SEED)
-    return nodes, layout_2d(appearance(graph)[nodes], seed=SEED)
+    return nodes, layout_2d(smoothed_features(graph)[nodes], seed=SEED)
 
 
 def model_places(project: Project, model: GraphModel) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]:
