@@ -20,9 +20,9 @@ from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
         (["10", "9", "x"], [0, 1, 2], ("10", "9", "x")),
         (np.array([True, False]), [1, 0], ("False", "True")),
         (np.array([[1], [0]]), [1, 0], ("0", "1")),
-        ([0.5, 1.5], [0, 1], ("0.5", "1.5")),
+        ([0.5, 10.0, 1.5], [0, 2, 1], ("0.5", "1.5", "10")),
         (["007", "7", "1_23"], [0, 2, 1], ("007", "1_23", "7")),
-        (["7.0", "-1", "12"], [0, -1, 1], ("7", "12")),
+        (["7.0", "-1", "12"], [0, -1, 1], ("7.0", "12")),
         (["cat", "NA", "?", "Null", "dog", "-"], [0, -1, -1, -1, 1, -1], ("cat", "dog")),
         ([], [], ()),
     ],
@@ -46,8 +46,8 @@ def test_one_class():
 @pytest.mark.parametrize(
     ("texts", "beside", "codes", "names"),
     [
-        (["1.0", "-1"], (), [0, -1], ("1",)),
-        (["1.0", "-1"], ("1", "2"), [0, -1], ("1",)),
+        (["1.0", "-1"], (), [0, -1], ("1.0",)),
+        (["1.0", "-1"], ("1", "2"), [0, -1], ("1.0",)),
         (["1.0", "-1"], ("1", "x"), [1, 0], ("-1", "1.0")),
         (["7"], ("007", "7"), [0], ("7",)),
     ],
@@ -67,8 +67,8 @@ def test_class_named():
     [
         (["-1", "0", "1"], ["0", "1"], [-1, 0, 1]),
         (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
-        (["1.0", "1", "2"], ["1", "2"], [0, 0, 1]),
-        (["1.5", "10", "9"], ["1.5", "10", "9"], [0, 1, 2]),
+        (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
+        (["1.5", "10", "9"], ["1.5", "9", "10"], [0, 2, 1]),
         (["007", "7", "NA"], ["007", "7"], [0, 1, -1]),
     ],
 )
@@ -82,3 +82,12 @@ def test_files_and_python_agree(tmp_path, labels, classes, codes):
     for y in (labels, np.array(labels), np.array(labels, dtype=object)):
         found, places = classes_and_labels(y)
         assert (found.tolist(), places.tolist()) == (classes, codes)
+
+
+def test_integers_with_gaps(tmp_path):
+    """pandas writes 1.0 for integers with gaps, in CSV and Parquet."""
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,1.0\nb,\nc,0.0\n")
+    (tmp_path / "labels.csv").write_text("id,label\nb,1\n")
+    graph = read_graph(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", labels=tmp_path / "labels.csv")
+    assert (graph.class_names, graph.labels.tolist()) == (("0", "1"), [1, 1, 0])
