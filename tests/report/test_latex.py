@@ -2,7 +2,7 @@
 
 import re
 
-from mtgcn.experiments.suite import WORLD
+from mtgcn.experiments.protocol import WORLD
 from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.latex import comparison_tables, escaped, latex_tables
 

@@ -8,9 +8,8 @@ import pytest
 
 from mtgcn.datasets import describe
 from mtgcn.experiments.curves import Band, Curves
-from mtgcn.experiments.placing import place_of
-from mtgcn.experiments.protocol import PAPER_TABLES
-from mtgcn.experiments.suite import WORLD
+from mtgcn.experiments.plan import place_of
+from mtgcn.experiments.protocol import PAPER_TABLES, WORLD
 from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.findings import findings
 from mtgcn.report.page import html_page

@@ -103,7 +103,7 @@ def asked(monkeypatch):
 def test_commands_and_workers_ask_for_it(asked, capsys, monkeypatch):
     assert cli.main(["--version"]) == 0
     assert len(asked) == 1
-    monkeypatch.setattr(executors, "_end_with", lambda _: None)
+    monkeypatch.setattr(executors, "_exit_with", lambda _: None)
     executors._start_worker(None)
     assert len(asked) == 2
 

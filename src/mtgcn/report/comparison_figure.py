@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.compare import Comparison
 from mtgcn.report.comparison_text import cell_title
 
 if TYPE_CHECKING:

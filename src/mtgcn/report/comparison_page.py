@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mtgcn.experiments.comparisons import Comparison
-from mtgcn.experiments.split_choice import RANDOM
+from mtgcn.experiments.compare import Comparison
+from mtgcn.experiments.protocol import RANDOM
 from mtgcn.report import charts
 from mtgcn.report.comparison_text import cell_title, graph_title
 from mtgcn.report.styles import Styles

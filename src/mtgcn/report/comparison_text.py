@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtgcn.experiments.comparisons import Comparison
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.compare import Comparison
+from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.tables import CellSummary
 from mtgcn.report.numbers import SIGNED, interval, p_value, percent
 from mtgcn.report.summary_files import pipes

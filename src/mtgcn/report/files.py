@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtgcn.datasets import describe, where
-from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.curves import read_curves
 from mtgcn.experiments.plan import Selection
 from mtgcn.experiments.reproduce import Reproduction

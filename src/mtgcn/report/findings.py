@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtgcn.experiments.protocol import BACKBONE_NAMES, TAUGHT, Cell
-from mtgcn.experiments.split_choice import PUBLIC, labels_title
+from mtgcn.experiments.protocol import BACKBONE_NAMES, PUBLIC, TAUGHT, Cell, labels_title
 from mtgcn.experiments.statistics import RankComparison, compare_ranks
 from mtgcn.experiments.tables import Evidence, Line
 from mtgcn.report.numbers import SIGNED, number, with_minus_sign

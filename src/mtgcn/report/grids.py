@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mtgcn.experiments.protocol import Cell
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, labels_title
-from mtgcn.experiments.suite import ALL_TABLES
+from mtgcn.experiments.protocol import ALL_TABLES, OVER_ALL, PUBLIC, Cell, labels_title
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable
 from mtgcn.report.styles import Styles, styles_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import PROTOCOL_TITLES
 from mtgcn.experiments.statistics import SampleSummary
 from mtgcn.experiments.tables import CellSummary, Evidence, Line

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from mtgcn.experiments.curves import Band, Curves
-from mtgcn.experiments.protocol import ALONE, BACKBONE_NAMES, TAUGHT
-from mtgcn.experiments.split_choice import RANDOM, labels_title
+from mtgcn.experiments.protocol import ALONE, BACKBONE_NAMES, RANDOM, TAUGHT, labels_title
 from mtgcn.experiments.statistics import SampleSummary
 from mtgcn.experiments.tables import Evidence, Line
 from mtgcn.report import charts

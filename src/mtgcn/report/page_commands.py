@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import chain
 
-from mtgcn.experiments.protocol import FINAL_SEEDS, PAPER_TABLES
-from mtgcn.experiments.suite import ALL_TABLES, Suite
+from mtgcn.experiments.protocol import ALL_TABLES, FINAL_SEEDS, PAPER_TABLES, Suite
 from mtgcn.experiments.tables import Evidence, Line
 
 

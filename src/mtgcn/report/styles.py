@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE
-from mtgcn.experiments.suite import Suite
+from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE, Suite
 
 COLOURS = 7  # .c0 to .c6 in the style sheet; the reference has one of its own
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")

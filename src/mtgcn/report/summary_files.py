@@ -7,8 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from mtgcn.datasets import Description
-from mtgcn.experiments.protocol import PROTOCOL_TITLES
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC
+from mtgcn.experiments.protocol import OVER_ALL, PROTOCOL_TITLES, PUBLIC
 from mtgcn.experiments.tables import COUNTS, Line, MeasuredTable, table_1
 from mtgcn.report.numbers import SIGNED, interval, number, percent
 

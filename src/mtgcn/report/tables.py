@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtgcn.datasets import Description
-from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.tables import CellSummary
 from mtgcn.report.comparison_text import cell_title, compared_cells, headings
 from mtgcn.report.numbers import interval, percent
