@@ -19,7 +19,7 @@ from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, create, typed_method_class
 from mtgcn.methods.plugins import as_method
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def compare(
     if not isinstance(graph, Graph):
         raise InputError(
             f"graph is a {type(graph).__name__}; give a Graph that holds labels, by Graph.from_pyg, from_networkx, "
-            "from_scipy, from_csv or mtgcn.load"
+            "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
     progress: FittingProgress = silent_fitting
     if verbose:

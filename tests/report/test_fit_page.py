@@ -115,7 +115,7 @@ def test_expected_accuracy_and_the_notes_of_reading_are_on_it(fitted_model):
 def test_what_was_done_with_the_columns_is_on_it(fitted_model):
     graph = replace(fitted_model.graph_)
     lines = ["income: standardised", "city: 12 values, one-hot"]
-    object.__setattr__(graph, "preparation", SimpleNamespace(lines=lambda: lines))
+    object.__setattr__(graph, "preprocessing", SimpleNamespace(lines=lambda: lines))
     text = Checked(fit_html(replace(fitted_model, graph_=graph))).text
     assert "What was done with the columns income: standardised city: 12 values, one-hot" in text
     assert "What was done with the columns" not in Checked(fit_html(fitted_model)).text
@@ -151,7 +151,7 @@ def test_the_votes_of_the_peers_are_shown(fitted_model):
 def test_little_teaching_is_remarked_on_the_page(fitted_model):
     report = made_up_report(teaching=0.2)
     text = Checked(fit_html(replace(fitted_model, peer_distributions_=None, peer_report_=report))).text
-    assert "The given labels say little, so the peers hardly teach each other." in text
+    assert "The given labels carry little information, so the peers hardly teach each other." in text
 
 
 def test_methods_without_weighted_votes_say_nothing_of_them(fitted_model):

@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtgcn.cli.completion import dataset_names, method_names, methods_so_far
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import AsJson, Device, Seed, listed, print_json, remark
+from mtgcn.cli.options import (
+    AsJson,
+    Device,
+    Seed,
+    dataset_names,
+    listed,
+    method_lists,
+    method_names,
+    print_json,
+    remark,
+)
 from mtgcn.errors import InputError, shown, unknown_name
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     from mtgcn.experiments.compare import Comparison
     from mtgcn.graph import Graph
     from mtgcn.methods import Method
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
@@ -85,7 +94,7 @@ def run(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    files: GraphFiles,
+    files: TableOptions,
     out: Out = None,
     latex: Latex = None,
     report: Report = None,
@@ -124,7 +133,7 @@ def compare(
         typer.Option(
             help="Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
             metavar="NAME,NAME…",
-            autocompletion=methods_so_far,
+            autocompletion=method_lists,
         ),
     ] = DEMONSTRATED,
     settings: Annotated[
@@ -150,7 +159,7 @@ def compare(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    files: GraphFiles,
+    files: TableOptions,
     out: Out = None,
     latex: Latex = None,
     report: Report = None,
@@ -183,7 +192,7 @@ def demo() -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
     from mtgcn.report.tables import comparison_table, print_table
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
     dataset = "cora"
     try:
@@ -198,7 +207,7 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    compared = _compare(listed(DEMONSTRATED, "methods"), dataset, GraphFiles(), labels_per_class="2")
+    compared = _compare(listed(DEMONSTRATED, "methods"), dataset, TableOptions(), labels_per_class="2")
     print_table(comparison_table(compared.comparison))
 
 
@@ -228,7 +237,7 @@ class _Compared:
 def _compare(
     names: Sequence[str],
     dataset: str | None,
-    files: GraphFiles,
+    files: TableOptions,
     settings: Sequence[str] | None = None,
     *,
     labels_per_class: str | None = None,
@@ -251,8 +260,7 @@ def _compare(
     from mtgcn.report.files import write_comparisons
     from mtgcn.report.latex import comparison_tables
     from mtgcn.report.progress import fitting_progress
-    from mtgcn.storage.atomic import write_file
-    from mtgcn.storage.destinations import check_files, check_folder
+    from mtgcn.storage.files import check_files, check_folder, write_file
 
     if (dataset is None) != files.given:
         raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
@@ -327,10 +335,10 @@ def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tupl
     return {name: method_from_text(name, texts) for name, texts in chosen.items()}, notes
 
 
-def _read(dataset: str | None, files: GraphFiles) -> tuple[Graph, list[str]]:
+def _read(dataset: str | None, files: TableOptions) -> tuple[Graph, list[str]]:
     from mtgcn import datasets
     from mtgcn.workflows.inputs import read_graph
-    from mtgcn.workflows.notes import collected_notes
+    from mtgcn.workflows.output import collected_notes
 
     if dataset is not None:
         return datasets.load(dataset), []

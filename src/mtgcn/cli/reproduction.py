@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mtgcn.cli.shared import Device, listed, remark
+from mtgcn.cli.options import Device, listed, remark
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def report(
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
     mtgcn run and compare put there.
     """
-    from mtgcn.storage.folder_update import place_of
+    from mtgcn.storage.folders import current_path
 
-    if place_of(folder, "card.json").exists():
+    if current_path(folder, "card.json").exists():
         from mtgcn.estimator.model_folder import load_model
-        from mtgcn.storage.destinations import check_file
+        from mtgcn.storage.files import check_file
 
         page = out or folder / "report.html"
         check_file(page)

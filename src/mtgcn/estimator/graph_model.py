@@ -20,7 +20,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Float, Int
 from mtgcn.task import PeerReport, Prediction
-from mtgcn.uncertainty.warnings import model_warnings, warn_of_fit
+from mtgcn.uncertainty.warnings import warn_of_fit
 
 if TYPE_CHECKING:
     from mtgcn.uncertainty.suggestions import Suggestions
@@ -47,6 +47,7 @@ class GraphModel:
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
+    warnings_: list[str]  # only after a fit in this process
     training_: dict[str, Any]  # what the folder a model comes from tells of its training; empty after a fit
 
     def __init__(
@@ -127,7 +128,7 @@ class GraphModel:
         self._check_fitted()
         from mtgcn.estimator.fit_background import fit_background
         from mtgcn.report.fit_page import fit_page
-        from mtgcn.storage.destinations import check_file
+        from mtgcn.storage.files import check_file
 
         check_file(path)
         fit_page(self, path, fit_background(self, folds))
@@ -171,8 +172,7 @@ class GraphModel:
                 method.remember(learned, task)
             self._keep(graph, classes, method, fit_in_chunks(method, task))
         self.has_node_ids_, self.seed_ = named, seed
-        for text in model_warnings(self):
-            warn_of_fit(text)
+        self.warnings_ = warn_of_fit(self)
         return self
 
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:

@@ -25,7 +25,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method
 from mtgcn.splits import Split
-from mtgcn.storage.kept_arrays import fingerprint
+from mtgcn.storage.cache import fingerprint
 
 REFERENCES = ("mt-plus", REFERENCE)  # the first that takes part is the default reference
 FEWEST_SCORED = 30  # test nodes of a run; with fewer, one node is more than three points of accuracy

@@ -24,10 +24,10 @@ from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.experiments.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
 from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described, write_text
+from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
 from mtgcn.task import observe
-from mtgcn.training.memory import CPU_BUDGET
 from mtgcn.training.recording import recording
 
 CURVES_FILE = "curves.json"

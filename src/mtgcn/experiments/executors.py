@@ -18,8 +18,7 @@ from multiprocessing.connection import Connection
 from mtgcn.errors import InputError
 from mtgcn.experiments.plan import Unit, execute
 from mtgcn.experiments.store import StoredRow
-from mtgcn.free_memory import check_fits
-from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # of a process before it does anything
 MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory

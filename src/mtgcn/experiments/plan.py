@@ -14,7 +14,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from mtgcn import datasets, environment
-from mtgcn.environment import MOST_THREADS
+from mtgcn.environment import MAX_THREADS
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.protocol import (
     ABLATION,
@@ -47,10 +47,10 @@ from mtgcn.experiments.run import run_cell
 from mtgcn.experiments.scoring import score, score_better_peer
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
+from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import METHODS, Method, create
 from mtgcn.settings import Ge, Le, Settings
 from mtgcn.splits import MOST_RUNS, Split, draw_over_all, draw_splits
-from mtgcn.training.memory import CPU_BUDGET
 
 # Results depend on how runs are divided into stacks, so the budget must not depend on the free memory of a GPU.
 CUDA_BUDGET = 4 * 2**30
@@ -75,7 +75,7 @@ class Selection(Settings):
     backbones: bool = False
     curves: bool = False
     device: str = "cpu"
-    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] = 1
+    threads: Annotated[int, Ge(1), Le(MAX_THREADS)] = 1
 
     def __post_init__(self) -> None:
         for what, given, known in (

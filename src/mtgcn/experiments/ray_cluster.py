@@ -30,8 +30,8 @@ from mtgcn.experiments.executors import Outcome, usable_cores
 from mtgcn.experiments.plan import Data, Unit, data_of, decisive_versions, execute
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.splits import Split
-from mtgcn.training.freed_blocks import keep_freed_blocks
 
 if TYPE_CHECKING:
     from ray import ObjectRef

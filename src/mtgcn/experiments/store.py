@@ -25,11 +25,10 @@ from typing_extensions import TypedDict
 
 from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import RANDOM
-from mtgcn.free_memory import check_fits
+from mtgcn.memory import check_fits
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import read_plain, write_file
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
-from mtgcn.storage.reading import read_plain
 
 FORMAT: Final = 3  # of stored rows and curves
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"

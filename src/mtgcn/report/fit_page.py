@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-import mtgcn
+from mtgcn._version import __version__
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.report import fit_charts, glossary
@@ -20,15 +20,15 @@ from mtgcn.report.marks_svg import svg
 from mtgcn.report.page_data import node_data
 from mtgcn.report.page_progress import page_progress
 from mtgcn.report.templating import rendered
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
-from mtgcn.uncertainty.fitted_model import FittedModel
-from mtgcn.uncertainty.peer_votes import (
+from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
+    FittedModel,
     accuracy_of_features,
+    peer_weights,
     peers_agree,
     teaching_remark,
-    vote_weights,
     who_decides,
 )
 
@@ -97,7 +97,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         glossary=glossary,
         sure=f"{100 * SURE:.0f}",
         unsure=f"{100 * UNSURE:.0f}",
-        version=mtgcn.__version__,
+        version=__version__,
     )
 
 
@@ -161,7 +161,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
         ("method", f"{name}. {method_title(name)}" if name in METHODS else name),
     ]
     if model.peer_distributions_ is not None:
-        weights = vote_weights(model)
+        weights = peer_weights(model)
         agreed = f"agree on {100 * np.mean(peers_agree(model.peer_distributions_, weights)):.1f} % of nodes"
         which = "which" if weights is None else f"of which those with {100 * LEADING_SHARE:.0f} % of the vote"
         facts.append(("peers", f"{len(model.peer_distributions_)}, {which} {agreed}"))
@@ -172,7 +172,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
 
 def _columns(graph: Graph) -> list[str]:
     """What was done with each column that features were made of, a line each; none where they are as given."""
-    return [] if graph.preparation is None else graph.preparation.lines()
+    return [] if graph.preprocessing is None else graph.preprocessing.lines()
 
 
 def _count(number: int, noun: str) -> str:

@@ -18,8 +18,8 @@ from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.graph import UNKNOWN
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.storage.folder_update import place_of
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
+from mtgcn.storage.folders import current_path
 from mtgcn.studio.details import NodeDetails as NodeDetails
 from mtgcn.studio.details import Picture as Picture
 from mtgcn.studio.details import node_details as node_details
@@ -29,9 +29,9 @@ from mtgcn.studio.map import project_map as project_map
 from mtgcn.studio.neighbourhood import Neighbour as Neighbour
 from mtgcn.studio.neighbourhood import Neighbourhood as Neighbourhood
 from mtgcn.studio.neighbourhood import neighbourhood as neighbourhood
-from mtgcn.uncertainty.peer_votes import peers_agree, vote_weights
+from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import uncertainty_of
-from mtgcn.workflows.predictions import predictions_of, predictions_table
+from mtgcn.workflows.predict import predictions_of, predictions_table
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -107,7 +107,7 @@ class ProjectAnswers:
         if peers is None:
             return np.zeros(self.model.graph_.num_nodes)
         together = self.model.label_distributions_
-        apart = uncertainty_of(together, peers, vote_weights(self.model)) - uncertainty_of(together, None)
+        apart = uncertainty_of(together, peers, peer_weights(self.model)) - uncertainty_of(together, None)
         return np.clip(apart, 0, 1)
 
     @cached_property
@@ -116,7 +116,7 @@ class ProjectAnswers:
         peers = self.model.peer_distributions_
         if peers is None:
             return np.ones(self.model.graph_.num_nodes, dtype=bool)
-        return peers_agree(peers, vote_weights(self.model))
+        return peers_agree(peers, peer_weights(self.model))
 
     @cached_property
     def peer_names(self) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ class ProjectAnswers:
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in FILES:
-                path = place_of(self.project.model_folder, name)
+                path = current_path(self.project.model_folder, name)
                 if path.exists():
                     archive.writestr(f"model/{name}", read_plain(path))
         return content.getvalue()

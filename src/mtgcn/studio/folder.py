@@ -9,11 +9,9 @@ from pathlib import Path
 from threading import RLock
 
 from mtgcn.errors import InputError, shown
-from mtgcn.storage.atomic import force_to_disk, write_file
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.folder_update import PARTIAL
-from mtgcn.storage.locks import HeldElsewhere, one_at_a_time
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import check_folder, force_to_disk, read_plain, write_file
+from mtgcn.storage.folders import PARTIAL
+from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
 
 LOCK = ".studio.lock"
 PATIENCE = 30.0  # seconds for another process that changes the same project, which takes a few at most
@@ -92,7 +90,7 @@ class ProjectFolder:
                 return
             self.make()
             try:
-                with one_at_a_time(self.root / LOCK, f"changing the project {self.root}", PATIENCE):
+                with exclusive_lock(self.root / LOCK, f"changing the project {self.root}", PATIENCE):
                     self._depth += 1
                     try:
                         yield

@@ -12,12 +12,12 @@ import numpy as np
 
 from mtgcn.estimator.model_folder import read_card
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.layout_2d import plane_layout
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.report.fit_view import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
-from mtgcn.training.progress import stage, tell_epochs
-from mtgcn.uncertainty.suggestions import appearance
+from mtgcn.training.progress import report_progress, stage
+from mtgcn.uncertainty.suggestions import smoothed_features
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -62,11 +62,11 @@ def project_map(project: Project, answers: ProjectAnswers | None) -> MapPoints:
     )
 
 
-@once_per_graph
+@cached_per_graph
 def places_without_model(graph: Graph) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]:
     """Nodes and their places by what they look like alone."""
     nodes = shown_nodes(graph.num_nodes, [], SEED)
-    return nodes, plane_layout(appearance(graph)[nodes], seed=SEED)
+    return nodes, layout_2d(smoothed_features(graph)[nodes], seed=SEED)
 
 
 def model_places(project: Project, model: GraphModel) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]:
@@ -77,8 +77,8 @@ def model_places(project: Project, model: GraphModel) -> tuple[Int[np.ndarray, "
         return kept
     nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), SEED)
     with stage("placing nodes on the map"):
-        places = plane_layout(
-            map_rows(model, nodes), seed=SEED, progress=lambda done, total: tell_epochs(done, total, dict)
+        places = layout_2d(
+            map_rows(model, nodes), seed=SEED, progress=lambda done, total: report_progress(done, total, dict)
         )
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, nodes=nodes, places=places.astype(np.float32), made_for=np.array(made_for))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtgcn.studio.project import Project
-from mtgcn.uncertainty.first_labels import first_suggestions
-from mtgcn.uncertainty.suggestions import suggest
+from mtgcn.uncertainty.suggestions import first_suggestions, suggest
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel

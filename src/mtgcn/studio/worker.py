@@ -24,7 +24,7 @@ def main() -> None:
     os.dup2(2, 1)
     orders: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    from mtgcn.training.freed_blocks import keep_freed_blocks
+    from mtgcn.memory import keep_freed_blocks
 
     keep_freed_blocks()
     projects: dict[str, Any] = {}  # which keep the graph that was read, and what was made of it
@@ -41,13 +41,13 @@ def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
 def _carry_out(order: dict[str, Any], projects: dict[str, Any], said: TextIO) -> None:
     from mtgcn.studio.lesson import Recipe, teach
     from mtgcn.studio.project import Project
-    from mtgcn.training.progress import current_stage, reporting_progress
+    from mtgcn.training.progress import current_stage, progress_callbacks
 
     def tell(**what: Any) -> None:
         print(json.dumps(what), file=said, flush=True)
 
     try:
-        with reporting_progress(
+        with progress_callbacks(
             lambda done, total: tell(epochs=done, total=total),
             lambda title: tell(stage=title, epochs=0, total=0),
             lambda epoch, values: tell(curve=current_stage(), epoch=epoch, values=dict(values)),
