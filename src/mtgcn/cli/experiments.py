@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from mtgcn.experiments.compare import Comparison
     from mtgcn.graph import Graph
-    from mtgcn.methods import Method
     from mtgcn.io.options import TableOptions
+    from mtgcn.methods import Method
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
@@ -191,8 +191,8 @@ def compare(
 def demo() -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
-    from mtgcn.report.tables import comparison_table, print_table
     from mtgcn.io.options import TableOptions
+    from mtgcn.report.tables import comparison_table, print_table
 
     dataset = "cora"
     try:
