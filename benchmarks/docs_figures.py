@@ -18,8 +18,7 @@ from mtgcn.experiments.protocol import ABLATION_TITLES, OVER_ALL, PAPER_TABLES, 
 from mtgcn.experiments.statistics import SampleSummary, paired_difference, summarise
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
-from mtgcn.report.numbers import SIGNED, interval, number, percent
-from mtgcn.report.summary_files import pipes
+from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
 
 DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "PubMed"}
@@ -361,4 +360,4 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
 def made(recipe: str, source: str, rest: str | None) -> list[str]:
     """The lines of a table."""
     headings, *rows = RECIPES[recipe](source, *([rest] if rest else []))
-    return pipes(headings, rows)
+    return markdown_lines(Table.of_text(headings, rows))

@@ -1,4 +1,4 @@
-"""Rows that no method made: accuracies chosen so that means can be told beforehand. And a model to make pages of."""
+"""Synthetic rows with known means, a comparison, and a fitted model."""
 
 from dataclasses import replace
 
@@ -7,6 +7,7 @@ import pytest
 
 from fitted_models import Model, with_labels
 from mtgcn.experiments import statistics
+from mtgcn.experiments.compare import comparison_of
 from mtgcn.experiments.plan import Selection, plan
 from mtgcn.methods import create
 from mtgcn.splits import Split
@@ -14,21 +15,21 @@ from mtgcn.task import observe
 from stored_rows import compared_row, rows_of
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch):
-    """Intervals need not be exact here, and hundreds of them are made."""
-    monkeypatch.setattr(statistics, "RESAMPLES", 50)
-
-
 def _accuracy(runs, mean, scale):
-    """Runs around a mean; they differ with the square of their number, so that no two differences tie."""
+    """Runs with this mean; they grow with the square of the run, so that no two differences tie."""
     mean_square = (runs - 1) * (2 * runs - 1) / 6
     return lambda run: mean + scale * (run**2 - mean_square)
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Hundreds of intervals are computed here; they need not be exact."""
+    monkeypatch.setattr(statistics, "RESAMPLES", 50)
+
+
 @pytest.fixture
 def stored():
-    """The units of a selection as a store would hold them; each place has an accuracy of its own."""
+    """The units of a selection as in a store; each place has its own accuracy."""
 
     def units(**selection):
         planned = plan(Selection(**{"runs": 4, **selection})).units
@@ -42,7 +43,7 @@ def stored():
 
 @pytest.fixture(scope="session")
 def fitted_model(make_graph):
-    """Two peers on 60 nodes, six of them labelled; the names need escaping."""
+    """Two peers on 60 nodes with six labels; the names need escaping."""
     graph = replace(make_graph(nodes=60), class_names=("left", "<b>&$x", "right"), name="a<b")
     labelled = np.arange(6)
     method = create("mt-gcn", warmup_epochs=12, teaching_epochs=8)
@@ -58,9 +59,7 @@ def fitted_model(make_graph):
 
 @pytest.fixture
 def compared():
-    """A comparison of three methods on four splits, every run of a method alike: 50, 60 and 70 per cent, so that these
-    are also where the intervals begin and end."""
-    from mtgcn.experiments.compare import comparison_of
+    """Three methods on four splits with equal runs, so that the intervals are the means: 50, 60 and 70 per cent."""
 
     def comparison(means=(("lp", 0.5), ("my_gcn <b>", 0.6), ("mt-plus", 0.7)), *, scored=100, **changes):
         def rows(method, mean):

@@ -26,12 +26,11 @@ from mtgcn.cli.options import (
 from mtgcn.errors import InputError, shown, unknown_name
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from mtgcn.experiments.compare import Comparison
     from mtgcn.graph import Graph
     from mtgcn.io.options import TableOptions
     from mtgcn.methods import Method
+    from mtgcn.report.tables import Table
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
@@ -117,7 +116,7 @@ def run(
         report=report,
         command=context.obj or "",
     )
-    from mtgcn.report.tables import cell_table
+    from mtgcn.report.comparisons import cell_table
 
     [cell] = compared.comparison.cells
     compared.show(asdict(cell), cell_table(cell), as_json)
@@ -183,7 +182,7 @@ def compare(
         report=report,
         command=context.obj or "",
     )
-    from mtgcn.report.tables import comparison_table
+    from mtgcn.report.comparisons import comparison_table
 
     compared.show(asdict(compared.comparison), comparison_table(compared.comparison), as_json)
 
@@ -192,7 +191,8 @@ def demo() -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
     from mtgcn.io.options import TableOptions
-    from mtgcn.report.tables import comparison_table, print_table
+    from mtgcn.report.comparisons import comparison_table
+    from mtgcn.report.tables import print_table
 
     dataset = "cora"
     try:
@@ -256,9 +256,7 @@ def _compare(
     from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
     from mtgcn.experiments.protocol import PUBLIC, check_not_final
     from mtgcn.experiments.store import Store
-    from mtgcn.report.comparison_page import comparison_page
-    from mtgcn.report.files import write_comparisons
-    from mtgcn.report.latex import comparison_tables
+    from mtgcn.report.comparisons import comparison_page, comparison_tables, write_comparisons
     from mtgcn.report.progress import fitting_progress
     from mtgcn.storage.files import check_files, check_folder, write_file
 
