@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mtgcn.training.progress import current_stage, progress_callbacks
+from mtgcn.training.progress import current_stage, current_unit, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -37,9 +37,9 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
             print(f"{text}, {last_line - started:.0f} s", file=sys.stderr, flush=True)
 
         def show_epochs(epochs_done: int, epochs_total: int) -> None:
-            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total)
+            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total, unit=current_unit())
             if not console.is_terminal and monotonic() - last_line > SECONDS_BETWEEN_LINES:
-                line(f"{what()}: epoch {epochs_done} of {epochs_total}")
+                line(f"{what()}: {current_unit()} {epochs_done} of {epochs_total}")
 
         def show_stage(stage: str) -> None:
             nonlocal shown
@@ -59,7 +59,7 @@ class _Epochs(ProgressColumn):
     """How many epochs are done, while they are counted."""
 
     def render(self, task: Task) -> Text:
-        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} epochs")
+        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s")
 
 
 class _Clock(ProgressColumn):
