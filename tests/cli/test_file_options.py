@@ -122,5 +122,5 @@ def test_every_option_is_listed_with_its_help(name, options):
     listed = " ".join(CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"}).output.split())
     for option in ALL:
         assert bool(re.search(rf"{option}\b", listed)) == (option in options), option
-    assert "Edges, one per line: two node ids and perhaps a weight. CSV or Parquet." in listed
-    assert "Which column is the source, target, weight, id or label" in listed
+    assert "Edges, one per line: two node ids and optionally a weight. CSV or Parquet." in listed
+    assert "The column that is source, target, weight, id or label" in listed

@@ -11,7 +11,7 @@ from mtgcn.distributed.commands import main
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.graph import Graph
 from mtgcn.workflows.inputs import GraphFiles
-from mtgcn.workflows.predicting import predict_files
+from mtgcn.workflows.predict import predict_files
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
 

@@ -23,7 +23,7 @@ from mtgcn.methods.mt_plus import teaching as lessons
 from mtgcn.splits import Split
 from mtgcn.task import observe
 from mtgcn.workflows.inputs import GraphFiles
-from mtgcn.workflows.predicting import predict_files
+from mtgcn.workflows.predict import predict_files
 from thread_ranks import on_ranks
 
 QUICK = {"directions": 6, "edge_directions": 12, "dimensions": 8, "infomax_epochs": 6, "rounds": 3, "steps": 3}

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtgcn.cli.completion import dataset_names, method_names, methods_so_far
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import AsJson, Device, Seed, listed, print_json, remark
+from mtgcn.cli.options import (
+    AsJson,
+    Device,
+    Seed,
+    dataset_names,
+    listed,
+    method_lists,
+    method_names,
+    print_json,
+    remark,
+)
 
 if TYPE_CHECKING:
     from mtgcn.workflows.inputs import GraphFiles
@@ -115,7 +124,7 @@ def compare(
         typer.Option(
             help="Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
             metavar="NAME,NAME…",
-            autocompletion=methods_so_far,
+            autocompletion=method_lists,
         ),
     ] = DEMONSTRATED,
     settings: Annotated[

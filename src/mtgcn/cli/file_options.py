@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from mtgcn.cli.shared import (
+from mtgcn.cli.options import (
     Columns,
     Edges,
     Exclude,

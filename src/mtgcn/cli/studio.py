@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtgcn.cli.completion import dataset_names
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import Device
+from mtgcn.cli.options import Device, dataset_names
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:

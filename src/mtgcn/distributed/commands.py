@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
+from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
 from mtgcn.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def shard(
 ) -> None:
     """Cut a graph into parts, piece by piece: it never has to fit into memory."""
     from mtgcn.distributed.sharding import cut
-    from mtgcn.workflows.notes import collected_notes
+    from mtgcn.workflows.output import collected_notes
 
     if files.edges is None or files.nodes is None:
         raise InputError("shards are cut of an edge list and a node table; give --edges and --nodes")

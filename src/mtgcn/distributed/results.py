@@ -26,7 +26,7 @@ from mtgcn.io.json_text import parsed_json
 from mtgcn.io.labels import UNKNOWN
 from mtgcn.shapes import Int
 from mtgcn.storage.files import check_folder, read_plain, write_file
-from mtgcn.workflows.predictions import Predictions, write_predictions
+from mtgcn.workflows.predict import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 KIND = "mtgcn distributed result"

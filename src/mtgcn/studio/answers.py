@@ -31,7 +31,7 @@ from mtgcn.studio.neighbourhood import Neighbourhood as Neighbourhood
 from mtgcn.studio.neighbourhood import neighbourhood as neighbourhood
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import uncertainty_of
-from mtgcn.workflows.predictions import predictions_of, predictions_table
+from mtgcn.workflows.predict import predictions_of, predictions_table
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel

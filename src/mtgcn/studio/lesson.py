@@ -26,10 +26,8 @@ from mtgcn.studio.project import Project
 from mtgcn.studio.state import State
 from mtgcn.training.progress import stage
 from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
-from mtgcn.workflows.fitting import Expectation, for_the_card, summary_of
-from mtgcn.workflows.memory_check import within_memory
-from mtgcn.workflows.notes import collected_notes
-from mtgcn.workflows.summary import mean_confidence
+from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
+from mtgcn.workflows.output import collected_notes
 
 CACHE = "cache"  # what is costly to make again; nothing is written outside of the project
 GRAPH = "studio_graph"  # in the card of a model: the fingerprint of the graph that was loaded
@@ -137,7 +135,7 @@ def teach(project: Project, recipe: Recipe) -> Taught:
         labels=summary.labels,
         seconds=seconds,
         refitted=refitted,
-        mean_confidence=summary.mean_confidence,
+        mean_confidence=mean_confidence(model),
         expected_accuracy=None if summary.expected_accuracy is None else asdict(summary.expected_accuracy),
         why_no_expected_accuracy=summary.why_no_expected_accuracy,
         warnings=summary.warnings,

@@ -18,7 +18,7 @@ from mtgcn.io.labels import classes_of
 from mtgcn.storage.cache import fingerprint
 from mtgcn.studio.folder import ProjectFolder, checked_name
 from mtgcn.workflows.inputs import GraphFiles, read_graph
-from mtgcn.workflows.notes import collected_notes
+from mtgcn.workflows.output import collected_notes
 
 FILES = "files"  # the folder that holds the copies, one folder for each time something was loaded
 MOST_UPLOAD_BYTES = 256 << 20  # of one file

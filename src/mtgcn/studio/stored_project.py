@@ -16,8 +16,8 @@ from mtgcn.studio.history import history_text
 from mtgcn.studio.label_file import label_table, read_label_file
 from mtgcn.studio.source import FILES, MOST_UPLOAD_BYTES, Loaded, Source, copied, copied_model, read_source
 from mtgcn.studio.state import State, read_state, state_text
+from mtgcn.workflows.fit import columns_of
 from mtgcn.workflows.inputs import GraphFiles
-from mtgcn.workflows.summary import columns_of
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
 

@@ -26,7 +26,7 @@ from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import described_settings
 from mtgcn.storage.files import check_files, check_folder, write_file
 from mtgcn.workflows.inputs import GraphFiles, read_graph
-from mtgcn.workflows.notes import collected_notes
+from mtgcn.workflows.output import collected_notes
 
 
 @dataclass(frozen=True)
