@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
-from mtgcn.estimator.answers import of_fit, of_graph, of_new_nodes, of_nodes, of_rows, share_of_absent_peers
-from mtgcn.estimator.preparing import rows_for
-from mtgcn.estimator.row_lookup import NOWHERE
+from mtgcn.estimator.inference import predict_fitted, predict_graph, predict_new_nodes, predict_nodes, predict_rows, absent_peer_weight
+from mtgcn.estimator.inputs import transformed_rows
+from mtgcn.estimator.inference import MISSING
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import METHODS
 from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
@@ -80,7 +80,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_nodes_that_the_model_knows_by_id_get_the_answers_of_the_fit(fitted, graph, order):
-    answers = of_nodes(fitted, in_order(graph, order))
+    answers = predict_nodes(fitted, in_order(graph, order))
     np.testing.assert_array_equal(answers.probabilities, fitted.label_distributions_[order])
     np.testing.assert_array_equal(answers.place, order)
     if fitted.peer_distributions_ is None:
@@ -104,10 +104,10 @@ def test_what_the_peers_say_of_the_graph_under_other_names_is_what_the_fit_found
     renamed = replace(graph, node_ids=np.arange(40) + 100)
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
-            of_graph(fitted, renamed)
+            predict_graph(fitted, renamed)
         return
-    answers = of_graph(fitted, renamed)
-    assert (answers.place == NOWHERE).all()
+    answers = predict_graph(fitted, renamed)
+    assert (answers.place == MISSING).all()
     if fitted.method == "mt-plus":  # its peers that know nodes by their edges leave the vote
         stay = np.array([name in OF_ANY_GRAPH for name in fitted.peer_report_.names])
         np.testing.assert_allclose(answers.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
@@ -124,12 +124,12 @@ def test_new_nodes_are_answered_beside_those_that_are_known(fitted, graph):
     nodes = replace(in_order(graph, np.array([5, 17, 30])), node_ids=np.array(["n5", "new", "n30"]))
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
-            of_nodes(fitted, nodes)
+            predict_nodes(fitted, nodes)
         return
-    answers = of_nodes(fitted, nodes)
-    np.testing.assert_array_equal(answers.place, [5, NOWHERE, 30])
+    answers = predict_nodes(fitted, nodes)
+    np.testing.assert_array_equal(answers.place, [5, MISSING, 30])
     np.testing.assert_array_equal(answers.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
-    alone = of_nodes(fitted, in_order(nodes, np.array([1])))
+    alone = predict_nodes(fitted, in_order(nodes, np.array([1])))
     np.testing.assert_allclose(answers.probabilities[1], alone.probabilities[0], atol=1e-6)
 
 
@@ -152,15 +152,15 @@ def test_where_the_first_peer_answers_it_also_answers_of_new_nodes(first_peer_an
 
 def test_a_new_node_is_no_node_of_the_fit_though_its_features_are_those_of_one(first_peer_answers, graph):
     renamed = replace(graph, node_ids=np.array([f"m{number}" for number in range(40)]))
-    answers = of_nodes(first_peer_answers, renamed)
-    assert (answers.place == NOWHERE).all()
+    answers = predict_nodes(first_peer_answers, renamed)
+    assert (answers.place == MISSING).all()
     assert np.abs(answers.probabilities - first_peer_answers.label_distributions_).max() > 1e-3
 
 
 def test_a_node_that_is_known_keeps_its_answer_though_its_features_changed(first_peer_answers, graph):
     changed = replace(graph, features=graph.features + 1)
     np.testing.assert_array_equal(
-        of_nodes(first_peer_answers, changed).probabilities, first_peer_answers.label_distributions_
+        predict_nodes(first_peer_answers, changed).probabilities, first_peer_answers.label_distributions_
     )
 
 
@@ -174,19 +174,19 @@ def test_a_graph_of_which_anything_differs_is_another_graph(first_peer_answers, 
         "nodes": in_order(graph, np.arange(39)),
         "ids": replace(graph, node_ids=np.array([f"m{number}" for number in range(40)])),
     }
-    assert (of_graph(first_peer_answers, graph).place == np.arange(40)).all()
+    assert (predict_graph(first_peer_answers, graph).place == np.arange(40)).all()
     for what, other in others.items():
-        assert (of_graph(first_peer_answers, other).place == NOWHERE).all(), what
+        assert (predict_graph(first_peer_answers, other).place == MISSING).all(), what
 
 
 def test_rows_without_ids_are_known_by_their_features_in_their_order(first_peer_answers, graph):
     model = first_peer_answers
     # The features of node 3 are those of nodes 13, 23 and 33.
-    np.testing.assert_array_equal(of_rows(model, rows_for(model, graph.features[[3] * 5])).place, [3, 13, 23, 33, 3])
+    np.testing.assert_array_equal(predict_rows(model, transformed_rows(model, graph.features[[3] * 5])).place, [3, 13, 23, 33, 3])
     np.testing.assert_array_equal(
-        of_rows(model, rows_for(model, graph.features[::-1])).place, np.arange(40).reshape(4, 10)[:, ::-1].ravel()
+        predict_rows(model, transformed_rows(model, graph.features[::-1])).place, np.arange(40).reshape(4, 10)[:, ::-1].ravel()
     )
-    np.testing.assert_array_equal(of_fit(model).place, np.arange(40))
+    np.testing.assert_array_equal(predict_fitted(model).place, np.arange(40))
 
 
 def test_nodes_that_never_had_ids_are_not_known_by_their_numbers(blobs):
@@ -195,25 +195,25 @@ def test_nodes_that_never_had_ids_are_not_known_by_their_numbers(blobs):
     assert not model.has_node_ids_
     # A table that counts its rows from 1 would otherwise get every answer from one row further.
     table = Graph(sp.csr_array((60, 60)), rows, node_ids=np.arange(60) + 1)
-    np.testing.assert_array_equal(of_nodes(model, table).place, np.arange(60))
+    np.testing.assert_array_equal(predict_nodes(model, table).place, np.arange(60))
 
 
 def test_nodes_without_features(ring):
     _, y, _, edges = ring
     model = quick().fit_graph(Graph(adjacency_of(edges), labels=y))
     known = Graph(sp.csr_array((3, 3)), node_ids=np.array([9, 0, 15]))
-    np.testing.assert_array_equal(of_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
+    np.testing.assert_array_equal(predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
     with pytest.raises(InputError, match="fitted without features, so its numbers mean nothing on another graph"):
-        of_nodes(model, replace(known, node_ids=np.array([9, 0, 16])))
+        predict_nodes(model, replace(known, node_ids=np.array([9, 0, 16])))
 
 
 def test_new_nodes_must_have_the_features_of_the_fit(first_peer_answers, graph):
     new = replace(in_order(graph, np.arange(3)), node_ids=np.array(["x", "y", "z"]))
     for features, found in ((None, 0), (new.features[:, :5], 5)):
         with pytest.raises(InputError, match=f"{found} features for each node of the graph and 12 in training"):
-            of_nodes(first_peer_answers, replace(new, features=features))
+            predict_nodes(first_peer_answers, replace(new, features=features))
     with pytest.raises(InputError, match=r"a feature of size \d.*e\+20"):
-        of_nodes(first_peer_answers, replace(new, features=np.full((3, 12), 1e20)))
+        predict_nodes(first_peer_answers, replace(new, features=np.full((3, 12), 1e20)))
 
 
 # ---- votes of different weight
@@ -306,7 +306,7 @@ def joined(model, features, to_known, among_new=()):
     between = np.zeros((count, count))
     for one, other in among_new:
         between[one, other] = between[other, one] = 1
-    return of_new_nodes(model, Graph(between, features), sp.csr_array(links))
+    return predict_new_nodes(model, Graph(between, features), sp.csr_array(links))
 
 
 def test_a_new_node_is_told_by_its_edges_and_by_those_of_the_new_ones_it_is_linked_to(easy):
@@ -316,7 +316,7 @@ def test_a_new_node_is_told_by_its_edges_and_by_those_of_the_new_ones_it_is_link
         mine = np.flatnonzero(truth == number)[:8]
         answers = joined(model, PLAIN, [(0, node) for node in mine], [(0, other) for other in range(1, 6)])
         assert answers.probabilities[0].argmax() == number
-        assert (answers.place == NOWHERE).all()
+        assert (answers.place == MISSING).all()
         found.append(answers.probabilities[1:].mean(axis=0))  # of those that have an edge to the first alone
     # Each class is the more probable two edges from its nodes than two edges from others.
     assert np.argmax(found, axis=0).tolist() == [0, 1, 2]
@@ -349,10 +349,10 @@ def test_nodes_that_join_must_have_the_features_of_the_fit(easy):
 def test_who_is_absent_where_nodes_are_new(easy):
     model, _ = easy
     if model.peer_report_ is None:
-        assert share_of_absent_peers(model) == 0
+        assert absent_peer_weight(model) == 0
         return
     votes = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
-    assert share_of_absent_peers(model) == pytest.approx(votes["edges"] + votes["far edges"])
+    assert absent_peer_weight(model) == pytest.approx(votes["edges"] + votes["far edges"])
 
 
 def test_an_answer_that_is_not_finite_is_refused(graph):

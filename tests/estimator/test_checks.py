@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
-from mtgcn.estimator.checks import check_classes, check_width
+from mtgcn.estimator.inputs import check_classes, check_width
 
 FEW_EPOCHS = {"warmup_epochs": 30, "teaching_epochs": 10, "learning_rate": 0.05}
 

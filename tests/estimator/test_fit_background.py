@@ -7,8 +7,8 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator import MutualTeachingClassifier
-from mtgcn.estimator.fit_background import HOW_TO_MEASURE, fit_background
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.graph_model import HOW_TO_MEASURE, fit_background
+from mtgcn.estimator.persistence import save_model
 from mtgcn.report.fit_page import Background
 from mtgcn.uncertainty.expected_accuracy import expected_accuracy
 

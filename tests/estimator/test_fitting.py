@@ -1,7 +1,7 @@
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.estimator.fitting import seed_of
+from mtgcn.estimator.graph_model import seed_of
 from mtgcn.splits import LARGEST_SEED
 
 

@@ -8,7 +8,7 @@ import pytest
 from mtgcn import MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import Correction, with_more_labels
-from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.persistence import load_model
 
 QUICK_PLUS = {"dimensions": 8, "infomax_epochs": 10}
 

@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import load_model, save_model
-from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.estimator.persistence import load_model, save_model
+from mtgcn.estimator.persistence import FILES
 from mtgcn.methods import create
 
 
@@ -69,7 +69,7 @@ def test_a_method_object_is_named_and_described(farm, tmp_path, quick_settings):
 def test_reading_imports_no_more_than_it_needs(folder):
     unwanted = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pynndescent", "sklearn", "torch_geometric"]
     program = (
-        "import sys; from mtgcn.estimator.model_folder import load_model; "
+        "import sys; from mtgcn.estimator.persistence import load_model; "
         f"load_model({str(folder)!r}); "
         f"print(*[name for name in {unwanted} if name in sys.modules])"
     )

@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits, load_wine
 
 from mtgcn import Graph, MutualTeachingClassifier, load
 from mtgcn.errors import InputError
-from mtgcn.estimator.model_folder import save_model
-from mtgcn.estimator.preparing import prepared_graph
+from mtgcn.estimator.persistence import save_model
+from mtgcn.estimator.inputs import preprocessed_graph
 
 QUICK = {"settings": {"epochs": 30}, "random_state": 0, "device": "cpu"}
 ROWS = 60
@@ -161,7 +161,7 @@ def test_wine_as_it_is_poured():
 @pytest.mark.parametrize("name", ["cora", "citeseer", "pubmed", "digits"])
 def test_named_datasets_are_left_as_they_are(name):
     graph = load(name)
-    assert prepared_graph(graph, scale=True) is graph
+    assert preprocessed_graph(graph, scale=True) is graph
 
 
 cells = st.one_of(

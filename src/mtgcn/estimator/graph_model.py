@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError, shown
+from mtgcn.errors import InputError, shown, warn_caller
 from mtgcn.estimator.inference import normalised
 from mtgcn.estimator.inputs import check_every_class, check_magnitudes, num_columns, preprocessed_graph
 from mtgcn.estimator.labelling import with_more_labels
@@ -24,7 +24,7 @@ from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction, Task, observe
 from mtgcn.uncertainty.expected_accuracy import check_folds, expected_accuracy, why_not_measurable
-from mtgcn.uncertainty.warnings import FitWarning, model_warnings, warn_caller
+from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
     import torch
@@ -84,14 +84,10 @@ class GraphModel:
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit_graph(self, graph: Graph, *, method: Method | None = None) -> Self:
-        """Fit all nodes of a graph from its labels; its features may be None.
-
-        `method` is the result of `chosen_method(self)`, if the caller has created it already.
-        """
+    def fit_graph(self, graph: Graph) -> Self:
+        """Fit all nodes of a graph from its labels; its features may be None."""
         check_every_class(graph)
-        classes, seed = np.array(graph.class_names), seed_of(self.random_state)
-        return self._fit(graph, classes, seed, has_node_ids=True, method=method)
+        return self._fit(graph, np.array(graph.class_names), seed_of(self.random_state), has_node_ids=True)
 
     def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> Self:
         """Set the learned attributes from a prediction computed elsewhere."""
@@ -175,12 +171,11 @@ class GraphModel:
         *,
         has_node_ids: bool,
         learned: Mapping[str, np.ndarray] | None = None,
-        method: Method | None = None,
     ) -> Self:
         """Fit all nodes. `learned` are parameters of an earlier fit on the same graph with other labels."""
         check_magnitudes(graph)
         graph = preprocessed_graph(graph, scale=self.scale)
-        method = method or chosen_method(self)
+        method = chosen_method(self)
         with _progress_of(method) if self.verbose else nullcontext():
             task = task_of(graph, method, seed, chosen_device(self.device))
             if learned is not None:

@@ -17,10 +17,10 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.fitting import DEFAULT_METHOD
+from mtgcn.estimator.graph_model import DEFAULT_METHOD
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import check_destination, save_model
-from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.estimator.persistence import check_destination, save_model
+from mtgcn.estimator.persistence import FILES
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import free_bytes, is_out_of_memory, readable
 from mtgcn.methods import Method, method_from_text, name_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator.preparing import prepared_graph
+from mtgcn.estimator.inputs import preprocessed_graph
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.io.columns import UnknownNodes, column_titled
 from mtgcn.io.labels import class_named
@@ -107,7 +107,7 @@ def read_graph(files: GraphFiles) -> Graph:
     if not files.graph and not files.edges and not files.knn:
         raise InputError("no edges; give --edges or --graph, or --nodes with --knn to join similar nodes")
     if files.graph:
-        return prepared_graph(_read_graph_file(files), scale=True)
+        return preprocessed_graph(_read_graph_file(files), scale=True)
     graph = read_tables(files)
     if not files.knn:
         return graph

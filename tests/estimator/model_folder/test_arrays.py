@@ -8,8 +8,8 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import load_model, save_model
-from mtgcn.estimator.model_folder.files import entry_of
+from mtgcn.estimator.persistence import load_model, save_model
+from mtgcn.estimator.persistence import file_entry
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_indices_out_of_range_are_not_followed(folder, rewritten):
     save_file(arrays, folder / "graph.safetensors")
     card = json.loads((folder / "card.json").read_text())
     path = folder / "graph.safetensors"
-    rewritten(files={**card["files"], "graph.safetensors": entry_of(path)})
+    rewritten(files={**card["files"], "graph.safetensors": file_entry(path)})
     with pytest.raises(InputError, match="damaged: its parts do not fit together"):
         load_model(folder)
 
@@ -90,6 +90,6 @@ def test_epochs_that_contradict_the_labels_are_refused(folder, rewritten, epochs
     arrays["labeled_iter"] = epochs(arrays["labeled_iter"])
     save_file(arrays, path)
     files = json.loads((folder / "card.json").read_text())["files"]
-    rewritten(files={**files, "answers.safetensors": entry_of(path)})
+    rewritten(files={**files, "answers.safetensors": file_entry(path)})
     with pytest.raises(InputError, match="epochs that are not those of nodes without a label"):
         load_model(folder)

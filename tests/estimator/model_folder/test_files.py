@@ -8,7 +8,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import check_destination, load_model, read_card, save_model
+from mtgcn.estimator.persistence import check_destination, load_model, read_card, save_model
 from mtgcn.storage.folders import LOCK, READY
 from mtgcn.storage.locks import exclusive_lock
 
@@ -100,7 +100,7 @@ def safetensors_disk_is_full(*_):
     [
         ("safetensors.numpy.save_file", safetensors_disk_is_full),
         ("os.fsync", disk_is_full),
-        ("mtgcn.estimator.model_folder.write_bytes", disk_is_full),
+        ("mtgcn.estimator.persistence.write_bytes", disk_is_full),
     ],
 )
 @pytest.mark.parametrize("place", ["model", "new/parents/model"])
