@@ -8,9 +8,16 @@ import scipy.sparse as sp
 
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
-from mtgcn.estimator.inference import predict_fitted, predict_graph, predict_new_nodes, predict_nodes, predict_rows, absent_peer_weight
+from mtgcn.estimator.inference import (
+    MISSING,
+    absent_peer_weight,
+    predict_fitted,
+    predict_graph,
+    predict_new_nodes,
+    predict_nodes,
+    predict_rows,
+)
 from mtgcn.estimator.inputs import transformed_rows
-from mtgcn.estimator.inference import MISSING
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import METHODS
 from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
@@ -182,9 +189,12 @@ def test_a_graph_of_which_anything_differs_is_another_graph(first_peer_answers, 
 def test_rows_without_ids_are_known_by_their_features_in_their_order(first_peer_answers, graph):
     model = first_peer_answers
     # The features of node 3 are those of nodes 13, 23 and 33.
-    np.testing.assert_array_equal(predict_rows(model, transformed_rows(model, graph.features[[3] * 5])).place, [3, 13, 23, 33, 3])
     np.testing.assert_array_equal(
-        predict_rows(model, transformed_rows(model, graph.features[::-1])).place, np.arange(40).reshape(4, 10)[:, ::-1].ravel()
+        predict_rows(model, transformed_rows(model, graph.features[[3] * 5])).place, [3, 13, 23, 33, 3]
+    )
+    np.testing.assert_array_equal(
+        predict_rows(model, transformed_rows(model, graph.features[::-1])).place,
+        np.arange(40).reshape(4, 10)[:, ::-1].ravel(),
     )
     np.testing.assert_array_equal(predict_fitted(model).place, np.arange(40))
 

@@ -17,8 +17,7 @@ from sklearn.base import clone
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.persistence import load_model, save_model
-from mtgcn.estimator.persistence import FILES
+from mtgcn.estimator.persistence import FILES, load_model, save_model
 from mtgcn.methods import create
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mtgcn.errors import InputError, shown
-from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.graph_model import GIVEN
+from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
 from mtgcn.graph import UNKNOWN
 from mtgcn.report.fit_view import histogram

@@ -13,7 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import LabelChanges, with_more_labels
 from mtgcn.estimator.persistence import check_destination, load_model, save_model
 from mtgcn.graph import UNKNOWN
-from mtgcn.io.labels import class_named
+from mtgcn.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.uncertainty.expected_accuracy import check_folds
@@ -64,7 +64,7 @@ def label_files(
     folder: Path,
     labels: Path,
     *,
-    columns: Mapping[str, str | Literal[False]] | None = None,
+    columns: Mapping[str, str | int | Literal[False]] | None = None,
     new_classes: Sequence[str] = (),
     folds: int = 5,
     device: str = "auto",

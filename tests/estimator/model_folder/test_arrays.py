@@ -8,8 +8,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.persistence import load_model, save_model
-from mtgcn.estimator.persistence import file_entry
+from mtgcn.estimator.persistence import file_entry, load_model, save_model
 
 
 @pytest.mark.parametrize(

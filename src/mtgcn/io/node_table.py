@@ -1,4 +1,4 @@
-"""A node table: ids, perhaps labels, and the columns that features are made of."""
+"""Node tables: ids, labels, and the columns from which features are computed."""
 
 from __future__ import annotations
 
@@ -8,68 +8,56 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
-from mtgcn.io.columns import Choices, NodeColumns, node_columns, title_of
-from mtgcn.io.faults import FaultKind, Faults
+from mtgcn.errors import InputError, shown
+from mtgcn.io.columns import NodeColumns, given_kinds, node_columns
 from mtgcn.io.ids import NodeIndex, checked_ids
-from mtgcn.io.label_book import LabelBook
-from mtgcn.io.paths import shown
-from mtgcn.io.preprocessing.kinds import IGNORE
-from mtgcn.io.preprocessing.table import ColumnTable, Texts
-from mtgcn.io.table import MISSING, Batch, Coded, NotNumbers, Table
+from mtgcn.io.label_table import Labels
+from mtgcn.io.options import TableOptions
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
+from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, NotNumbers, Table
 from mtgcn.memory import check_fits
 
-ONE_ROW_PER_NODE = "keep one row per node, or name the column of the ids (--column id=NAME)"
-FEW_NONZEROS = 0.05  # below this share a table of numbers is kept as a sparse matrix
+ONE_ROW_PER_NODE = "keep one row per node, or name the id column (--column id=NAME)"
+SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
 
 
 @dataclass(frozen=True, eq=False)
 class NodeRows:
-    """What a node table holds: its ids, its labels, and what features are made of."""
+    """The ids, labels and feature columns of a node table."""
 
     index: NodeIndex
-    book: LabelBook
-    columns: ColumnTable | None  # None: no column is a feature
-    told: dict[str, str]  # the kinds of columns that a person named
+    labels: Labels
+    columns: ColumnTable | None  # None without features
+    kinds: dict[str, str]  # given column kinds
 
 
-def read_nodes(table: Table, choices: Choices, *, labels_elsewhere: bool = False) -> NodeRows:
-    """What a node table holds; `labels_elsewhere` says whether there is a label table beside it."""
-    columns = node_columns(table, choices, labels_elsewhere=labels_elsewhere)
-    told = told_kinds(table, choices)
-    numbers = number_columns(table, columns, choices, told)
+def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeRows:
+    """Read a node table; `labels_elsewhere` if there is also a label table."""
+    columns = node_columns(table, options, labels_elsewhere=labels_elsewhere)
+    kinds = given_kinds(table, options)
+    numbers = number_columns(table, columns, options, kinds)
     while True:
         index = NodeIndex()
-        book = LabelBook(index)
+        labels = Labels(index)
         try:
-            return NodeRows(index, book, _rows(table, columns, numbers, index, book), told)
-        except NotNumbers as found:  # further down than the beginning that was looked at
+            return NodeRows(index, labels, _rows(table, columns, numbers, index, labels), kinds)
+        except NotNumbers as found:  # beyond the beginning that was inspected
             numbers = [column for column in numbers if column not in found.columns]
 
 
-def number_columns(table: Table, columns: NodeColumns, choices: Choices, told: dict[str, str]) -> list[int]:
-    """Those of the features that seem to be numbers."""
-    # Dates and categories that the file itself has a type for are no text, unless a person says so.
+def number_columns(table: Table, columns: NodeColumns, options: TableOptions, kinds: dict[str, str]) -> list[int]:
+    """The features that seem to be numbers."""
     are_texts = {
         column
         for column, name in zip(columns.features, columns.names, strict=True)
-        if told.get(name) in ("category", "text") or (choices.preparation and name in choices.preparation.read_as_text)
+        if kinds.get(name) in ("category", "text")
+        or (options.preprocessing and name in options.preprocessing.read_as_text)
     }
     return table.numeric([column for column in columns.features if column not in are_texts])
 
 
-def told_kinds(table: Table, choices: Choices) -> dict[str, str]:
-    """The kinds of columns that a person named, by what the columns are called."""
-    names = [title_of(table, column) for column in range(len(table.columns))]
-    return {
-        names[name] if isinstance(name, int) and name < len(names) else str(name): kind
-        for name, kind in choices.kinds.items()
-        if kind != IGNORE
-    }
-
-
 def _rows(
-    table: Table, columns: NodeColumns, numbers: Sequence[int], index: NodeIndex, book: LabelBook
+    table: Table, columns: NodeColumns, numbers: Sequence[int], index: NodeIndex, labels: Labels
 ) -> ColumnTable | None:
     are_numbers = set(numbers)
     texts = [column for column in columns.features if column not in are_numbers]
@@ -78,7 +66,7 @@ def _rows(
     places: list[np.ndarray] = []
     words = {column: TextColumn() for column in texts}
     keep_sparse = False
-    gathered = 0  # bytes, which are needed once more when the blocks are put together
+    gathered = 0  # bytes, needed once more to concatenate
     faults = Faults(str(table.path))
     for batch in table.batches([*head, *texts], numbers, gaps=True):
         ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
@@ -88,14 +76,14 @@ def _rows(
         found = index.add(ids)
         places.append(batch.places)
         if len(index) - known < len(batch):
-            _note_repeated(table, columns, batch, found, np.concatenate(places), known, faults)
+            _add_repeated(table, columns, batch, found, np.concatenate(places), known, faults)
             continue
         if columns.label is not None:
-            book.add(table, batch, found, batch.texts[1])
+            labels.add(table, batch, found, batch.texts[1])
         for column, cells in zip(texts, batch.texts[len(head) :], strict=True):
             words[column].add(cells)
         if not blocks:
-            keep_sparse = bool(np.count_nonzero(batch.numbers) < FEW_NONZEROS * batch.numbers.size)
+            keep_sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
         blocks.append(sp.csr_array(batch.numbers) if keep_sparse else batch.numbers)
         gathered += _bytes_of(blocks[-1]) + sum(cells.codes.nbytes for cells in batch.texts)
         check_fits(gathered, f"{table.path}, of which {len(index)} rows are read,", "leave columns or rows out")
@@ -117,8 +105,7 @@ def column_table(
     words: Mapping[int, Texts],
     lines: np.ndarray,
 ) -> ColumnTable:
-    """Some rows as a table to prepare: the values of the columns that are `numbers`, the words of the others, and on
-    which line each row stands."""
+    """Rows for preprocessing: the values of the columns `numbers`, the texts of the others, and line numbers."""
     place_of = {column: place for place, column in enumerate(columns.features)}
     return ColumnTable(
         names=columns.names,
@@ -137,10 +124,10 @@ def _bytes_of(block: np.ndarray | sp.csr_array) -> int:
 
 
 class TextColumn:
-    """A column of text that comes in batches."""
+    """A text column that is read in batches."""
 
     def __init__(self) -> None:
-        self._values = NodeIndex()  # different texts are numbered as ids are
+        self._values = NodeIndex()  # distinct texts are numbered like ids
         self._codes: list[np.ndarray] = []
 
     def add(self, cells: Coded) -> None:
@@ -150,14 +137,14 @@ class TextColumn:
         self._codes.append(codes)
 
     def keep(self, rows: Sequence[np.ndarray]) -> None:
-        """Of each batch these rows alone; the words of others stay known, and stand nowhere."""
+        """Keep only these rows of each batch."""
         self._codes = [codes[some] for codes, some in zip(self._codes, rows, strict=True)]
 
     def joined(self) -> Texts:
         return Texts(np.concatenate(self._codes), self._values.texts())
 
 
-def _note_repeated(
+def _add_repeated(
     table: Table,
     columns: NodeColumns,
     batch: Batch,
@@ -166,7 +153,7 @@ def _note_repeated(
     known: int,
     faults: Faults,
 ) -> None:
-    """Rows of nodes that were there before. Nodes are numbered as they come, so new ones go on where others ended."""
+    """Add the faults of repeated ids. Nodes are numbered in order, so new ones are >= `known`."""
     _, first = np.unique(found, return_index=True)
     again = np.ones(len(found), dtype=bool)
     again[first] = False
@@ -174,7 +161,7 @@ def _note_repeated(
     rows = np.flatnonzero(again)
     row, text = int(rows[0]), batch.texts[0].text(int(rows[0]))
     alone = (
-        f"{table.at(int(batch.places[row]))}, {table.name_of(columns.node_id)}: node {shown(text)} stands on "
+        f"{table.at(int(batch.places[row]))}, {table.name_of(columns.node_id)}: node {shown(text)} is on "
         f"{table.unit} {places[found[row]]} already; {ONE_ROW_PER_NODE}"
     )
     kind = FaultKind(

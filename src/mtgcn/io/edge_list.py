@@ -1,4 +1,4 @@
-"""An edge list: two ids in each row, and perhaps a weight."""
+"""Edge lists: two ids in each row, and optionally a weight."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.io.columns import Choices, EdgeColumns, edge_columns
-from mtgcn.io.faults import FaultKind, Faults
-from mtgcn.io.ids import NodeIndex, checked_ids
-from mtgcn.io.preprocessing import written
-from mtgcn.io.table import MISSING, Batch, Coded, Table
-from mtgcn.io.unknown_nodes import UnknownIds, header_found_out
+from mtgcn.io.columns import EdgeColumns, edge_columns
+from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
+from mtgcn.io.options import TableOptions
+from mtgcn.io.preprocessing import values
+from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, Table
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
-BYTES_PER_EDGE = 60  # that putting the blocks together, sorting and a symmetric matrix take beside what was read
+BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeRows:
-    """Edges as they are listed, their ends as numbers of nodes."""
+    """Edges as listed, by node number."""
 
     sources: Int[np.ndarray, "listed"] = field(default_factory=lambda: np.zeros(0, np.int64))
     targets: Int[np.ndarray, "listed"] = field(default_factory=lambda: np.zeros(0, np.int64))
     weights: np.ndarray | None = None  # None: the list has none
 
 
-def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | None) -> EdgeRows:
-    """The edges. Their ends should be in the index, filled from `home`; without a home every end is a node."""
+def read_edges(table: Table, options: TableOptions, index: NodeIndex, home: str | None) -> EdgeRows:
+    """The edges between the nodes of the index, which is filled from `home`; without a home, every id is a node."""
     parts: list[EdgeRows] = []
     listed_edges = 0
-    for part, listed in edge_batches(table, choices, index, home):
+    for part, listed in edge_batches(table, options, index, home):
         parts.append(part)
         listed_edges += listed
         check_fits(
@@ -47,15 +46,17 @@ def read_edges(table: Table, choices: Choices, index: NodeIndex, home: str | Non
     )
 
 
-def edge_batches(table: Table, choices: Choices, index: NodeIndex, home: str | None) -> Iterator[tuple[EdgeRows, int]]:
-    """The same, some at a time, with how many were listed; whatever is wrong with the list is told at its end."""
-    columns = edge_columns(table, choices)
-    if choices.header is None and home is not None:
-        table = header_found_out(table, index, [columns.source, columns.target])
-        columns = edge_columns(table, choices)
+def edge_batches(
+    table: Table, options: TableOptions, index: NodeIndex, home: str | None
+) -> Iterator[tuple[EdgeRows, int]]:
+    """Edges in batches, with the number of rows; faults are raised at the end."""
+    columns = edge_columns(table, options)
+    if options.header is None and home is not None:
+        table = with_found_header(table, index, [columns.source, columns.target])
+        columns = edge_columns(table, options)
     faults = Faults(str(table.path))
-    unknown = UnknownIds(table, home or "", choices, "edges")
-    nothing = True
+    unknown = UnknownIds(table, home or "", options, "edges")
+    empty = True
     for batch, weights in _batches(table, columns, faults):
         ids = [
             checked_ids(table, batch, column, number, faults)
@@ -69,16 +70,16 @@ def edge_batches(table: Table, choices: Choices, index: NodeIndex, home: str | N
         else:
             source, target = unknown.resolved(index, batch, both)
         known = (source != MISSING) & (target != MISSING)
-        nothing = False
+        empty = False
         yield EdgeRows(source[known], target[known], None if weights is None else weights[known]), len(source)
     faults.raise_first_kind()
-    unknown.told()
-    if nothing:
+    unknown.finish()
+    if empty:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
 
 
 def _batches(table: Table, columns: EdgeColumns, faults: Faults) -> Iterator[tuple[Batch, np.ndarray | None]]:
-    """Some rows, and the weights in them: numbers or, with decimal commas for instance, texts that are some."""
+    """Batches with their weights: numbers, or text with decimal commas."""
     ends = [columns.source, columns.target]
     if columns.weight is None:
         for batch in table.batches(ends, []):
@@ -89,26 +90,26 @@ def _batches(table: Table, columns: EdgeColumns, faults: Faults) -> Iterator[tup
         weights = _numbers(table, batch, columns.weight, faults) if commas else batch.numbers[:, 0]
         negative = np.flatnonzero(weights < 0)
         if len(negative):
-            _note_negative(table, batch, columns.weight, weights, negative, faults)
+            _add_negative(table, batch, columns.weight, weights, negative, faults)
         yield batch, weights
 
 
 def _written_with_commas(table: Table, column: int) -> bool:
     cells = [row[column] for row in table.sample if len(row) > column]
-    are_numbers = ~np.isnan(written.read(cells, written.COMMA))
+    are_numbers = ~np.isnan(values.parse(cells, values.COMMA))
     return any("," in cell for cell in cells) and bool(are_numbers.mean() > 0.5)
 
 
 def _numbers(table: Table, batch: Batch, column: int, faults: Faults) -> np.ndarray:
     cells: Coded = batch.texts[2]
-    numbers = np.append(written.read(cells.values.to_pylist(), written.COMMA), np.nan)[cells.codes]
+    numbers = np.append(values.parse(cells.values.to_pylist(), values.COMMA), np.nan)[cells.codes]
     for row in np.flatnonzero(np.isnan(numbers)):
         empty = cells.codes[row] == MISSING
         table.add_not_a_number(faults, int(batch.places[row]), column, None if empty else cells.text(int(row)))
     return numbers.astype(np.float32)
 
 
-def _note_negative(
+def _add_negative(
     table: Table, batch: Batch, column: int, weights: np.ndarray, rows: np.ndarray, faults: Faults
 ) -> None:
     first = int(rows[0])
