@@ -59,7 +59,8 @@ def has_no_label(label: Any) -> bool:
         return is_missing(label)
     if type(label).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
         return True
-    return isinstance(label, Number) and bool(label == UNLABELED or label != label)
+    is_number = isinstance(label, Number)
+    return is_number and bool(label == UNLABELED or label != label)
 
 
 def _column(y: Any) -> np.ndarray:

@@ -1,5 +1,3 @@
-"""The one road to an answer: nodes of the fit get the fit's, in any order; others are judged by the trained peers."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -8,39 +6,31 @@ import scipy.sparse as sp
 
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
+from mtgcn.estimator import inference
 from mtgcn.estimator.inference import (
     MISSING,
     absent_peer_weight,
+    positions_of_ids,
+    positions_of_rows,
     predict_fitted,
     predict_graph,
     predict_new_nodes,
     predict_nodes,
     predict_rows,
+    same_table,
 )
 from mtgcn.estimator.inputs import transformed_rows
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import METHODS
 from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
+from small_models import FEW_EPOCHS, adjacency_of, quick
 
-FEW_EPOCHS = {"warmup_epochs": 30, "teaching_epochs": 10, "learning_rate": 0.05}
-
-
-def quick(method="mt-gcn", **parameters):
-    """A classifier that is done in a moment."""
-    return MutualTeachingClassifier(method, **{"settings": FEW_EPOCHS, "random_state": 0} | parameters)
-
-
-def adjacency_of(edges, nodes=16):
-    matrix = sp.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes)).tocsr()
-    return matrix.maximum(matrix.T)
-
-
-# ---- what holds for every method
+# ---- all methods
 
 
 @pytest.fixture(autouse=True, scope="module")
 def empty_cache(tmp_path_factory):
-    """What a method keeps between fits is not added to the user's own cache."""
+    """Keeps the user's cache unchanged."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTGCN_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -86,70 +76,70 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-def test_nodes_that_the_model_knows_by_id_get_the_answers_of_the_fit(fitted, graph, order):
-    answers = predict_nodes(fitted, in_order(graph, order))
-    np.testing.assert_array_equal(answers.probabilities, fitted.label_distributions_[order])
-    np.testing.assert_array_equal(answers.place, order)
+def test_known_ids_keep_their_predictions(fitted, graph, order):
+    predictions = predict_nodes(fitted, in_order(graph, order))
+    np.testing.assert_array_equal(predictions.probabilities, fitted.label_distributions_[order])
+    np.testing.assert_array_equal(predictions.positions, order)
     if fitted.peer_distributions_ is None:
-        assert answers.peers is None
+        assert predictions.peers is None
     else:
-        np.testing.assert_array_equal(answers.peers, fitted.peer_distributions_[:, order])
+        np.testing.assert_array_equal(predictions.peers, fitted.peer_distributions_[:, order])
 
 
-def test_the_graph_of_the_fit_gets_its_answers_in_any_order(fitted, graph):
+def test_predict_is_order_invariant(fitted, graph):
     for order in (ORDERS["reversed"], ORDERS["all"]):
         found = fitted.predict_proba(graph=in_order(graph, order))
         np.testing.assert_array_equal(found, fitted.label_distributions_[order])
 
 
-def test_the_table_of_the_fit_gets_its_answers(fitted, graph):
+def test_known_rows_keep_their_predictions(fitted, graph):
     np.testing.assert_array_equal(fitted.predict_proba(graph.features), fitted.label_distributions_)
     np.testing.assert_array_equal(fitted.predict_proba(graph.features[:10]), fitted.label_distributions_[:10])
 
 
-def test_what_the_peers_say_of_the_graph_under_other_names_is_what_the_fit_found(fitted, graph):
+def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
     renamed = replace(graph, node_ids=np.arange(40) + 100)
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
             predict_graph(fitted, renamed)
         return
-    answers = predict_graph(fitted, renamed)
-    assert (answers.place == MISSING).all()
-    if fitted.method == "mt-plus":  # its peers that know nodes by their edges leave the vote
+    predictions = predict_graph(fitted, renamed)
+    assert (predictions.positions == MISSING).all()
+    if fitted.method == "mt-plus":  # peers of the graph of the fit are left out
         stay = np.array([name in OF_ANY_GRAPH for name in fitted.peer_report_.names])
-        np.testing.assert_allclose(answers.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
-        votes = fitted.peer_report_.weights[0][stay]
-        expected = np.einsum("p,pnc->nc", votes / votes.sum(), fitted.peer_distributions_[stay])
-        np.testing.assert_allclose(answers.probabilities, expected, atol=1e-5)
+        np.testing.assert_allclose(predictions.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
+        weights = fitted.peer_report_.weights[0][stay]
+        expected = np.einsum("p,pnc->nc", weights / weights.sum(), fitted.peer_distributions_[stay])
+        np.testing.assert_allclose(predictions.probabilities, expected, atol=1e-5)
         return
-    np.testing.assert_allclose(answers.probabilities, fitted.label_distributions_, atol=1e-5)
+    np.testing.assert_allclose(predictions.probabilities, fitted.label_distributions_, atol=1e-5)
     if fitted.peer_distributions_ is not None:
-        np.testing.assert_allclose(answers.peers, fitted.peer_distributions_, atol=1e-5)
+        np.testing.assert_allclose(predictions.peers, fitted.peer_distributions_, atol=1e-5)
 
 
-def test_new_nodes_are_answered_beside_those_that_are_known(fitted, graph):
+def test_known_and_new_nodes_together(fitted, graph):
     nodes = replace(in_order(graph, np.array([5, 17, 30])), node_ids=np.array(["n5", "new", "n30"]))
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
             predict_nodes(fitted, nodes)
         return
-    answers = predict_nodes(fitted, nodes)
-    np.testing.assert_array_equal(answers.place, [5, MISSING, 30])
-    np.testing.assert_array_equal(answers.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
+    predictions = predict_nodes(fitted, nodes)
+    np.testing.assert_array_equal(predictions.positions, [5, MISSING, 30])
+    np.testing.assert_array_equal(predictions.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
     alone = predict_nodes(fitted, in_order(nodes, np.array([1])))
-    np.testing.assert_allclose(answers.probabilities[1], alone.probabilities[0], atol=1e-6)
+    np.testing.assert_allclose(predictions.probabilities[1], alone.probabilities[0], atol=1e-6)
 
 
-# ---- which nodes are meant
+# ---- recognising nodes
 
 
 @pytest.fixture(scope="module")
-def first_peer_answers(graph):
+def first_peer_model(graph):
     return quick(settings=FEW_EPOCHS | {"output": "first"}).fit_graph(graph)
 
 
-def test_where_the_first_peer_answers_it_also_answers_of_new_nodes(first_peer_answers, graph):
-    model, new = first_peer_answers, graph.features[:4] + 0.01
+def test_output_first_applies_to_new_nodes(first_peer_model, graph):
+    model, new = first_peer_model, graph.features[:4] + 0.01
     for arguments in ((new,), (new, np.ones((4, 4))), ()):
         peers = model.peer_probabilities(*arguments)
         assert len(peers) == 2
@@ -157,21 +147,21 @@ def test_where_the_first_peer_answers_it_also_answers_of_new_nodes(first_peer_an
         assert np.abs(peers[0] - peers[1]).max() > 1e-3
 
 
-def test_a_new_node_is_no_node_of_the_fit_though_its_features_are_those_of_one(first_peer_answers, graph):
+def test_nodes_with_ids_are_not_recognised_by_features(first_peer_model, graph):
     renamed = replace(graph, node_ids=np.array([f"m{number}" for number in range(40)]))
-    answers = predict_nodes(first_peer_answers, renamed)
-    assert (answers.place == MISSING).all()
-    assert np.abs(answers.probabilities - first_peer_answers.label_distributions_).max() > 1e-3
+    predictions = predict_nodes(first_peer_model, renamed)
+    assert (predictions.positions == MISSING).all()
+    assert np.abs(predictions.probabilities - first_peer_model.label_distributions_).max() > 1e-3
 
 
-def test_a_node_that_is_known_keeps_its_answer_though_its_features_changed(first_peer_answers, graph):
+def test_known_ids_ignore_changed_features(first_peer_model, graph):
     changed = replace(graph, features=graph.features + 1)
     np.testing.assert_array_equal(
-        predict_nodes(first_peer_answers, changed).probabilities, first_peer_answers.label_distributions_
+        predict_nodes(first_peer_model, changed).probabilities, first_peer_model.label_distributions_
     )
 
 
-def test_a_graph_of_which_anything_differs_is_another_graph(first_peer_answers, graph):
+def test_different_graphs_are_not_the_fitted_graph(first_peer_model, graph):
     ends = np.zeros((40, 40), dtype=np.float32)
     ends[0, 39] = ends[39, 0] = 5
     others = {
@@ -181,31 +171,30 @@ def test_a_graph_of_which_anything_differs_is_another_graph(first_peer_answers, 
         "nodes": in_order(graph, np.arange(39)),
         "ids": replace(graph, node_ids=np.array([f"m{number}" for number in range(40)])),
     }
-    assert (predict_graph(first_peer_answers, graph).place == np.arange(40)).all()
+    assert (predict_graph(first_peer_model, graph).positions == np.arange(40)).all()
     for what, other in others.items():
-        assert (predict_graph(first_peer_answers, other).place == MISSING).all(), what
+        assert (predict_graph(first_peer_model, other).positions == MISSING).all(), what
 
 
-def test_rows_without_ids_are_known_by_their_features_in_their_order(first_peer_answers, graph):
-    model = first_peer_answers
+def test_rows_are_recognised_by_features(first_peer_model, graph):
+    model = first_peer_model
     # The features of node 3 are those of nodes 13, 23 and 33.
     np.testing.assert_array_equal(
-        predict_rows(model, transformed_rows(model, graph.features[[3] * 5])).place, [3, 13, 23, 33, 3]
+        predict_rows(model, transformed_rows(model, graph.features[[3] * 5])).positions, [3, 13, 23, 33, 3]
     )
     np.testing.assert_array_equal(
-        predict_rows(model, transformed_rows(model, graph.features[::-1])).place,
+        predict_rows(model, transformed_rows(model, graph.features[::-1])).positions,
         np.arange(40).reshape(4, 10)[:, ::-1].ravel(),
     )
-    np.testing.assert_array_equal(predict_fitted(model).place, np.arange(40))
+    np.testing.assert_array_equal(predict_fitted(model).positions, np.arange(40))
 
 
-def test_nodes_that_never_had_ids_are_not_known_by_their_numbers(blobs):
+def test_row_numbers_are_not_ids(blobs):
     rows, y, _ = blobs
     model = quick().fit(rows, y)
     assert not model.has_node_ids_
-    # A table that counts its rows from 1 would otherwise get every answer from one row further.
     table = Graph(sp.csr_array((60, 60)), rows, node_ids=np.arange(60) + 1)
-    np.testing.assert_array_equal(predict_nodes(model, table).place, np.arange(60))
+    np.testing.assert_array_equal(predict_nodes(model, table).positions, np.arange(60))
 
 
 def test_nodes_without_features(ring):
@@ -213,29 +202,26 @@ def test_nodes_without_features(ring):
     model = quick().fit_graph(Graph(adjacency_of(edges), labels=y))
     known = Graph(sp.csr_array((3, 3)), node_ids=np.array([9, 0, 15]))
     np.testing.assert_array_equal(predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
-    with pytest.raises(InputError, match="fitted without features, so its numbers mean nothing on another graph"):
+    with pytest.raises(InputError, match="fitted without features and does not apply to other nodes"):
         predict_nodes(model, replace(known, node_ids=np.array([9, 0, 16])))
 
 
-def test_new_nodes_must_have_the_features_of_the_fit(first_peer_answers, graph):
+def test_new_nodes_must_have_the_features_of_the_fit(first_peer_model, graph):
     new = replace(in_order(graph, np.arange(3)), node_ids=np.array(["x", "y", "z"]))
     for features, found in ((None, 0), (new.features[:, :5], 5)):
         with pytest.raises(InputError, match=f"{found} features for each node of the graph and 12 in training"):
-            predict_nodes(first_peer_answers, replace(new, features=features))
+            predict_nodes(first_peer_model, replace(new, features=features))
     with pytest.raises(InputError, match=r"a feature of size \d.*e\+20"):
-        predict_nodes(first_peer_answers, replace(new, features=np.full((3, 12), 1e20)))
+        predict_nodes(first_peer_model, replace(new, features=np.full((3, 12), 1e20)))
 
 
-# ---- votes of different weight
-
-
-def test_the_votes_of_the_fit_hold_for_nodes_it_has_not_seen(graph, weighted_votes):
+def test_peer_weights_apply_to_new_nodes(graph, weighted_votes):
     model = quick(weighted_votes, settings=None).fit_graph(graph)
     report = model.peer_report_
     assert report.names[1] == "features"
     weighted = np.average(model.peer_distributions_, axis=0, weights=report.weights[0])
     np.testing.assert_allclose(model.label_distributions_, weighted, atol=1e-9)
-    # The last peer knows the nodes of the fit alone: elsewhere the others share its vote.
+    # The last peer predicts nodes of the fit only; elsewhere the weights of the others are normalised.
     new = graph.features[:4] + 0.01
     for arguments in ((new,), (new, np.ones((4, 4)))):
         peers = model.peer_probabilities(*arguments)
@@ -247,7 +233,7 @@ def test_the_votes_of_the_fit_hold_for_nodes_it_has_not_seen(graph, weighted_vot
 # ---- new nodes
 
 
-def test_each_peer_answers_the_same_rows(model, blobs):
+def test_peer_probabilities(model, blobs):
     rows, _, _ = blobs
     mixture = np.concatenate([rows[:2], rows[2:4] + 0.01])
     for arguments in ((rows,), (mixture,), (rows, model.graph_.adjacency), ()):
@@ -256,7 +242,7 @@ def test_each_peer_answers_the_same_rows(model, blobs):
         assert len(peers) == 2
 
 
-def test_training_rows_get_the_transduction(model, blobs):
+def test_training_rows(model, blobs):
     rows, _, _ = blobs
     np.testing.assert_array_equal(model.predict(rows), model.transduction_)
     np.testing.assert_array_equal(model.predict_proba(rows.copy()), model.label_distributions_)
@@ -265,14 +251,14 @@ def test_training_rows_get_the_transduction(model, blobs):
     np.testing.assert_array_equal(model.predict_proba(), model.label_distributions_)
 
 
-def test_equal_rows_at_different_places_keep_their_own_answers(ring):
+def test_equal_rows_keep_their_predictions(ring):
     _, y, _, edges = ring
     model = quick().fit(np.ones((16, 2)), y, graph=adjacency_of(edges))
     np.testing.assert_array_equal(model.predict(np.ones((16, 2))), model.transduction_)
     np.testing.assert_array_equal(model.predict_proba(np.ones((3, 2))), model.label_distributions_[:3])
 
 
-def test_a_mixture_of_old_and_new_rows(model, blobs):
+def test_known_and_new_rows_together(model, blobs):
     rows, _, _ = blobs
     mixture = np.concatenate([rows[:2], rows[2:4] + 0.01])
     probabilities = model.predict_proba(mixture)
@@ -280,7 +266,7 @@ def test_a_mixture_of_old_and_new_rows(model, blobs):
     np.testing.assert_array_equal(probabilities[2:].argmax(axis=1), model.transduction_[2:4])
 
 
-def test_another_graph_is_judged_by_the_trained_peers(model, blobs):
+def test_another_graph(model, blobs):
     rows, _, _ = blobs
     renamed = Graph(model.graph_.adjacency, rows, node_ids=np.arange(60) + 1000)
     np.testing.assert_allclose(model.predict_proba(graph=renamed), model.label_distributions_, atol=1e-6)
@@ -294,12 +280,12 @@ def test_another_graph_is_judged_by_the_trained_peers(model, blobs):
 
 # ---- new nodes that join the graph of the fit
 
-PLAIN = np.full((6, 12), 0.5)  # features that speak for no class
+PLAIN = np.full((6, 12), 0.5)  # uninformative features
 
 
 @pytest.fixture(scope="module", params=["gcn", "mt-gcn", "mt-plus"])
 def easy(request, make_graph):
-    """A model of 60 nodes whose classes features and edges both tell; nine are labelled."""
+    """A model of 60 nodes with informative features and edges, nine labelled."""
     whole = make_graph(nodes=60, easy=True, sparse=False)
     labels = np.where(np.arange(60) < 9, whole.labels, UNKNOWN)
     few = {"mt-plus": {"dimensions": 16, "infomax_epochs": 30}, "gcn": {"epochs": 60, "learning_rate": 0.05}}
@@ -309,7 +295,7 @@ def easy(request, make_graph):
 
 
 def joined(model, features, to_known, among_new=()):
-    """What the model says of new nodes with these edges: pairs of a new node and a known one, and of new ones."""
+    """Predictions for new nodes; edges are pairs of a new and a known node, or of new nodes."""
     count, known = len(features), model.graph_.num_nodes
     links = np.zeros((count, known), dtype=np.float32)
     links[tuple(np.array(to_known, dtype=int).reshape(-1, 2).T)] = 1
@@ -319,55 +305,154 @@ def joined(model, features, to_known, among_new=()):
     return predict_new_nodes(model, Graph(between, features), sp.csr_array(links))
 
 
-def test_a_new_node_is_told_by_its_edges_and_by_those_of_the_new_ones_it_is_linked_to(easy):
+def test_new_nodes_use_edges(easy):
     model, truth = easy
     found = []
     for number in range(3):
         mine = np.flatnonzero(truth == number)[:8]
-        answers = joined(model, PLAIN, [(0, node) for node in mine], [(0, other) for other in range(1, 6)])
-        assert answers.probabilities[0].argmax() == number
-        assert (answers.place == MISSING).all()
-        found.append(answers.probabilities[1:].mean(axis=0))  # of those that have an edge to the first alone
-    # Each class is the more probable two edges from its nodes than two edges from others.
+        predictions = joined(model, PLAIN, [(0, node) for node in mine], [(0, other) for other in range(1, 6)])
+        assert predictions.probabilities[0].argmax() == number
+        assert (predictions.positions == MISSING).all()
+        found.append(predictions.probabilities[1:].mean(axis=0))
+    # A class is more probable two edges from its nodes than two edges from other nodes.
     assert np.argmax(found, axis=0).tolist() == [0, 1, 2]
 
 
-def test_a_new_node_is_told_by_its_features_too(easy):
+def test_new_nodes_use_features(easy):
     model, _ = easy
     features = PLAIN[:3].copy()
     features[np.arange(3), 1 + np.arange(3)] = 4.5
     assert joined(model, features, []).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
 
 
-def test_the_graph_that_new_nodes_join_is_the_one_of_the_fit_and_theirs(easy):
+def test_new_nodes_join_the_fitted_graph(easy):
     model, _ = easy
-    answers = joined(model, PLAIN[:2], [(0, 7), (1, 30)], [(0, 1)])
+    predictions = joined(model, PLAIN[:2], [(0, 7), (1, 30)], [(0, 1)])
     grown = np.zeros((62, 62))
     grown[:60, :60] = model.graph_.adjacency.toarray()
     for one, other in ((60, 7), (61, 30), (60, 61)):
         grown[one, other] = grown[other, one] = 1
     whole = Graph(grown, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
-    np.testing.assert_allclose(answers.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
+    np.testing.assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
     np.testing.assert_array_equal(model.predict_proba(), model.label_distributions_)
 
 
-def test_nodes_that_join_must_have_the_features_of_the_fit(easy):
+def test_new_nodes_with_other_features(easy):
     with pytest.raises(InputError, match="3 features for each node of the graph and 12 in training"):
         joined(easy[0], PLAIN[:, :3], [(0, 1)])
 
 
-def test_who_is_absent_where_nodes_are_new(easy):
+def test_absent_peer_weight(easy):
     model, _ = easy
     if model.peer_report_ is None:
         assert absent_peer_weight(model) == 0
         return
-    votes = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
-    assert absent_peer_weight(model) == pytest.approx(votes["edges"] + votes["far edges"])
+    weights = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
+    assert absent_peer_weight(model) == pytest.approx(weights["edges"] + weights["far edges"])
 
 
-def test_an_answer_that_is_not_finite_is_refused(graph):
+def test_predictions_that_are_not_finite(graph):
     model = quick("gcn", settings={"epochs": 2}).fit_graph(graph)
     model.parameters_["weight1"][:] = np.nan
     others = replace(graph, node_ids=np.arange(1000, 1000 + graph.num_nodes))
-    with pytest.raises(InputError, match=r"what the model says of these nodes is not finite \(NaN\); look for huge"):
+    with pytest.raises(InputError, match=r"the predictions for these nodes are not finite \(NaN\); look for huge"):
         model.predict_proba(None, others)
+
+
+def test_nearest_neighbour_graph(blobs):
+    rows, y, _ = blobs
+    either = quick(neighbors=3).fit(rows, y).graph_.adjacency
+    mutual = quick(neighbors=3, mutual_neighbors=True).fit(rows, y).graph_.adjacency
+    assert either.sum(axis=1).min() >= 3
+    assert mutual.sum(axis=1).max() <= 3
+    assert mutual.nnz < either.nnz
+
+
+def test_more_neighbors_than_rows():
+    rows = np.array([[0.0], [0.1], [5.0]])
+    model = quick(neighbors=10).fit(rows, [0, -1, 1])
+    assert model.graph_.num_edges == 3
+
+
+def test_new_rows_are_attached_to_their_nearest_rows(blobs):
+    rows, y, truth = blobs
+    old = np.arange(60) % 2 == 0
+    old |= y != -1
+    model = quick(scale=False).fit(rows[old], y[old])
+    assert model.score(rows[~old], truth[~old]) > 0.9
+    # By hand: the graph with the one new node in it.
+    distance = np.linalg.norm(rows[old] - rows[~old][:1], axis=1)
+    edges = np.zeros((old.sum() + 1, old.sum() + 1))
+    edges[:-1, :-1] = model.graph_.adjacency.toarray()
+    edges[-1, np.argsort(distance)[:10]] = edges[np.argsort(distance)[:10], -1] = 1
+    by_hand = model.predict_proba(np.concatenate([rows[old], rows[~old][:1]]), graph=edges)[-1:]
+    np.testing.assert_allclose(model.predict_proba(rows[~old][:1]), by_hand, atol=1e-5)
+
+
+def as_dense(table):
+    return np.asarray(table, dtype=np.float32)
+
+
+def as_sparse(table):
+    return sp.csr_array(as_dense(table))
+
+
+@pytest.mark.parametrize("form", [as_dense, as_sparse])
+@pytest.mark.parametrize("other", [as_dense, as_sparse])
+def test_positions_of_equal_rows(form, other):
+    random = np.random.default_rng(0)
+    table = random.integers(0, 3, (200, 4))  # at most 81 distinct rows
+    rows = np.concatenate([table[::7], random.integers(0, 4, (150, 4))])
+    places, seen = [], []
+    for row in rows:
+        equal = [place for place, one in enumerate(table) if (one == row).all()]
+        before = sum((one == row).all() for one in seen)
+        places.append(equal[before % len(equal)] if equal else MISSING)
+        seen.append(row)
+    np.testing.assert_array_equal(positions_of_rows(form(table), other(rows)), places)
+
+
+@pytest.mark.parametrize("form", [as_dense, as_sparse])
+def test_rows_of_the_table_find_their_own_positions(form):
+    table = np.random.default_rng(0).integers(0, 2, (60, 3))
+    np.testing.assert_array_equal(positions_of_rows(form(table), as_dense(table)), np.arange(60))
+    # Without the shortcut for equal tables.
+    longer = np.concatenate([table, [[7, 7, 7]]])
+    np.testing.assert_array_equal(positions_of_rows(form(table), as_dense(longer)), [*range(60), MISSING])
+
+
+def test_negative_zero():
+    assert positions_of_rows(as_dense([[0.0, 1.0]]), as_dense([[-0.0, 1.0]])) == [0]
+
+
+def test_hash_collisions(monkeypatch):
+    monkeypatch.setattr(inference, "_fingerprints", lambda table: np.zeros(len(table), dtype=np.uint64))
+    assert positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [MISSING]
+
+
+def test_tables_are_hashed_in_parts(monkeypatch):
+    monkeypatch.setattr(inference, "MAX_HASHED_NUMBERS", 3)
+    table = as_dense(np.arange(20).reshape(10, 2))
+    np.testing.assert_array_equal(positions_of_rows(table, table[::-1]), np.arange(10)[::-1])
+
+
+def test_same_table():
+    table = as_dense([[1, 0], [0, 2]])
+    assert same_table(table, as_sparse(table))
+    assert not same_table(table, table[::-1])
+    assert not same_table(table, table[:1])
+
+
+@pytest.mark.parametrize(
+    ("known", "ids", "places"),
+    [
+        ([30, 10, 20], [10, 11, 30, 10], [1, MISSING, 0, 1]),
+        (["c", "a", "b"], ["a", "d", "c"], [1, MISSING, 0]),
+        (["7", "007", "x"], [7, 8], [0, MISSING]),
+        ([7, 8], ["7", "007", "x"], [0, MISSING, MISSING]),
+        (["short"], ["short but longer"], [MISSING]),
+        ([0.5, 1.5], [1.5, 2.5], [1, MISSING]),
+    ],
+)
+def test_positions_of_ids(known, ids, places):
+    np.testing.assert_array_equal(positions_of_ids(np.array(known), np.array(ids)), places)
