@@ -121,7 +121,7 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure with the map of the nodes, confidence, classes and training."""
         self._check_fitted()
-        from mtgcn.report.fit_figure import plot
+        from mtgcn.report.fit_page import plot
 
         return plot(self)
 
