@@ -292,9 +292,7 @@ def test_graph_with_other_preprocessing(write_files):
     other.write_text("id,size,city\nx,40,Ulm\ny,90,Hof\nz,10,Ulm\n")
     (folder / "links.csv").write_text("source,target\nx,y\ny,z\n")
     alone = read_graph(folder / "links.csv", nodes=other)
-    with pytest.raises(
-        InputError, match=r"other preprocessing .*preprocessing=model.graph_.preprocessing"
-    ):
+    with pytest.raises(InputError, match=r"other preprocessing .*preprocessing=model.graph_.preprocessing"):
         model.predict_proba(graph=alone)
     alike = read_graph(folder / "links.csv", nodes=other, preprocessing=model.graph_.preprocessing)
     assert model.predict_proba(graph=alike).shape == (3, 2)
