@@ -112,3 +112,15 @@ def test_labels_are_given_until_nobody_is_left(window, desk, project, truth):
     assert len(project.labels()) == 36
     window.does(window.window.next)
     assert window.told[-1] == ("Nobody else is waiting for a label just now.", False)
+
+
+def test_unexpected_error_is_one_line_and_the_node_can_still_be_labelled(window, desk, project, monkeypatch, caplog):
+    monkeypatch.setattr("mtgcn.studio.window.node_details", lambda *_: 1 / 0)
+    first = window.does()
+    assert first == desk.queue[0].node
+    (text, bad), *_ = window.told
+    assert "ZeroDivisionError: division by zero" in text
+    assert bad
+    assert "Traceback" in caplog.text
+    assert window.does(lambda: window.window.label(first, 2)) == desk.queue[1].node
+    assert project.labels() == {first: "eel"}

@@ -249,7 +249,8 @@ class Desk:
 
 def fault(error: Exception) -> str:
     """What a person is told of an error of ours, which must not stop the page for good."""
-    return f"Something went wrong ({type(error).__name__}: {error}); your labels are safe on disk."
+    cause = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"Something went wrong ({cause}); your labels are safe on disk. Go on, or reload the page; the log has more."
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> int:

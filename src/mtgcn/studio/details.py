@@ -84,9 +84,10 @@ def _table(project: Project, loaded: Loaded) -> _Columns | None:
     """The node table as text, read once; None where there is none, or it is too wide."""
     if loaded in _tables:
         return _tables[loaded]
-    files = project.source.graph_files(project.files, project.state.load) if not project.source.dataset else None
-    if files is None or files.nodes is None:
+    if "nodes" not in project.source.files:  # a dataset, a graph file or a model
         return None
+    files = project.source.graph_files(project.files, project.state.load)
+    assert files.nodes is not None, "just looked for"
     told: dict[str, Any] = {
         name: column_titled(str(files.columns[role]))
         for role, name in (("id", "node_id"), ("label", "label"))

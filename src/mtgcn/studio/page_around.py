@@ -32,6 +32,8 @@ class AroundPane:
 
     def _draw(self, facts: NodeFacts) -> None:
         around = facts.around
+        if around is None:
+            return
         count = len(around.neighbours) + around.left_out
         tag("h3", f"{count} neighbour{'' if count == 1 else 's'}" if count else "No neighbours")
         if count:
@@ -70,7 +72,8 @@ class AroundPane:
                     for peer, name in others.items():
                         tag("dt", peer)
                         tag("dd", f"says {name}")
-            taught = [one for one in facts.around.neighbours if one.taught_at is not None and one.given is None]
+            around = [] if facts.around is None else facts.around.neighbours
+            taught = [one for one in around if one.taught_at is not None and one.given is None]
             if taught:
                 first = min(taught, key=lambda one: one.taught_at or 0)
                 tag(

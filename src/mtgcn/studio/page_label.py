@@ -106,7 +106,7 @@ class LabelPane:
             else:
                 self._draw_head(facts, given)
         with emptied(self._facts):
-            if facts is not None and facts.details.picture is None:
+            if facts is not None:
                 self._draw_attributes(facts)
         with emptied(self._waiting):
             if facts is not None and facts.waiting:
@@ -126,7 +126,7 @@ class LabelPane:
 
     def _draw_head(self, facts: NodeFacts, given: str | None) -> None:
         with tag("div", classes="node-head"):
-            if facts.details.picture is not None:
+            if facts.details is not None and facts.details.picture is not None:
                 address = picture_address(facts.details.picture)
                 tag("img", classes="picture", src=address, alt=f"Picture of {facts.node}")
             with tag("div", classes="stack"):
@@ -152,7 +152,7 @@ class LabelPane:
 
     def _draw_attributes(self, facts: NodeFacts) -> None:
         details = facts.details
-        if not details.attributes:
+        if details is None or not details.attributes:
             return
         tag("h3", "What is known of it")
         with tag("dl", classes="facts", tabindex="0", aria_label="Attributes"):

@@ -90,5 +90,6 @@ class MapPane:
         assert self._map is not None, "drawn before a node is shown on it"
         facts = self.window.facts
         place = -1 if facts is None else self._places.get(facts.node, -1)
-        around = [] if facts is None else [self._places.get(one.node, -1) for one in facts.around.neighbours]
+        neighbours = () if facts is None or facts.around is None else facts.around.neighbours
+        around = [self._places.get(one.node, -1) for one in neighbours]
         self._map.select(place, [one for one in around if one >= 0] if place >= 0 else [])

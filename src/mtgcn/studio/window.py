@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from mtgcn.errors import InputError
 from mtgcn.studio.answers import NodeAnswer
-from mtgcn.studio.desk import Desk
+from mtgcn.studio.desk import LOG, Desk, fault
 from mtgcn.studio.details import NodeDetails, node_details
 from mtgcn.studio.neighbourhood import Neighbourhood, neighbourhood
 from mtgcn.studio.picture import picture_address
@@ -26,13 +26,12 @@ class NodeFacts:
     """All that is shown of one node."""
 
     node: str
-    index: int
-    details: NodeDetails
-    around: Neighbourhood
-    answer: NodeAnswer | None
-    reason: str
-    waiting: tuple[QueueItem, ...]  # the next few after it
-    pictures: Mapping[str, str]  # addresses, of nodes around it and waiting, where nodes have pictures
+    details: NodeDetails | None = None
+    around: Neighbourhood | None = None
+    answer: NodeAnswer | None = None
+    reason: str = ""
+    waiting: tuple[QueueItem, ...] = ()  # the next few after it
+    pictures: Mapping[str, str] = field(default_factory=dict)  # addresses, of nodes around it and waiting
 
 
 class Telling(Protocol):
@@ -65,8 +64,8 @@ class Window:
         async with self._one_step:
             try:
                 await action()
-            except InputError as error:
-                self.tell(str(error), bad=True)
+            except Exception as error:
+                self._report(error)
             await self._settle()
         self.draw()
 
@@ -79,7 +78,18 @@ class Window:
 
     def draw(self) -> None:
         for pane in self.panes:
-            pane.update()
+            try:
+                pane.update()
+            except Exception as error:
+                self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        """One line on the page; for an unexpected error also the traceback in the log."""
+        if isinstance(error, InputError):
+            self.tell(str(error), bad=True)
+        else:
+            LOG.error("unexpected error in the studio", exc_info=error)
+            self.tell(fault(error), bad=True)
 
     # What a person does
 
@@ -149,8 +159,9 @@ class Window:
         else:
             try:
                 self.facts = await asyncio.to_thread(self._facts_of, node)
-            except InputError as error:  # the graph has changed under us; the next look will see another
-                self.tell(str(error), bad=True)
+            except Exception as error:  # the node can still be labelled or left; the next change tries again
+                self._report(error)
+                self.facts = NodeFacts(node)
         self._drawn = now
 
     def _facts_of(self, node: str) -> NodeFacts:
@@ -162,7 +173,6 @@ class Window:
         others = [*(one.node for one in around.neighbours), *(item.node for item in waiting)]
         return NodeFacts(
             node=node,
-            index=project.loaded.place[node],
             details=node_details(project, node),
             around=around,
             answer=None if desk.answers is None else desk.answers.answer(node),
