@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-fast test-long lint bench fuzz mutants clean
+.PHONY: setup demo test test-fast test-long lint docs bench fuzz mutants clean
 
 setup: $(READY)
 
@@ -27,7 +27,7 @@ test-fast: setup
 	$(BIN)/python -m pytest -n auto -m "not slow and not long"
 
 # Journeys from end to end, browsers, processes that are killed: one at a time, since they would disturb each other.
-test-long: setup
+test-long: docs
 	$(BIN)/python -m pytest -m long
 
 # Faults put into a copy of the source, to see which ones no test notices; an hour on two idle cores, and the same
@@ -41,8 +41,13 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-# Everything docs/performance.md reports of the processor; half an hour on two idle cores, and peers.py, whose infomax may
+# The site; broken links, missing pages and unknown names in the API reference are errors.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The CPU benchmarks of docs/benchmarks.md; half an hour on two idle cores, and peers.py, whose infomax may
 # be trained for a quarter of an hour on the largest graph, as long again or longer. Each program keeps its numbers,
 # its command and the machine in docs/measurements/, and the page names the file beside its table.
 MEASURED := docs/measurements
@@ -55,7 +60,6 @@ bench: setup
 	$(BIN)/python benchmarks/attribution.py --json $(MEASURED)/attribution.json
 	$(BIN)/python benchmarks/growth.py --json $(MEASURED)/growth.json
 	$(BIN)/python benchmarks/growth.py --method mt-plus --json $(MEASURED)/growth-mt-plus.json
-	$(BIN)/python benchmarks/fit_cost.py --json $(MEASURED)/fit-cost.json
 	$(BIN)/python benchmarks/label_propagation.py --json $(MEASURED)/label-propagation.json
 	$(BIN)/python benchmarks/first_fit.py --json $(MEASURED)/first-fit.json
 	$(BIN)/python benchmarks/peers.py --json $(MEASURED)/peers.json
@@ -68,5 +72,5 @@ fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from mtgcn.graph import Graph
-from mtgcn.linalg import transfers
+from mtgcn.linalg import arrays
 from mtgcn.linalg.device_keys import device_keys, keyed_normal, keyed_orders, random_order
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus.views import _edges, _sizes
-from mtgcn.nn.dropout import DropoutStream
+from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import NOBODY, observe
 from mtgcn.training.recording import recording
@@ -147,13 +147,13 @@ def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
 
 
 def test_arrays_go_there_and_back_in_pieces(monkeypatch):
-    monkeypatch.setattr(transfers, "PIECE", 1000)
+    monkeypatch.setattr(arrays, "PIECE", 1000)
     array = np.arange(12_345).reshape(5, -1)
     array.setflags(write=False)
-    sent = transfers.on_device(array, np.int32, CUDA)
+    sent = arrays.on_device(array, np.int32, CUDA)
     assert torch.equal(sent.cpu(), torch.from_numpy(array.astype(np.int32)))
-    np.testing.assert_array_equal(transfers.on_host(sent * 2), array * 2)
-    np.testing.assert_array_equal(transfers.on_host(sent.T), array.T)
+    np.testing.assert_array_equal(arrays.on_host(sent * 2), array * 2)
+    np.testing.assert_array_equal(arrays.on_host(sent.T), array.T)
 
 
 @pytest.mark.parametrize("nodes", [200, 5000])  # all of them take part in a round of teaching, or some

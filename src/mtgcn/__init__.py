@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mtgcn._version import __version__
+
 if TYPE_CHECKING:
     from mtgcn.comparison import compare
     from mtgcn.datasets import load
@@ -24,7 +26,6 @@ __all__ = [
     "load",
     "register",
 ]
-__version__ = "0.7.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {

@@ -21,7 +21,7 @@ from mtgcn.experiments.split_choice import RANDOM
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, create, typed_method_class
 from mtgcn.methods.plugins import as_method
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -210,7 +210,7 @@ def test_names_that_are_not_unicode(mtgcn_command, own):
 
 def test_two_things_are_not_written_to_one_file(refused, own):
     (own.folder / "link").symlink_to("same")
-    refused("is to be written twice", *own.run, "--latex", own.folder / "same", "--report", own.folder / "link")
+    refused("would be written twice", *own.run, "--latex", own.folder / "same", "--report", own.folder / "link")
     for name in ("", "card.json", "graph.safetensors"):
         page = own.folder / "new" / name
         refused("would be written where the model is", *own.fit, own.folder / "new", "--report", page)

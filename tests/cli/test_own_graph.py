@@ -1025,11 +1025,11 @@ def test_commands_on_files_import_nothing_that_they_do_not_need(mixed, method):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
 def test_a_real_lack_of_memory_ends_in_one_line(own):
     program = (
-        "import resource, sys, mtgcn.free_memory, mtgcn.workflows.fitting, mtgcn.workflows.memory_check as check\n"
+        "import resource, sys, mtgcn.memory, mtgcn.workflows.fitting, mtgcn.workflows.memory_check as check\n"
         "from mtgcn.cli.app import main\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "check.available_bytes = lambda device: 2**40\n"  # the guesses are wrong, so that it comes to the worst
-        "mtgcn.free_memory.free_bytes = lambda: 2**40\n"
+        "mtgcn.memory.free_bytes = lambda: 2**40\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)\n"
         "sys.exit(main(sys.argv[1:]))"
     )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn import free_memory
+from mtgcn import memory
 from mtgcn.errors import InputError
 from mtgcn.io.arrays import checked_count, compressed_matrix
 
@@ -42,7 +42,7 @@ def test_arrays_that_would_lead_astray_are_refused(changed, told):
 
 
 def test_so_many_nodes_as_memory_holds(monkeypatch):
-    monkeypatch.setattr(free_memory, "free_bytes", lambda: 64 * 1000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 64 * 1000)
     assert checked_count(np.int64(1000), "edges") == 1000
     told = r"^edges numbers its nodes up to 1000, which takes about .*; number them from 0 on$"
     with pytest.raises(InputError, match=told):

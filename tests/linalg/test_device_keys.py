@@ -31,7 +31,7 @@ def test_words_are_scrambled_as_numpy_does_and_stay_as_they_were():
 @pytest.mark.parametrize("at_once", [8, 10**6])
 def test_keys_have_the_bits_of_numpys(make_graph, monkeypatch, kind, at_once):
     monkeypatch.setattr(module, "ENTRIES_AT_ONCE", at_once)
-    monkeypatch.setattr("mtgcn.linalg.device_graph.ENTRIES_AT_ONCE", at_once)
+    monkeypatch.setattr("mtgcn.linalg.normalisation.ENTRIES_AT_ONCE", at_once)
     graph = make_graph(sparse=kind == "sparse", weighted=True, unreached=True)
     graph = Graph(graph.adjacency, None if kind == "none" else graph.features)
     for device_finds in (keys_there, device_keys):

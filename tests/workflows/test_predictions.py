@@ -70,7 +70,7 @@ def test_a_full_disk_leaves_the_old_file(four_nodes, tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("mtgcn.storage.atomic.os.fsync", full)
+    monkeypatch.setattr("mtgcn.storage.files.os.fsync", full)
     with pytest.raises(InputError, match=r"cannot write .*predictions.csv: No space left on device; make room"):
         write_predictions(path, four_nodes)
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("predictions.csv", "older")]

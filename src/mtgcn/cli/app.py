@@ -17,7 +17,7 @@ from mtgcn.cli.collecting import collect_seldom
 from mtgcn.cli.examples import epilogue
 from mtgcn.cli.streams import discard_output, flushed_output, prepare_streams
 from mtgcn.errors import InputError
-from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.memory import keep_freed_blocks
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 INTERRUPTED = 130  # as shells count it

@@ -152,11 +152,11 @@ def report(
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
     mtgcn run and compare put there.
     """
-    from mtgcn.storage.folder_update import place_of
+    from mtgcn.storage.folders import current_path
 
-    if place_of(folder, "card.json").exists():
+    if current_path(folder, "card.json").exists():
         from mtgcn.estimator.model_folder import load_model
-        from mtgcn.storage.destinations import check_file
+        from mtgcn.storage.files import check_file
 
         page = out or folder / "report.html"
         check_file(page)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mtgcn.datasets import checksums
 from mtgcn.errors import InputError
-from mtgcn.storage.atomic import write_atomically
+from mtgcn.storage.files import write_atomically
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -10,7 +10,7 @@ from pathlib import Path
 from mtgcn.datasets import checksums
 from mtgcn.errors import InputError
 from mtgcn.storage.cache import cache_folder
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
 
 
 @dataclass(frozen=True)

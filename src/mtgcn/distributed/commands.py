@@ -163,8 +163,8 @@ def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
     """Fit, and end as all ranks should: whatever happens, one of them tells it, in one line."""
     from mtgcn.distributed.fitting import fit_shards
     from mtgcn.distributed.ranks import Ranks
+    from mtgcn.memory import return_freed_blocks
     from mtgcn.report.progress import fitting_progress
-    from mtgcn.training.freed_blocks import return_freed_blocks
 
     return_freed_blocks()
     ranks = Ranks()

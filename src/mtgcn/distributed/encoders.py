@@ -18,8 +18,7 @@ from mtgcn.linalg.operators import Operator, SparseOperator
 from mtgcn.methods.mt_plus.views import ENCODED
 from mtgcn.nn.infomax import InfomaxSettings, activated
 from mtgcn.shapes import Float, UInt64
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step
+from mtgcn.training.loop import Adam, Phase, Step
 
 
 @dataclass(frozen=True, eq=False)

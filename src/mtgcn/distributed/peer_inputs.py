@@ -17,12 +17,12 @@ from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.encoders import trained_encoders
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.reductions import mean_of_rows
+from mtgcn.linalg.arrays import on_device
 from mtgcn.linalg.node_keys import keyed_normal
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.transfers import on_device
-from mtgcn.linalg.truncated_svd import SPARE, kept_directions, leading_directions, turned_to_one_side
+from mtgcn.linalg.truncated_svd import SPARE, leading_singular_vectors, num_components, with_fixed_signs
 from mtgcn.methods.mt_plus.views import (
     CENTRED,
     EDGES,
@@ -100,8 +100,8 @@ def shared_directions(
     wanted: int,
     propagation: Propagation | None = None,
 ) -> Float[Tensor, "features directions"]:
-    """`feature_directions` of all ranks' rows: of the features, or of what a propagation makes of them."""
-    columns, count, device = local.manifest.num_features, kept_directions(wanted, local.whole), local.ranks.device
+    """`feature_singular_vectors` of all ranks' rows: of the features, or of what a propagation makes of them."""
+    columns, count, device = local.manifest.num_features, num_components(wanted, local.whole), local.ranks.device
     number = torch.float32 if device.type == "cuda" else torch.float64
     if columns <= count:
         return torch.eye(columns, device=device, dtype=number)
@@ -113,25 +113,25 @@ def shared_directions(
             return values
         return personalized_page_rank(values, adjacency, propagation.steps, propagation.restart)
 
-    found = leading_directions(
+    found = leading_singular_vectors(
         lambda basis: walk(features(basis)),
         lambda rows: local.ranks.total(back(walk(rows)).contiguous()),
         count,
         torch.from_numpy(start).to(device, number),
         gram=lambda rows: local.ranks.total(rows.T @ rows),
     )
-    return turned_to_one_side(found)
+    return with_fixed_signs(found)
 
 
 def _edge_directions(local: LocalGraph, keys: UInt64[np.ndarray, "here"], settings: InputSettings) -> Tensor:
     """D^-1/2 A in its leading directions. A is symmetric, so every product is one with this rank's rows of it."""
     nodes = local.manifest.num_nodes
-    count = min(kept_directions(settings.edge_directions, local.whole), max(1, nodes - SPARE))
+    count = min(num_components(settings.edge_directions, local.whole), max(1, nodes - SPARE))
     degrees = local.neighbours.matrix.sum(axis=1, dtype=np.float64)
     scale = 1 / np.sqrt(np.maximum(degrees, np.finfo(np.float32).tiny))
     scaled = on_device(scale, np.float32, local.ranks.device)[:, None]
     start = torch.from_numpy(keyed_normal(keys, 0, min(count + SPARE, nodes))).to(local.ranks.device)
-    basis = leading_directions(
+    basis = leading_singular_vectors(
         lambda basis: scaled * local.neighbours(basis),
         lambda rows: local.neighbours(scaled * rows),
         count,

@@ -25,9 +25,7 @@ from mtgcn.estimator.graph_model import GIVEN, NEVER
 from mtgcn.io.json_text import parsed_json
 from mtgcn.io.labels import UNKNOWN
 from mtgcn.shapes import Int
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import check_folder, read_plain, write_file
 from mtgcn.workflows.predictions import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"

@@ -29,10 +29,9 @@ from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, Choices, open_table
 from mtgcn.io.edge_rows import edge_batches
 from mtgcn.io.paths import readable_file
 from mtgcn.shapes import Int
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.folder_update import holds_others, updating
+from mtgcn.storage.files import Spill, check_folder
+from mtgcn.storage.folders import has_other_files, updating
 from mtgcn.storage.locks import HeldElsewhere
-from mtgcn.storage.spill import Spill
 
 MOST_PARTS = 10_000
 BYTES_PER_BUCKET = (
@@ -90,7 +89,7 @@ def _writable(name: str) -> str:
 def check_destination(folder: Path) -> None:
     """Refuse a place where shards could not be written, or where something else stands: before time is spent."""
     check_folder(folder, holds="the shards")
-    if folder.is_dir() and holds_others(folder) and not is_shards(Path(os.path.abspath(folder))):
+    if folder.is_dir() and has_other_files(folder) and not is_shards(Path(os.path.abspath(folder))):
         raise InputError(f"{folder} holds files and no shards; give another folder, nothing was touched")
 
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.errors import InputError
 from mtgcn.nn.base import StackedParameters
-from mtgcn.training.adam import Adam, Optimisation
-from mtgcn.training.loop import Phase, Step
+from mtgcn.training.loop import Adam, Optimisation, Phase, Step
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
 
 

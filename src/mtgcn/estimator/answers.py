@@ -15,8 +15,8 @@ from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_widt
 from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
 from mtgcn.io.paths import reason
+from mtgcn.memory import is_out_of_memory
 from mtgcn.shapes import Float, Int
-from mtgcn.training.memory import is_about_memory
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -135,7 +135,7 @@ def _applied(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes 
     try:
         peers = model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
     except (KeyError, ValueError, IndexError, RuntimeError, TypeError) as error:
-        if isinstance(error, InputError) or not model.training_ or is_about_memory(error):
+        if isinstance(error, InputError) or not model.training_ or is_out_of_memory(error):
             raise
         raise InputError(
             f"the weights of this model do not fit its method ({reason(error)}); its folder is damaged, fit it again"

@@ -91,7 +91,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         `graph` joins the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
         numpy or torch), a networkx graph (its nodes in their order), PyG data, or a `Graph`. Without one, rows are
         linked to their nearest neighbours. With one, X may be None: features are then what the graph itself brings,
-        or made from its edges (see `mtgcn.structure`).
+        or made from its edges (see `mtgcn.linalg.structural_features`).
         """
         if y is None:
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")

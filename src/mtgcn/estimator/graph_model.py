@@ -127,7 +127,7 @@ class GraphModel:
         self._check_fitted()
         from mtgcn.estimator.fit_background import fit_background
         from mtgcn.report.fit_page import fit_page
-        from mtgcn.storage.destinations import check_file
+        from mtgcn.storage.files import check_file
 
         check_file(path)
         fit_page(self, path, fit_background(self, folds))

@@ -26,7 +26,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method
 from mtgcn.splits import Split
-from mtgcn.storage.kept_arrays import fingerprint
+from mtgcn.storage.cache import fingerprint
 
 ComparedRows = tuple[ComparedRow, ...]
 

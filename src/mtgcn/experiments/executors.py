@@ -19,8 +19,7 @@ from multiprocessing.connection import Connection
 from mtgcn.errors import InputError
 from mtgcn.experiments.rows import StoredRow
 from mtgcn.experiments.units import Unit, execute
-from mtgcn.free_memory import check_fits
-from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # what a process takes before it does anything
 MOST_WORKERS_BY_DEFAULT = 4  # each holds a graph and a stack of its own in memory

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from mtgcn.environment import MOST_THREADS
+from mtgcn.environment import MAX_THREADS
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.placing import Place
 from mtgcn.experiments.protocol import (
@@ -49,7 +49,7 @@ class Selection(Settings):
     backbones: bool = False
     curves: bool = False  # also of the training, at the lowest and the highest label rate of each dataset
     device: str = "cpu"
-    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] = 1
+    threads: Annotated[int, Ge(1), Le(MAX_THREADS)] = 1
 
     def __post_init__(self) -> None:
         for what, given, known in (

@@ -28,8 +28,8 @@ from mtgcn.experiments.ray_address import check_reachable
 from mtgcn.experiments.rows import StoredRow
 from mtgcn.experiments.units import Data, Unit, data_of, decisive_versions, execute
 from mtgcn.graph import Graph
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.splits import Split
-from mtgcn.training.freed_blocks import keep_freed_blocks
 
 if TYPE_CHECKING:
     from ray import ObjectRef

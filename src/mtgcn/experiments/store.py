@@ -20,11 +20,10 @@ from pathlib import Path
 
 from mtgcn.errors import InputError
 from mtgcn.experiments.rows import ROW_FORM, StoredRow, check_format, check_of_one_unit, format_of
-from mtgcn.free_memory import check_fits
 from mtgcn.io.json_text import parsed_json
-from mtgcn.storage.atomic import write_file
+from mtgcn.memory import check_fits
+from mtgcn.storage.files import read_plain, write_file
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
-from mtgcn.storage.reading import read_plain
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read

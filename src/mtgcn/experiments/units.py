@@ -21,9 +21,9 @@ from mtgcn.experiments.run import run_cell
 from mtgcn.experiments.scoring import score, score_better_peer
 from mtgcn.experiments.split_choice import OVER_ALL, RANDOM, labels_title
 from mtgcn.graph import Graph
+from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import Method
 from mtgcn.splits import Split, draw_over_all, draw_splits
-from mtgcn.training.memory import CPU_BUDGET
 
 # A stack cut elsewhere is rounded otherwise, so the cut may not follow what happens to be free on a GPU.
 CUDA_BUDGET = 4 * 2**30

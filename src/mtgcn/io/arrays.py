@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.paths import shown
 from mtgcn.io.preprocessing.prepared import Preparation
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.columns import Choices, EdgeColumns, edge_columns
 from mtgcn.io.faults import FaultKind, Faults
 from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.preprocessing import written
 from mtgcn.io.table import MISSING, Batch, Coded, Table
 from mtgcn.io.unknown_nodes import UnknownIds, header_found_out
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
 BYTES_PER_EDGE = 60  # that putting the blocks together, sorting and a symmetric matrix take beside what was read

@@ -11,7 +11,6 @@ from xml.parsers import expat
 import networkx as nx
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.arrays import GraphArrays
 from mtgcn.io.attributed import graph_arrays
 from mtgcn.io.columns import Choices
@@ -20,6 +19,7 @@ from mtgcn.io.npz import read_npz
 from mtgcn.io.paths import PathLike, readable_file, reason, shown
 from mtgcn.io.pt import read_pt
 from mtgcn.io.tables import read_labels
+from mtgcn.memory import check_fits
 
 DEEPEST_XML = 100  # graphs lie three or four elements deep; far deeper ones exhaust the stack
 LARGEST_BYTES = 256 << 20  # tables are for larger graphs

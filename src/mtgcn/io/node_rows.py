@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.columns import Choices, NodeColumns, node_columns, title_of
 from mtgcn.io.faults import FaultKind, Faults
 from mtgcn.io.ids import NodeIndex, checked_ids
@@ -18,6 +17,7 @@ from mtgcn.io.paths import shown
 from mtgcn.io.preprocessing.kinds import IGNORE
 from mtgcn.io.preprocessing.table import ColumnTable, Texts
 from mtgcn.io.table import MISSING, Batch, Coded, NotNumbers, Table
+from mtgcn.memory import check_fits
 
 ONE_ROW_PER_NODE = "keep one row per node, or name the column of the ids (--column id=NAME)"
 FEW_NONZEROS = 0.05  # below this share a table of numbers is kept as a sparse matrix

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.arrays import GraphArrays, checked_count, compressed_matrix
 from mtgcn.io.attributed import node_ids
 from mtgcn.io.labels import encoded_labels
 from mtgcn.io.paths import reason, shown
+from mtgcn.memory import check_fits
 
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 FEATURE_NAMES = ("features", "x")

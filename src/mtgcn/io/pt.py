@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
 from mtgcn.io.arrays import GraphArrays, as_array, checked_count
 from mtgcn.io.labels import encoded_labels
 from mtgcn.io.paths import reason
+from mtgcn.memory import check_fits
 
 COPIES = 3  # that checking and converting tensors takes at most at the same time
 # What a pickled Data names besides tensors: itself, where it keeps them, and how they are asked for.

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg import node_keys as on_processor
-from mtgcn.linalg.blocks import blocks_of_rows
-from mtgcn.linalg.device_graph import ENTRIES_AT_ONCE, adjacency_there, entry_blocks, features_there, row_sums
+from mtgcn.linalg.arrays import blocks_of_rows
+from mtgcn.linalg.normalisation import ENTRIES_AT_ONCE, adjacency_there, entry_blocks, features_there, row_sums
 from mtgcn.linalg.operators import CsrArrays, csr_arrays
 from mtgcn.shapes import Float, Int
 
@@ -30,7 +30,7 @@ HIGHEST = -(2**63)
 LOW = 2**32 - 1
 
 
-@once_per_graph
+@cached_per_graph
 def device_keys(graph: Graph, device: torch.device) -> Int[Tensor, "nodes"]:
     """The bits of `node_keys`."""
     if device.type == "cpu":

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.blocks import blocks_of_entries, blocks_of_rows, each_block
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.arrays import blocks_of_entries, blocks_of_rows, each_block
 from mtgcn.shapes import Float, Int, UInt64
 
 ROUNDS = 2  # of looking at the neighbours
@@ -21,7 +21,7 @@ SPLITMIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint
 _ODD, _FIRST, _SECOND = SPLITMIX
 
 
-@once_per_graph
+@cached_per_graph
 def node_keys(graph: Graph) -> UInt64[np.ndarray, "nodes"]:
     """A 64-bit number for each node. Sums of hashes wrap around and so do not depend on the order of their terms.
 

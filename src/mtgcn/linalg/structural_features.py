@@ -17,7 +17,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.node_keys import keyed_normal, node_keys, scrambled
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
@@ -41,7 +41,7 @@ def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
     return _bare_with_structural_features(graph, seed).with_labels_of(graph)
 
 
-@once_per_graph
+@cached_per_graph
 def _bare_with_structural_features(graph: Graph, seed: int) -> Graph:
     return replace(graph, features=structural_features(graph, seed=seed))
 

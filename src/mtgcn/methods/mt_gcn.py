@@ -18,18 +18,15 @@ import torch
 from torch import Tensor
 
 from mtgcn.methods.trained import NetworkMethod, supervised_step
-from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.nn.base import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
 from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
-from mtgcn.training.recording import Recorder, recorder_for
+from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-import mtgcn
+from mtgcn._version import __version__
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.report import fit_charts, glossary
@@ -20,7 +20,7 @@ from mtgcn.report.marks_svg import svg
 from mtgcn.report.page_data import node_data
 from mtgcn.report.page_progress import page_progress
 from mtgcn.report.templating import rendered
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
 from mtgcn.uncertainty.fitted_model import FittedModel
 from mtgcn.uncertainty.peer_votes import (
@@ -97,7 +97,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         glossary=glossary,
         sure=f"{100 * SURE:.0f}",
         unsure=f"{100 * UNSURE:.0f}",
-        version=mtgcn.__version__,
+        version=__version__,
     )
 
 

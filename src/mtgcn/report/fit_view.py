@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtgcn.linalg.layout_2d import plane_layout
+from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.fitted_model import FittedModel
 from mtgcn.uncertainty.peer_votes import PeerContribution, contributions, vote_weights
@@ -110,7 +110,7 @@ def _places(
 ) -> Float[np.ndarray, "shown 2"]:
     tell("finding nodes that are alike", 0, 0)
     rows = map_rows(model, shown)
-    return plane_layout(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
+    return layout_2d(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
 
 
 def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:

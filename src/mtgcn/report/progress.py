@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mtgcn.training.progress import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -49,7 +49,7 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
             if not console.is_terminal and stage and (every_stage or late):
                 line(what())
 
-        with reporting_progress(show_epochs, show_stage):
+        with progress_callbacks(show_epochs, show_stage):
             yield
         if every_stage:
             line(f"{title}: done")

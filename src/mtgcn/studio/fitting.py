@@ -23,17 +23,17 @@ from mtgcn.estimator.fitting import DEFAULT_METHOD, chosen_method
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import is_model, load_model, read_card, save_model
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.layout_2d import plane_layout
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import method_class
 from mtgcn.report.fit_view import map_rows, shown_nodes
 from mtgcn.settings import parse_settings
 from mtgcn.shapes import Float, Int
 from mtgcn.studio.project import Project
 from mtgcn.studio.storage import State
-from mtgcn.training.progress import stage, tell_epochs
+from mtgcn.training.progress import report_progress, stage
 from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
-from mtgcn.uncertainty.suggestions import appearance
+from mtgcn.uncertainty.suggestions import smoothed_features
 from mtgcn.workflows.fitting import Expectation, for_the_card, summary_of
 from mtgcn.workflows.memory_check import within_memory
 from mtgcn.workflows.notes import collected_notes
@@ -206,11 +206,11 @@ def _cache_in(folder: Path) -> Iterator[None]:
 # Layout of the map
 
 
-@once_per_graph
+@cached_per_graph
 def feature_layout(graph: Graph) -> Layout:
     """Layout without a model, by features and neighbourhoods; takes seconds."""
     nodes = shown_nodes(graph.num_nodes, [], LAYOUT_SEED)
-    return nodes, plane_layout(appearance(graph)[nodes], seed=LAYOUT_SEED)
+    return nodes, layout_2d(smoothed_features(graph)[nodes], seed=LAYOUT_SEED)
 
 
 def model_layout(project: Project, model: GraphModel) -> Layout:
@@ -221,8 +221,8 @@ def model_layout(project: Project, model: GraphModel) -> Layout:
         return stored
     nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), LAYOUT_SEED)
     with stage("placing nodes on the map"):
-        places = plane_layout(
-            map_rows(model, nodes), seed=LAYOUT_SEED, progress=lambda done, total: tell_epochs(done, total, dict)
+        places = layout_2d(
+            map_rows(model, nodes), seed=LAYOUT_SEED, progress=lambda done, total: report_progress(done, total, dict)
         ).astype(np.float32)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, nodes=nodes, places=places, made_for=np.array(made_for))

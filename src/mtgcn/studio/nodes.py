@@ -20,8 +20,7 @@ from mtgcn.io.table import MISSING, Coded
 from mtgcn.studio.predictions import ProjectPredictions
 from mtgcn.studio.project import Project
 from mtgcn.studio.source import LoadedGraph, graph_files
-from mtgcn.uncertainty.first_labels import first_suggestions
-from mtgcn.uncertainty.suggestions import suggest
+from mtgcn.uncertainty.suggestions import first_suggestions, suggest
 
 MAX_COLUMNS = 100  # of a table shown as text; for wider tables features are shown
 MAX_VALUE_LENGTH = 300

@@ -17,11 +17,11 @@ from mtgcn.estimator.model_folder.files import FILES
 from mtgcn.graph import UNKNOWN
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.storage.folder_update import place_of
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
+from mtgcn.storage.folders import current_path
 from mtgcn.studio.fitting import feature_layout, fitted_model, model_layout
 from mtgcn.studio.project import Project
-from mtgcn.uncertainty.peer_votes import peers_agree, vote_weights
+from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import uncertainty_of
 from mtgcn.workflows.predictions import predictions_of, predictions_table
 
@@ -92,7 +92,7 @@ class ProjectPredictions:
         if peers is None:
             return np.zeros(self.model.graph_.num_nodes)
         average = self.model.label_distributions_
-        divergence = uncertainty_of(average, peers, vote_weights(self.model)) - uncertainty_of(average, None)
+        divergence = uncertainty_of(average, peers, peer_weights(self.model)) - uncertainty_of(average, None)
         return np.clip(divergence, 0, 1)
 
     @cached_property
@@ -101,7 +101,7 @@ class ProjectPredictions:
         peers = self.model.peer_distributions_
         if peers is None:
             return np.ones(self.model.graph_.num_nodes, dtype=bool)
-        return peers_agree(peers, vote_weights(self.model))
+        return peers_agree(peers, peer_weights(self.model))
 
     @cached_property
     def peer_names(self) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class ProjectPredictions:
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in FILES:
-                path = place_of(self.project.model_folder, name)
+                path = current_path(self.project.model_folder, name)
                 if path.exists():
                     archive.writestr(f"model/{name}", read_plain(path))
         return content.getvalue()

@@ -16,8 +16,8 @@ from mtgcn.estimator.model_folder import load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.io.labels import classes_of
 from mtgcn.io.paths import readable_file
-from mtgcn.storage.kept_arrays import fingerprint
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.cache import fingerprint
+from mtgcn.storage.files import read_plain
 from mtgcn.studio.storage import ROLES, ProjectFolder, Role, Source, checked_name
 from mtgcn.workflows.inputs import GraphFiles, read_graph
 from mtgcn.workflows.notes import collected_notes

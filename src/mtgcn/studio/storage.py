@@ -24,11 +24,9 @@ from mtgcn.io.labels import UNKNOWN, class_named, classes_of
 from mtgcn.io.preprocessing.missing import is_missing
 from mtgcn.io.tables import read_labels
 from mtgcn.io.texts import check_names
-from mtgcn.storage.atomic import force_to_disk, write_file
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.folder_update import PARTIAL
-from mtgcn.storage.locks import HeldElsewhere, one_at_a_time
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import check_folder, force_to_disk, read_plain, write_file
+from mtgcn.storage.folders import PARTIAL
+from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
 
 LOCK = ".studio.lock"
 LOCK_TIMEOUT = 30.0  # seconds; another process changes a project within a few
@@ -105,7 +103,7 @@ class ProjectFolder:
             except OSError as error:
                 raise InputError(f"cannot make folder {self.root}: {error.strerror}; give another folder") from error
             try:
-                with one_at_a_time(self.root / LOCK, f"changing the project {self.root}", LOCK_TIMEOUT):
+                with exclusive_lock(self.root / LOCK, f"changing the project {self.root}", LOCK_TIMEOUT):
                     self._depth += 1
                     try:
                         yield

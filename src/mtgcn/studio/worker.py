@@ -24,10 +24,10 @@ from typing import Any, Literal, TextIO
 
 import mtgcn
 from mtgcn.errors import InputError
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.studio.fitting import FitOptions, FitResult, check_labels, fit_project
 from mtgcn.studio.project import Project
-from mtgcn.training.freed_blocks import keep_freed_blocks
-from mtgcn.training.progress import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, progress_callbacks
 
 FitState = Literal["idle", "running", "done", "cancelled", "failed"]
 Curve = Sequence[tuple[int, float]]  # epoch, value
@@ -201,7 +201,7 @@ def _handle(request: dict[str, Any], projects: dict[str, Project], output: TextI
         print(json.dumps(message), file=output, flush=True)
 
     try:
-        with reporting_progress(
+        with progress_callbacks(
             lambda done, total: send(epochs=done, total=total),
             lambda title: send(stage=title, epochs=0, total=0),
             lambda epoch, values: send(curve=current_stage(), epoch=epoch, values=dict(values)),

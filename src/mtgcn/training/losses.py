@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from mtgcn.nn.axes import CLASSES
+from mtgcn.nn.base import CLASSES
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:

@@ -1,10 +1,12 @@
-"""Telling whoever asks how far a training has got, and what is done just now."""
+"""Progress of a training, and where it diverged, reported to the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+import numpy as np
 
 ProgressCallback = Callable[[int, int], None]  # epochs done, epochs in all
 StageCallback = Callable[[str], None]
@@ -17,7 +19,7 @@ EPOCHS_BETWEEN_REPORTS = 10
 
 
 @contextmanager
-def reporting_progress(
+def progress_callbacks(
     callback: ProgressCallback,
     stage_changed: StageCallback | None = None,
     values: ValuesCallback | None = None,
@@ -33,7 +35,7 @@ def reporting_progress(
             variable.reset(token)  # type: ignore[attr-defined]
 
 
-def tell_epochs(done: int, total: int, latest: Callable[[], Mapping[str, float]]) -> None:
+def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, float]]) -> None:
     """So many epochs are done; `latest` is asked how the last one went if anybody wants to know."""
     if callback := _progress.get():
         callback(done, total)
@@ -61,3 +63,30 @@ def current_stage() -> str:
 def _tell_stage() -> None:
     if told := _stage_changed.get():
         told(current_stage())
+
+
+_found: ContextVar[list[str] | None] = ContextVar("divergence", default=None)
+
+
+@contextmanager
+def watching_divergence() -> Iterator[list[str]]:
+    """A list of what was not finite while this lasts, the first first, each in words that may follow "since"."""
+    found: list[str] = []
+    token = _found.set(found)
+    try:
+        yield found
+    finally:
+        _found.reset(token)
+
+
+def note_divergence(what: str, unit: str, values: np.ndarray | Sequence[bool], before: int = 0, total: int = 0) -> None:
+    """Remember the first moment, if there is one, at which a value is not finite (or a truth is false). The first axis
+    are moments, `unit` by name; `before` came earlier, and in all there are `total`, or as many as are given."""
+    found = _found.get()
+    array = np.asarray(values)
+    if found is None or not len(array):
+        return
+    fine = array if array.dtype == bool else np.isfinite(array)
+    moments = np.flatnonzero(~fine.reshape(len(fine), -1).all(axis=1))
+    if len(moments):
+        found.append(f"{what} was not finite from {unit} {before + moments[0] + 1} of {total or len(fine)} on")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.uncertainty.suggestions import appearance, centrality
 
@@ -90,7 +90,7 @@ class _Likeness:
         return nearest
 
 
-@once_per_graph
+@cached_per_graph
 def _sample(graph: Graph) -> tuple[Int[np.ndarray, "sample"], float]:
     """Nodes that stand for the graph, and the squared distance within which nodes are alike."""
     looks = appearance(graph).astype(np.float32)

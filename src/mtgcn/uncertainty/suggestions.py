@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.shapes import Bool, Float, Int
@@ -126,7 +126,7 @@ def uncertainty_of(
     return uncertainty
 
 
-@once_per_graph
+@cached_per_graph
 def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
     """What each node and those around it look like: features, or places in the graph where there are none, averaged
     over neighbours, neighbours' neighbours and the node itself. Rows have length one."""

@@ -24,8 +24,7 @@ from mtgcn.report.files import write_comparisons
 from mtgcn.report.latex import comparison_tables
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import described_settings
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_files, check_folder
+from mtgcn.storage.files import check_files, check_folder, write_file
 from mtgcn.workflows.inputs import GraphFiles, read_graph
 from mtgcn.workflows.notes import collected_notes
 

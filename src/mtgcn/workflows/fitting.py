@@ -19,8 +19,7 @@ from mtgcn.methods import method_class, method_from_text, name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.splits import check_seed
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_file
+from mtgcn.storage.files import check_file, write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.peer_votes import contributions
 from mtgcn.uncertainty.warnings import model_warnings

@@ -12,11 +12,10 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import free_bytes, readable
 from mtgcn.linalg.structural_features import DIMENSIONS
+from mtgcn.memory import free_bytes, is_out_of_memory, readable
 from mtgcn.splits import Split
 from mtgcn.task import Task, observe
-from mtgcn.training.memory import is_about_memory
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -32,7 +31,7 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-        if not is_about_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise InputError(
             f"out of memory while fitting {task.num_nodes} nodes, with {readable(free)} free on {device.type} at the "

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mtgcn.errors import InputError
-from mtgcn.storage.atomic import own_descriptor, write_file
-from mtgcn.storage.destinations import check_file
+from mtgcn.storage.files import check_file, own_descriptor, write_file
 
 STANDARD_OUTPUT = Path("-")
 

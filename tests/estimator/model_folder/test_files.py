@@ -9,8 +9,8 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_folder import check_destination, load_model, read_card, save_model
-from mtgcn.storage.folder_update import LOCK, READY
-from mtgcn.storage.locks import one_at_a_time
+from mtgcn.storage.folders import LOCK, READY
+from mtgcn.storage.locks import exclusive_lock
 
 
 def altered(path, change):
@@ -142,9 +142,9 @@ def test_the_folder_itself_stays(folder, farm_model):
 
 
 def test_who_saves_while_another_does_not_end_is_told(folder, farm_model, monkeypatch):
-    monkeypatch.setattr("mtgcn.storage.folder_update.PATIENCE", 0.1)
+    monkeypatch.setattr("mtgcn.storage.folders.TIMEOUT", 0.1)
     with (
-        one_at_a_time(folder / LOCK, "holding it"),
+        exclusive_lock(folder / LOCK, "holding it"),
         pytest.raises(InputError, match=r"another process is writing model folder .*model and does not end; try again"),
     ):
         save_model(farm_model, folder)

@@ -9,7 +9,7 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.truncated_svd import feature_directions
+from mtgcn.linalg.truncated_svd import feature_singular_vectors
 from mtgcn.methods.mt_plus import encoders as embeddings
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders, views_of
 from mtgcn.nn.infomax import SLOPE, InfomaxSettings, Propagation
@@ -31,7 +31,7 @@ def kept_in(tmp_path, monkeypatch):
 def test_corrupted_surroundings_are_those_of_features_that_were_moved(make_graph):
     graph = make_graph()
     one_step = Propagation("none", steps=1, restart=0.0)
-    basis = feature_directions(graph, "none", CPU, SMALL.width)
+    basis = feature_singular_vectors(graph, "none", CPU, SMALL.width)
     views = views_of(graph, one_step, basis, SMALL, 0, CPU)
     smooth, features = normalized_adjacency(graph).toarray(), graph.features.toarray() @ basis.numpy()
     np.testing.assert_allclose(views.rows, smooth @ features, atol=1e-5)
@@ -45,7 +45,7 @@ def test_corrupted_surroundings_are_those_of_features_that_were_moved(make_graph
 
 def test_all_of_a_small_graph_is_looked_at_and_parts_of_a_large_one_in_turn(make_graph, monkeypatch):
     graph = make_graph()
-    basis = feature_directions(graph, "length", CPU, SMALL.width)
+    basis = feature_singular_vectors(graph, "length", CPU, SMALL.width)
     whole = views_of(graph, PROPAGATION, basis, SMALL, 0, CPU).batches
     assert whole.shape == (SMALL.epochs, graph.num_nodes)
     monkeypatch.setattr(embeddings, "NODES_AT_ONCE", graph.num_nodes // 4)
@@ -98,7 +98,7 @@ def test_damaged_encoders_are_trained_anew_with_a_warning(make_graph, kept_in):
     first = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     (kept,) = kept_in.iterdir()
     kept.write_bytes(kept.read_bytes()[:-100])
-    with pytest.warns(RuntimeWarning, match="made anew"):
+    with pytest.warns(RuntimeWarning, match="computed again"):
         second = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     np.testing.assert_array_equal(first["weight"], second["weight"])
 

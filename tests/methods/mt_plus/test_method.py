@@ -15,7 +15,7 @@ from mtgcn.methods.mt_plus.cross_validation import PeerEvidence, held_out_parts
 from mtgcn.methods.mt_plus.views import EDGES, FAR_EDGES, FEATURES, OF_ANY_GRAPH, PEERS
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.training.progress import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, progress_callbacks
 
 QUICK = {"dimensions": 8, "infomax_epochs": 10, "rounds": 3, "steps": 5}
 
@@ -271,14 +271,14 @@ def test_of_many_labels_it_counts_every_pair(make_graph):
 
 def test_whoever_watches_is_told_which_epochs_are_counted(make_graph):
     stages = []
-    with reporting_progress(lambda done, total: stages.append(current_stage())):
+    with progress_callbacks(lambda done, total: stages.append(current_stage())):
         fit(make_graph(), runs=1)
     assert list(dict.fromkeys(stages)) == ["embeddings", "teaching"]
 
 
 def test_whoever_watches_is_told_of_every_stage(make_graph):
     stages = []
-    with reporting_progress(lambda done, total: None, stages.append):
+    with progress_callbacks(lambda done, total: None, stages.append):
         fit(make_graph(), runs=1)
     begun = ["features and edges", "embeddings", "votes", "teaching"]
     assert [title for title in stages if title] == begun

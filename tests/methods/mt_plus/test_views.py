@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from mtgcn.graph import Graph
-from mtgcn.linalg import leading_directions
+from mtgcn.linalg import truncated_svd
 from mtgcn.methods.mt_plus import views as module
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders
 from mtgcn.methods.mt_plus.views import (
@@ -131,7 +131,7 @@ def test_sizes_by_hand(kind, find):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_device_finds_the_sizes_that_the_processor_finds(make_graph, monkeypatch, sparse):
-    monkeypatch.setattr("mtgcn.linalg.device_graph.ENTRIES_AT_ONCE", 16)
+    monkeypatch.setattr("mtgcn.linalg.normalisation.ENTRIES_AT_ONCE", 16)
     graph = make_graph(sparse=sparse, weighted=True, unreached=True)
     np.testing.assert_allclose(module.sizes_there(graph, CPU).numpy(), module._sizes(graph, CPU), rtol=1e-6, atol=1e-6)
 
@@ -214,8 +214,8 @@ def test_no_more_directions_are_kept_than_asked_for(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [10, 10, 10, 6, 6, module.WAVES]
-    monkeypatch.setattr(leading_directions, "LARGEST_TABLE", 60 * 7)
-    monkeypatch.setattr(leading_directions, "FEWEST_DIRECTIONS", 2)
+    monkeypatch.setattr(truncated_svd, "LARGEST_TABLE", 60 * 7)
+    monkeypatch.setattr(truncated_svd, "FEWEST_DIRECTIONS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [7, 7, 7, 7, 7, module.WAVES]
 
@@ -224,7 +224,10 @@ def test_the_directions_kept_are_those_that_features_have(make_graph):
     graph = make_graph(nodes=60)
     hidden = np.random.default_rng(0).normal(size=(60, 4)) @ np.random.default_rng(1).normal(size=(4, 90))
     graph = replace(graph, features=hidden)
-    few, all_of_them = rows_of(graph, replace(QUICK, directions=6)), rows_of(graph, replace(QUICK, directions=90))
+    few, all_of_them = (
+        rows_of(graph, replace(QUICK, directions=6)),
+        rows_of(graph, replace(QUICK, directions=90)),
+    )
     assert all_of_them[FEATURES].shape[1] == 90
     for name in (FEATURES, NEAR, FAR):
         np.testing.assert_allclose(angles(few[name]), angles(all_of_them[name]), atol=1e-3)

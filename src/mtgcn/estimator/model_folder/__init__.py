@@ -44,8 +44,8 @@ from mtgcn.estimator.model_folder.files import (
 )
 from mtgcn.estimator.preparing import columns_in
 from mtgcn.io.paths import reason
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.folder_update import holds_others
+from mtgcn.storage.files import check_folder
+from mtgcn.storage.folders import has_other_files
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -135,7 +135,7 @@ def check_destination(folder: str | Path) -> None:
     folder = Path(os.path.abspath(folder))
     check_folder(folder, holds="the model")
     try:
-        strange = folder.is_dir() and holds_others(folder) and not is_model(folder)
+        strange = folder.is_dir() and has_other_files(folder) and not is_model(folder)
     except OSError as error:
         raise InputError(f"cannot look into {folder}: {error.strerror}; give another folder") from error
     if strange:

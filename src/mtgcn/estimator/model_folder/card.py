@@ -20,8 +20,8 @@ from mtgcn.io.json_text import parsed_json
 from mtgcn.io.paths import shown
 from mtgcn.io.texts import LONGEST_NAME, LONGEST_TEXT
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.folder_update import found_in
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import read_plain
+from mtgcn.storage.folders import read_current
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -207,7 +207,7 @@ def _as_tuple(value: Any) -> Any:
 def _unchecked_card(folder: Path) -> dict[str, Any] | None:
     """What the card of a model folder says; None where there is none."""
     try:
-        card = parsed_json(found_in(folder, CARD, lambda path: read_plain(path, LARGEST_CARD)))
+        card = parsed_json(read_current(folder, CARD, lambda path: read_plain(path, LARGEST_CARD)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.storage.folder_update import place_of, updating
+from mtgcn.storage.folders import current_path, updating
 from mtgcn.storage.locks import HeldElsewhere
 
 CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
@@ -73,7 +73,7 @@ def read_arrays(folder: Path, name: str, entry: Mapping[str, Any]) -> Arrays:
 
     if name not in FILES:
         raise damaged(folder, f"its card names a file {name!r}")
-    path = place_of(folder, name)
+    path = current_path(folder, name)
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for

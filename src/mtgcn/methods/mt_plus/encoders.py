@@ -12,17 +12,16 @@ from torch.nn import functional
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.device_keys import device_keys, keyed_orders, random_order
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import feature_directions
+from mtgcn.linalg.truncated_svd import feature_singular_vectors
 from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.kept_arrays import fingerprint, is_kept, kept_or_made
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.storage.cache import cached_arrays, fingerprint, is_cached
+from mtgcn.training.loop import Adam, Phase, Step, train
 
 KIND = "infomax"  # what they are called where they are kept
 RECIPE = 4  # raise it when the same settings no longer give the same encoders
@@ -89,7 +88,7 @@ def trained_encoders(
 
     def train_anew() -> Encoders:
         scaling, steps, restart = propagation.feature_scaling, propagation.steps, propagation.restart
-        basis = feature_directions(graph, scaling, device, settings.width, steps, restart)
+        basis = feature_singular_vectors(graph, scaling, device, settings.width, steps, restart)
         network = Infomax(views_of(graph, propagation, basis, settings, seed, device), settings, seed, device)
         phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
         train(network, [phase], Adam(settings.learning_rate))
@@ -97,7 +96,7 @@ def trained_encoders(
             weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
         return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
 
-    return kept_or_made(KIND, name, shapes, train_anew)
+    return cached_arrays(KIND, name, shapes, train_anew)
 
 
 def have_encoders(
@@ -105,7 +104,7 @@ def have_encoders(
 ) -> bool:
     """Whether `trained_encoders` would find them instead of training any."""
     known = (propagation, settings, seed) in _known.get(graph.without_labels, {})
-    return known or is_kept(KIND, _kept_name(graph, propagation, settings, seed, device))
+    return known or is_cached(KIND, _kept_name(graph, propagation, settings, seed, device))
 
 
 def _kept_name(
@@ -117,7 +116,7 @@ def _kept_name(
     return fingerprint((recipe, _fingerprint_of_graph(graph)))
 
 
-@once_per_graph
+@cached_per_graph
 def _fingerprint_of_graph(graph: Graph) -> str:
     return fingerprint("graph", graph.adjacency, graph.features)
 

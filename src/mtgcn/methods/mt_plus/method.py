@@ -27,9 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.arrays import on_host
 from mtgcn.linalg.softmax_regression import probabilities_of
-from mtgcn.linalg.transfers import on_host
-from mtgcn.linalg.truncated_svd import kept_directions
+from mtgcn.linalg.truncated_svd import num_components
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import (
     PeerEvidence,
@@ -251,7 +251,7 @@ class MTPlus(Method):
         )
 
     def bytes_per_run(self, task: Task) -> int:
-        width = max(kept_directions(self.directions, task.graph), self.dimensions) + 1
+        width = max(num_components(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
         # What all peers say, what they say after the lessons, and some of it on the way.
         at_nodes = task.num_nodes * task.num_classes * (2 * len(PEERS) + 6)

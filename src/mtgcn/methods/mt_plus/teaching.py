@@ -16,8 +16,8 @@ from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
 from mtgcn.methods.mt_plus.cross_validation import PeerEvidence
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
-from mtgcn.training.progress import tell_epochs
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
+from mtgcn.training.progress import report_progress
+from mtgcn.training.recording import PseudoLabelRecord
 
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
 FEW_LABELS = 3  # per class; up to so many all classes weigh the same
@@ -94,7 +94,7 @@ class Lessons:
                     table, *examples, penalty, weights[name], steps, self._total, bound
                 )
             self._write_down(torch.stack([share > 0 for share, _ in lessons.values()], 1), here)
-            tell_epochs(number + 1, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
+            report_progress(number + 1, rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
         if not rounds:
             return dict(before), weights
         return {name: probabilities_of(table, weights[name]) for name, table in self.rows.items()}, weights

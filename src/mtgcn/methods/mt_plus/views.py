@@ -26,18 +26,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.device_graph import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.linalg.device_keys import device_keys, keyed_normal
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.normalisation import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
 from mtgcn.linalg.operators import ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.transfers import on_device, on_host
-from mtgcn.linalg.truncated_svd import SPARE, feature_directions, kept_directions, leading_directions
+from mtgcn.linalg.truncated_svd import SPARE, feature_singular_vectors, leading_singular_vectors, num_components
+from mtgcn.memory import trim_freed_blocks
 from mtgcn.methods.mt_plus.encoders import encode, know_encoders, trained_encoders
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 from mtgcn.shapes import Float
-from mtgcn.training.freed_blocks import give_back_free_blocks
 from mtgcn.training.progress import stage
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class InputSettings:
     def width(self, graph: Graph, peer: str) -> int:
         """Of the rows that a peer sees."""
         if peer in (FEATURES, NEAR, FAR):
-            return min(kept_directions(self.directions, graph), graph.num_features) + 1
+            return min(num_components(self.directions, graph), graph.num_features) + 1
         if peer in OF_THEIR_GRAPH:
-            return min(kept_directions(self.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
+            return min(num_components(self.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
         return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
 
     def bytes_for(self, graph: Graph) -> int:
@@ -151,33 +151,33 @@ def _uncentred_elsewhere(
     yield SIZE, waves_of(_sizes(graph, device), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
 
 
-@once_per_graph
+@cached_per_graph
 def _of_encoders(graph: Graph, settings: InfomaxSettings, seed: int, device: torch.device) -> PeerInputs:
     """What the infomax peers see."""
     trained = trained_encoders(graph, ENCODED, settings, seed, device)
     rows: dict[str, Tensor] = {}
     parameters: dict[str, np.ndarray] = {}
     for number, name in enumerate(ENCODERS):
-        give_back_free_blocks()  # which the corrupted graphs have left, or the encoder before
+        trim_freed_blocks()  # which the corrupted graphs have left, or the encoder before
         weight, bias = (trained[part][number] for part in ENCODER_PARTS)
         rows[name] = encode(graph, ENCODED, weight, bias, device)
         parameters |= {f"{name}/weight": weight, f"{name}/bias": bias}
         if name in CENTRED:
             parameters[f"{name}/centre"] = centre_rows(at_length_one(rows[name])).cpu().numpy()
-    give_back_free_blocks()
+    trim_freed_blocks()
     return PeerInputs(rows, parameters)
 
 
-@once_per_graph
+@cached_per_graph
 def _without_encoders(graph: Graph, settings: InputSettings, device: torch.device) -> PeerInputs:
-    basis = feature_directions(graph, SCALING, device, settings.directions)
+    basis = feature_singular_vectors(graph, SCALING, device, settings.directions)
     adjacency = graph_operators(graph, SCALING, device).adjacency
     tables = walked_tables(_reduced(graph, basis, device), adjacency)
-    tables[EDGES] = _edge_directions(graph, kept_directions(settings.edge_directions, graph), device)
+    tables[EDGES] = _edge_directions(graph, num_components(settings.edge_directions, graph), device)
     edges = functional.normalize(tables[EDGES])
     tables[FAR_EDGES] = personalized_page_rank(edges, adjacency, FAR_STEPS, FAR_RESTART)
     del edges
-    give_back_free_blocks()  # which the search for directions has left
+    trim_freed_blocks()  # which the search for directions has left
     rows = {name: with_ones(tables.pop(name)) for name in list(tables)}  # never two copies of them all
     sizes = _sizes(graph, device)
     mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
@@ -185,7 +185,7 @@ def _without_encoders(graph: Graph, settings: InputSettings, device: torch.devic
     parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
     for name, mine in rows.items():
         parameters[f"{name}/centre"] = centre_rows(at_length_one(mine)).cpu().numpy()
-    give_back_free_blocks()
+    trim_freed_blocks()
     return PeerInputs(rows, parameters)
 
 
@@ -215,7 +215,7 @@ def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Te
     def rows(values: Tensor) -> Tensor:
         return along_edges(values).mul_(scale)
 
-    basis = leading_directions(rows, lambda values: along_edges(scale * values), count, start)
+    basis = leading_singular_vectors(rows, lambda values: along_edges(scale * values), count, start)
     return rows(basis)
 
 
