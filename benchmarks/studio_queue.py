@@ -29,7 +29,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import method_class
 from mtgcn.settings import parse_settings
 from mtgcn.studio.source import loaded_graph
-from mtgcn.uncertainty.first_labels import first_suggestions
+from mtgcn.uncertainty.suggestions import first_suggestions
 from mtgcn.uncertainty.warnings import FitWarning
 
 

@@ -32,7 +32,7 @@ from mtgcn.methods import fit_in_chunks, method_from_text
 from mtgcn.report.charts import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
-from mtgcn.uncertainty.suggestions import appearance, centrality, choose, uncertainty_of
+from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features, uncertainty_of
 
 TITLES = {
     "suggest": "mtgcn suggest",
@@ -144,7 +144,7 @@ def simulate(
         shuffled = np.random.default_rng([seed, run]).permutation(split.test)
         test = shuffled[: len(shuffled) // 2]
         simulations += [Simulation(rule, run, split.train, test) for rule in rules]
-    looks, central = appearance(graph), centrality(graph)
+    looks, central = smoothed_features(graph), centrality(graph)
     method = method_from_text(arguments.method, arguments.set)
     for round_number in range(arguments.rounds + 1):
         task = Task(

@@ -13,7 +13,7 @@ from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_laplacian
 from mtgcn.linalg.random_walks import absorbing_walk
 from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.uncertainty.suggestions import appearance
+from mtgcn.uncertainty.suggestions import smoothed_features
 
 
 class Thing:
@@ -131,8 +131,8 @@ def test_two_threads_that_ask_at_once_get_the_same():
 
 @pytest.mark.parametrize(
     "make",
-    [normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), appearance],
-    ids=["normalized_adjacency", "scaled_laplacian", "absorbing_walk", "appearance"],
+    [normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), smoothed_features],
+    ids=["normalized_adjacency", "scaled_laplacian", "absorbing_walk", "smoothed_features"],
 )
 def test_what_is_kept_of_graphs(make):
     graph = path()

@@ -273,7 +273,7 @@ def test_fit_says_who_decides(mtgcn_command, own, weighted_votes):
     told = read_card(own.out)["training"]
     assert (told["peers"], told["teaching"]) == (summary["peers"], 0.1)
     status, out, _ = mtgcn_command("fit", *own.options, *options, "--set", "teaching=0.1")
-    assert "peers       the given labels say little, so the peers hardly teach each other" in out
+    assert "peers       the given labels carry little information, so the peers hardly teach each other" in out
 
 
 def test_of_methods_without_weighted_votes_there_is_nothing_to_say(mtgcn_command, own):

@@ -12,7 +12,7 @@ from mtgcn.report.fit_charts import (
 )
 from mtgcn.report.fit_view import Map, fit_view
 from mtgcn.report.marks import Bar, Dots, Line, Words
-from mtgcn.uncertainty.peer_votes import contributions
+from mtgcn.uncertainty.peer_weights import contributions
 from weighted_votes import made_up_report
 
 

@@ -151,7 +151,7 @@ def test_the_votes_of_the_peers_are_shown(fitted_model):
 def test_little_teaching_is_remarked_on_the_page(fitted_model):
     report = made_up_report(teaching=0.2)
     text = Checked(fit_html(replace(fitted_model, peer_distributions_=None, peer_report_=report))).text
-    assert "The given labels say little, so the peers hardly teach each other." in text
+    assert "The given labels carry little information, so the peers hardly teach each other." in text
 
 
 def test_methods_without_weighted_votes_say_nothing_of_them(fitted_model):

@@ -1,6 +1,6 @@
 """The lines of `mtgcn fit`: what is said of the peers, and what is left out."""
 
-from mtgcn.uncertainty.peer_votes import contributions
+from mtgcn.uncertainty.peer_weights import contributions
 from mtgcn.workflows.summary import Coverage, FitSummary, summary_lines
 from weighted_votes import made_up_report
 
@@ -44,7 +44,7 @@ def test_the_four_largest_votes_and_what_the_features_get_alone():
         "peers       the infomax embeddings and the far neighbourhood decide together",
         "peers       infomax embeddings 41 % of the vote (71 % of held-out labels), far neighbourhood 22 % (70 %), "
         "near neighbourhood 20 % (69 %), structure 10 % (60 %) and 2 more; features alone 52 %",
-        "peers       the given labels say little, so the peers hardly teach each other",
+        "peers       the given labels carry little information, so the peers hardly teach each other",
     ]
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
 from mtgcn.report.fit_page import Background
 from mtgcn.report.progress import fitting_progress
-from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.expected_accuracy import check_folds, expected_accuracy, why_not_measurable
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -19,8 +18,7 @@ HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting fiv
 
 def fit_background(model: GraphModel, folds: int = 0) -> Background:
     """As the folder tells that the model comes from; measured anew with `folds` parts of the labels, unless 0."""
-    if folds < 0 or folds == 1:
-        raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
+    check_folds(folds)
     kept = Background.from_training(model.training_)
     if folds == 0:
         told = kept.expected_accuracy or kept.why_no_expected_accuracy

@@ -20,7 +20,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Float, Int
 from mtgcn.task import PeerReport, Prediction
-from mtgcn.uncertainty.warnings import model_warnings, warn_of_fit
+from mtgcn.uncertainty.warnings import warn_of_fit
 
 if TYPE_CHECKING:
     from mtgcn.uncertainty.suggestions import Suggestions
@@ -171,8 +171,7 @@ class GraphModel:
                 method.remember(learned, task)
             self._keep(graph, classes, method, fit_in_chunks(method, task))
         self.has_node_ids_, self.seed_ = named, seed
-        for text in model_warnings(self):
-            warn_of_fit(text)
+        warn_of_fit(self)
         return self
 
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:

@@ -10,7 +10,7 @@ from mtgcn.report.charts import padded, round_numbers
 from mtgcn.report.fit_view import SURE, UNSURE, Map, histogram
 from mtgcn.report.marks import Bar, Dots, Line, Mark, Picture, Words
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.peer_votes import PeerContribution
+from mtgcn.uncertainty.peer_weights import PeerContribution
 
 MOST_CLASSES = 40  # that have a bar of their own
 MOST_LABELS_ON_MAP = 20  # names; more would lie on each other

@@ -13,7 +13,7 @@ from mtgcn.report.fit_view import fit_view
 from mtgcn.report.marks import Bar, Dots, Line, Mark, Picture, Words
 from mtgcn.report.marks_svg import HOLE, RING
 from mtgcn.report.page_progress import page_progress
-from mtgcn.uncertainty.fitted_model import FittedModel
+from mtgcn.uncertainty.peer_weights import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,13 +22,13 @@ from mtgcn.report.page_progress import page_progress
 from mtgcn.report.templating import rendered
 from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
-from mtgcn.uncertainty.fitted_model import FittedModel
-from mtgcn.uncertainty.peer_votes import (
+from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
+    FittedModel,
     accuracy_of_features,
+    peer_weights,
     peers_agree,
     teaching_remark,
-    vote_weights,
     who_decides,
 )
 
@@ -161,7 +161,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
         ("method", f"{name}. {method_title(name)}" if name in METHODS else name),
     ]
     if model.peer_distributions_ is not None:
-        weights = vote_weights(model)
+        weights = peer_weights(model)
         agreed = f"agree on {100 * np.mean(peers_agree(model.peer_distributions_, weights)):.1f} % of nodes"
         which = "which" if weights is None else f"of which those with {100 * LEADING_SHARE:.0f} % of the vote"
         facts.append(("peers", f"{len(model.peer_distributions_)}, {which} {agreed}"))

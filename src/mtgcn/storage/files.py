@@ -51,7 +51,10 @@ def write_atomically(path: Path, content: bytes) -> None:
                 stream.flush()
         _write_through(os.dup(descriptor), content)
         return
-    found = _stat(path)
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        found = None
     if found is not None and not stat.S_ISREG(found.st_mode):
         # The system refuses a folder here. Opening a pipe blocks until it has a reader.
         _write_through(os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), content)

@@ -20,8 +20,13 @@ from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import parse_settings
 from mtgcn.splits import check_seed
 from mtgcn.storage.files import check_file, write_file
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, expected_accuracy, why_not_measurable
-from mtgcn.uncertainty.peer_votes import contributions
+from mtgcn.uncertainty.expected_accuracy import (
+    ExpectedAccuracy,
+    check_folds,
+    expected_accuracy,
+    why_not_measurable,
+)
+from mtgcn.uncertainty.peer_weights import contributions
 from mtgcn.uncertainty.warnings import model_warnings
 from mtgcn.workflows.inputs import GraphFiles, check_learnable, read_graph
 from mtgcn.workflows.memory_check import within_memory
@@ -100,12 +105,6 @@ def _page(model: GraphModel, expected: Expectation, notes: Sequence[str]) -> str
     from mtgcn.report.fit_page import Background, page_text
 
     return page_text(model, Background(*expected, notes))
-
-
-def check_folds(folds: int) -> None:
-    """Refuse a number of folds that labels cannot be cut into."""
-    if folds < 0 or folds == 1:
-        raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
 
 
 def summary_of(

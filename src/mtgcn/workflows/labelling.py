@@ -16,7 +16,8 @@ from mtgcn.graph import UNKNOWN
 from mtgcn.io.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
-from mtgcn.workflows.fitting import check_folds, expectation, for_the_card, summary_of
+from mtgcn.uncertainty.expected_accuracy import check_folds
+from mtgcn.workflows.fitting import expectation, for_the_card, summary_of
 from mtgcn.workflows.inputs import check_learnable, read_more_labels
 from mtgcn.workflows.memory_check import within_memory
 from mtgcn.workflows.notes import collected_notes

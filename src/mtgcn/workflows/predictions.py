@@ -12,7 +12,7 @@ import numpy as np
 from mtgcn.estimator.graph_model import GIVEN, NEVER
 from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.peer_votes import peers_agree, vote_weights
+from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.workflows.tables_out import table_bytes, write_table
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def predictions_of(model: GraphModel, ids: np.ndarray, answers: Answers) -> Pred
         probabilities=answers.probabilities,
         peers=answers.peers,
         labeled_iter=np.where(answers.place == NOWHERE, NEVER, model.labeled_iter_[answers.place]),
-        weights=vote_weights(model),
+        weights=peer_weights(model),
     )
 
 

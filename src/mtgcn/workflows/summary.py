@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
-from mtgcn.uncertainty.peer_votes import PeerContribution, accuracy_of_features, teaching_remark, who_decides
+from mtgcn.uncertainty.peer_weights import PeerContribution, accuracy_of_features, teaching_remark, who_decides
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel

@@ -1,9 +1,7 @@
-"""Who decides, in numbers and in words."""
-
 import numpy as np
 import pytest
 
-from mtgcn.uncertainty.peer_votes import (
+from mtgcn.uncertainty.peer_weights import (
     accuracy_of_features,
     contributions,
     leading_peers,
@@ -14,11 +12,11 @@ from mtgcn.uncertainty.peer_votes import (
 from weighted_votes import made_up_report
 
 
-def test_contributions_stand_in_the_order_of_the_votes():
+def test_contributions_are_sorted_by_weight():
     peers = contributions(made_up_report())
     assert [peer.name for peer in peers] == ["near neighbourhood", "far neighbourhood", "features", "structure"]
     assert (peers[0].weight, peers[0].held_out_accuracy, peers[0].agreement) == (0.55, 0.8, 0.95)
-    assert peers[3].held_out_accuracy is None  # nobody knows, and JSON has no word for NaN
+    assert peers[3].held_out_accuracy is None  # NaN in the report
     assert accuracy_of_features(peers) == 0.52
     assert accuracy_of_features(peers[:2]) is None
 
@@ -35,7 +33,7 @@ def test_contributions_stand_in_the_order_of_the_votes():
         ),
         (
             {"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25},
-            "all 4 peers decide together, the largest vote being 25 %",
+            "all 4 peers decide together, the largest weight is 25 %",
         ),
     ],
 )
@@ -46,9 +44,9 @@ def test_who_decides(weights, sentence):
     assert who_decides(contributions(report)) == sentence
 
 
-def test_little_teaching_is_remarked():
+def test_teaching_remark():
     assert teaching_remark(0.5) is None
-    assert teaching_remark(0.49) == "the given labels say little, so the peers hardly teach each other"
+    assert teaching_remark(0.49) == "the given labels carry little information, so the peers hardly teach each other"
 
 
 @pytest.mark.parametrize(
@@ -61,12 +59,12 @@ def test_little_teaching_is_remarked():
         ([0.5, 0.5], [0, 1]),
     ],
 )
-def test_the_leading_peers_hold_four_fifths_of_the_vote(weights, leading):
+def test_leading_peers(weights, leading):
     for kind in (np.float64, np.float32):
         assert leading_peers(np.array(weights, dtype=kind)).tolist() == leading
 
 
-def test_peers_that_nobody_hears_are_not_asked_whether_they_agree():
+def test_peers_agree_ignores_small_weights():
     predicted = np.array([[0, 1, 0], [0, 1, 1], [1, 1, 1]])  # peers, nodes
     peers = np.eye(2)[predicted]
     assert peers_agree(peers, None).tolist() == [False, True, False]
