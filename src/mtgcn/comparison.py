@@ -59,7 +59,7 @@ def compare(
     if not isinstance(graph, Graph):
         raise InputError(
             f"graph is a {type(graph).__name__}; give a Graph that holds labels, by Graph.from_pyg, from_networkx, "
-            "from_scipy, from_csv or mtgcn.load"
+            "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
     progress: FittingProgress = silent_fitting
     if verbose:

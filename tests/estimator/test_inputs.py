@@ -110,7 +110,7 @@ GRAPHS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::mtgcn.io.notes.GraphNote")
+@pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
 @pytest.mark.parametrize("form", GRAPHS)
 def test_a_graph_may_come_in_many_forms(ring, form):
     rows, y, _, edges = ring

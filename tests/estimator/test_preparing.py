@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine
 
-from mtgcn import Graph, MutualTeachingClassifier, load
+from mtgcn import Graph, MutualTeachingClassifier, load, read_graph
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder import save_model
 from mtgcn.estimator.preparing import prepared_graph
@@ -51,7 +51,7 @@ def test_frames_of_mixed_columns(package, tmp_path):
     assert (model.transduction_ == kind).mean() > 0.9
     assert model.n_features_in_ == 7
     assert model.feature_names_in_.tolist() == list(columns)
-    assert model.graph_.preparation.lines()[-2:] == [
+    assert model.graph_.preprocessing.lines()[-2:] == [
         "notes: left out, 60 different values",
         "country: left out, always 'DE'",
     ]
@@ -60,7 +60,7 @@ def test_frames_of_mixed_columns(package, tmp_path):
     np.testing.assert_array_equal(model.predict_proba(new), model.label_distributions_[8:20])
     save_model(model, tmp_path / "model")
     loaded = MutualTeachingClassifier.load(tmp_path / "model")
-    assert loaded.graph_.preparation == model.graph_.preparation
+    assert loaded.graph_.preprocessing == model.graph_.preprocessing
     assert loaded.n_features_in_ == 7
     np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
     unseen = package.DataFrame(
@@ -82,7 +82,7 @@ def test_arrays_are_standardised_unless_they_are_counts_or_sparse_or_it_is_turne
         gcn().fit(random.poisson(2, (40, 3)), y),
         gcn().fit(load_digits().data[:40] / 16, y),
     ):
-        assert left.graph_.preparation is None
+        assert left.graph_.preprocessing is None
     np.testing.assert_array_equal(gcn(scale=False).fit(measured, y).graph_.features, measured.astype(np.float32))
 
 
@@ -99,14 +99,14 @@ def test_missing_numbers_of_arrays_are_filled_unless_scaling_is_off():
 
 def test_a_graph_that_was_prepared_on_its_own_is_refused(write_files):
     folder = write_files
-    model = gcn().fit_graph(Graph.from_csv(folder / "edges.csv", folder / "nodes.csv", folder / "labels.csv"))
+    model = gcn().fit_graph(read_graph(folder / "edges.csv", nodes=folder / "nodes.csv", labels=folder / "labels.csv"))
     other = folder / "other.csv"
     other.write_text("id,size,city\nx,40,Ulm\ny,90,Hof\nz,10,Ulm\n")
     (folder / "links.csv").write_text("source,target\nx,y\ny,z\n")
-    alone = Graph.from_csv(folder / "links.csv", other)
-    with pytest.raises(InputError, match=r"prepared on their own.*preparation=model.graph_.preparation"):
+    alone = read_graph(folder / "links.csv", nodes=other)
+    with pytest.raises(InputError, match=r"prepared on their own.*preprocessing=model.graph_.preprocessing"):
         model.predict_proba(graph=alone)
-    alike = Graph.from_csv(folder / "links.csv", other, preparation=model.graph_.preparation)
+    alike = read_graph(folder / "links.csv", nodes=other, preprocessing=model.graph_.preprocessing)
     assert model.predict_proba(graph=alike).shape == (3, 2)
 
 

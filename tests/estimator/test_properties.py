@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtgcn import MutualTeachingClassifier
+from mtgcn.errors import GraphNote
 from mtgcn.estimator.inputs import classes_and_labels
-from mtgcn.io.notes import GraphNote
 
 # A few epochs show what training does to strange numbers as well as many do.
 QUICK = {

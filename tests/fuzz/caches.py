@@ -63,6 +63,11 @@ def _of(**arrays: np.ndarray) -> Callable[[Path], object]:
     return lambda path: np.savez(path, allow_pickle=False, **MADE | arrays)
 
 
+def _one_array(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.ones(3))
+
+
 def _inflating(path: Path) -> None:
     path.write_bytes(nasty.archive_of_zeros({"vectors.npy": 1900, "bias.npy": 1900}))
 
@@ -81,6 +86,6 @@ KEPT = (
     trial_of("members that are no arrays", _no_array),
     trial_of("an archive that unpacks to 3.7 GiB", _inflating),
     trial_of("a folder in place of the file", lambda path: path.mkdir()),
-    trial_of("one array alone, without an archive", lambda path: np.save(path.open("wb"), np.ones(3))),
+    trial_of("one array alone, without an archive", lambda path: _one_array(path)),
     trial_of("a pickle", lambda path: path.write_bytes(b"\x80\x04K\x01.")),
 )

@@ -235,7 +235,7 @@ KEPT = (
     trial_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
     trial_of("classes by other names", "lp", _card_with(classes=["red", "green"])),
     trial_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),
-    trial_of("a preparation of nothing", "gcn", _card_with(preparation={"named": True, "columns": [{}]})),
+    trial_of("a preprocessing of nothing", "gcn", _card_with(preprocessing={"named": True, "columns": [{}]})),
     trial_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),
     trial_of("half a surrogate pair in a class", "lp", _card_with(class_names=["a\ud800", "b"])),
 )

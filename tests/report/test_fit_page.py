@@ -115,7 +115,7 @@ def test_expected_accuracy_and_the_notes_of_reading_are_on_it(fitted_model):
 def test_what_was_done_with_the_columns_is_on_it(fitted_model):
     graph = replace(fitted_model.graph_)
     lines = ["income: standardised", "city: 12 values, one-hot"]
-    object.__setattr__(graph, "preparation", SimpleNamespace(lines=lambda: lines))
+    object.__setattr__(graph, "preprocessing", SimpleNamespace(lines=lambda: lines))
     text = Checked(fit_html(replace(fitted_model, graph_=graph))).text
     assert "What was done with the columns income: standardised city: 12 values, one-hot" in text
     assert "What was done with the columns" not in Checked(fit_html(fitted_model)).text

@@ -7,9 +7,9 @@ import pytest
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.estimator.model_folder import load_model, read_card
+from mtgcn.io.options import TableOptions
 from mtgcn.studio import fitting
 from mtgcn.studio.fitting import LAYOUT_FILE, FitOptions, check_labels, fit_project, fitted_model, model_layout
-from mtgcn.workflows.inputs import GraphFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
@@ -68,7 +68,7 @@ def test_other_settings_or_graph_need_a_full_fit(labelled, files, quick):
     fit_project(labelled, quick)
     assert not fit_project(labelled, FitOptions("gcn", ["epochs=20"], seed=1, folds=0)).refitted
     assert not fit_project(labelled, FitOptions("gcn", ["epochs=21"], seed=1, folds=0)).refitted
-    labelled.load_files(GraphFiles(nodes=files.nodes, knn=3))
+    labelled.load_files(TableOptions(nodes=files.nodes, knn=3))
     assert fitted_model(labelled) is None
     labelled.load_files(files)
     assert fitted_model(labelled) is not None

@@ -6,19 +6,19 @@ import pytest
 from PIL import Image
 
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio import nodes
 from mtgcn.studio.fitting import FitOptions, fit_project, fitted_model
 from mtgcn.studio.nodes import SKIPPED, neighbourhood, next_nodes, node_details, picture_url
 from mtgcn.studio.predictions import ProjectPredictions
 from mtgcn.studio.project import Project
-from mtgcn.workflows.inputs import GraphFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
 
 def opened(tmp_path, **paths):
     project = Project.open(tmp_path / "other")
-    project.load_files(GraphFiles(**paths))
+    project.load_files(TableOptions(**paths))
     return project
 
 
@@ -51,7 +51,7 @@ def test_nodes_without_attributes(files, tmp_path):
     project = opened(tmp_path, edges=files.edges, nodes=files.nodes, unknown_nodes="add")
     assert node_details(project, "stranger").attributes == []
     assert node_details(project, "n35").attributes
-    project.load_files(GraphFiles(edges=files.edges))
+    project.load_files(TableOptions(edges=files.edges))
     assert node_details(project, "n35").attributes == []
 
 

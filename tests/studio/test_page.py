@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from browser import chromium
-from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.datasets import load
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.fitting import FitOptions
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import redirect_page
 from mtgcn.studio.worker import FitWorker
-from mtgcn.workflows.inputs import GraphFiles
 from studio_server import environment, studio
 
 pytestmark = pytest.mark.long
@@ -312,7 +312,7 @@ def test_map_of_20_000_nodes(browser, tmp_path):
     ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight crowds
     np.savetxt(tmp_path / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
     project = Project.open(tmp_path / "mtgcn-studio")
-    project.load_files(GraphFiles(edges=tmp_path / "edges.csv"))
+    project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     with studio(tmp_path) as running:
         browser.show(width=1280)
         browser.visit(running.address)
@@ -339,7 +339,7 @@ def test_documented_start_shows_a_node(browser, files, tmp_path, start):
     }[start]
     if start == "model":
         (tmp_path / "labels.csv").write_text("id,label\nn0,a\nn1,b\nn3,a\nn4,b\n")
-        graph = Graph.from_csv(files.edges, files.nodes, tmp_path / "labels.csv")
+        graph = read_graph(files.edges, nodes=files.nodes, labels=tmp_path / "labels.csv")
         MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0).fit_graph(graph).save(
             tmp_path / "model"
         )

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.project import Project
 from mtgcn.studio.storage import ProjectFolder
-from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_label_is_on_disk_on_return(project):
@@ -209,7 +209,7 @@ def test_nothing_is_written_outside_the_project(labelled, tmp_path):
 def test_load_model(files, tmp_path):
     labels = tmp_path / "given.csv"
     labels.write_text("id,label\nn0,a\nn1,b\nn2,a\nn3,b\n")
-    graph = Graph.from_csv(files.edges, files.nodes, labels)
+    graph = read_graph(files.edges, nodes=files.nodes, labels=labels)
     fitted = MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0).fit_graph(graph)
     fitted.save(tmp_path / "mine")
     project = Project.open(tmp_path / "project")
@@ -339,7 +339,7 @@ def test_failed_load_changes_nothing(labelled, files, tmp_path):
     broken.write_text("source,target\nn1\n")
     before = labelled.labels()
     with pytest.raises(InputError, match=r"broken\.csv"):
-        labelled.load_files(GraphFiles(edges=broken))
+        labelled.load_files(TableOptions(edges=broken))
     assert labelled.source.title == "edges.csv"
     assert labelled.labels() == before
     assert [path.name for path in (labelled.folder / "files").iterdir()] == ["1"]
@@ -348,7 +348,7 @@ def test_failed_load_changes_nothing(labelled, files, tmp_path):
 def test_uploads_are_removed_after_the_load(files, tmp_path):
     project = Project.open(tmp_path / "project")
     path = project.files.write(files.edges.read_bytes(), "uploads", "my edges.csv")
-    project.load_files(GraphFiles(edges=path))
+    project.load_files(TableOptions(edges=path))
     assert not path.exists()
     assert project.graph.num_nodes == 35  # one node has no edge
 

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtgcn.cli.completion import dataset_names, method_names, methods_so_far
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import AsJson, Device, Seed, listed, print_json, remark
+from mtgcn.cli.options import (
+    AsJson,
+    Device,
+    Seed,
+    dataset_names,
+    listed,
+    method_lists,
+    method_names,
+    print_json,
+    remark,
+)
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
@@ -77,7 +86,7 @@ def run(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    files: GraphFiles,
+    files: TableOptions,
     out: Out = None,
     latex: Latex = None,
     report: Report = None,
@@ -115,7 +124,7 @@ def compare(
         typer.Option(
             help="Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
             metavar="NAME,NAME…",
-            autocompletion=methods_so_far,
+            autocompletion=method_lists,
         ),
     ] = DEMONSTRATED,
     settings: Annotated[
@@ -141,7 +150,7 @@ def compare(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    files: GraphFiles,
+    files: TableOptions,
     out: Out = None,
     latex: Latex = None,
     report: Report = None,
@@ -172,9 +181,9 @@ def compare(
 def demo() -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
+    from mtgcn.io.options import TableOptions
     from mtgcn.report.tables import comparison_table, print_table
     from mtgcn.workflows.comparing import Experiment, compare_graph
-    from mtgcn.workflows.inputs import GraphFiles
 
     dataset = "cora"
     try:
@@ -189,7 +198,7 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    experiment = Experiment(dataset, GraphFiles(), listed(DEMONSTRATED, "methods"), labels_per_class="2")
+    experiment = Experiment(dataset, TableOptions(), listed(DEMONSTRATED, "methods"), labels_per_class="2")
     print_table(comparison_table(compare_graph(experiment).comparison))
 
 

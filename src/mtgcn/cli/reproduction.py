@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mtgcn.cli.shared import Device, listed, remark
+from mtgcn.cli.options import Device, listed, remark
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtgcn.cli.completion import dataset_names
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import Device
+from mtgcn.cli.options import Device, dataset_names
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 
 @takes_graph_files()
@@ -29,7 +28,7 @@ def studio(
             help="Start with a built-in dataset, such as digits.", metavar="NAME", autocompletion=dataset_names
         ),
     ] = None,
-    files: GraphFiles,
+    files: TableOptions,
     project: Annotated[
         Path, typer.Option(help="Folder of the labels, files and model; nothing is written elsewhere.", metavar="DIR")
     ] = Path("mtgcn-studio"),

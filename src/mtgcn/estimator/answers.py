@@ -9,12 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, reason
 from mtgcn.estimator.attaching import extended, with_new_rows
 from mtgcn.estimator.checks import check_magnitude, check_magnitudes, check_width
 from mtgcn.estimator.preparing import graph_for
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, place_of_rows, same_table
-from mtgcn.io.paths import reason
 from mtgcn.memory import is_out_of_memory
 from mtgcn.shapes import Float, Int
 

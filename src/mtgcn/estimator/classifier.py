@@ -86,7 +86,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         """Learn the classes of all rows of X from the few that y tells.
 
         X is an array or a matrix of numbers, or a data frame (pandas, polars) whose columns may be of any kind: how
-        they were made numbers is in `graph_.preparation`, and new rows are treated alike.
+        they were made numbers is in `graph_.preprocessing`, and new rows are treated alike.
 
         `graph` joins the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
         numpy or torch), a networkx graph (its nodes in their order), PyG data, or a `Graph`. Without one, rows are
@@ -95,7 +95,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         """
         if y is None:
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
-        table, preparation = (None, None) if X is None else prepared_table(self, X)
+        table, preprocessing = (None, None) if X is None else prepared_table(self, X)
         classes, labels = classes_and_labels(y)
         check_classes(classes)
         if table is not None:
@@ -114,7 +114,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             node_ids=given.node_ids,
             class_names=tuple(map(str, classes)),
             name=given.name,
-            preparation=given.preparation if table is None else preparation,
+            preprocessing=given.preprocessing if table is None else preprocessing,
         )
         return self._fit(fitted, classes, has_node_ids(graph), seed_of(self.random_state))
 
@@ -171,5 +171,5 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         given = as_graph(graph, None if rows is None else rows.shape[0])
         check_sizes(given, rows)
         if rows is not None:
-            given = replace(given, features=rows, feature_names=(), preparation=self.graph_.preparation)
+            given = replace(given, features=rows, feature_names=(), preprocessing=self.graph_.preprocessing)
         return of_graph(self, given)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtgcn.errors import InputError
-from mtgcn.io.paths import shown
+from mtgcn.errors import InputError, shown
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, create, method_class, name_of
 from mtgcn.methods.plugins import as_method

@@ -47,6 +47,7 @@ class GraphModel:
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
+    warnings_: list[str]  # only after a fit in this process
     training_: dict[str, Any]  # what the folder a model comes from tells of its training; empty after a fit
 
     def __init__(
@@ -171,7 +172,7 @@ class GraphModel:
                 method.remember(learned, task)
             self._keep(graph, classes, method, fit_in_chunks(method, task))
         self.has_node_ids_, self.seed_ = named, seed
-        warn_of_fit(self)
+        self.warnings_ = warn_of_fit(self)
         return self
 
     def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:

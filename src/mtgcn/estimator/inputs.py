@@ -11,7 +11,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.io.preprocessing.missing import is_missing
+from mtgcn.labels import is_missing
 from mtgcn.shapes import Int
 
 

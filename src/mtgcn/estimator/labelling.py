@@ -12,7 +12,7 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.inputs import no_label
 from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids
 from mtgcn.graph import UNKNOWN
-from mtgcn.io.labels import classes_of
+from mtgcn.labels import classes_of
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.estimator.checks import check_magnitude
 from mtgcn.graph import Graph
-from mtgcn.io.preprocessing.learning import learn
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.preprocessing.table import ColumnTable, table_of_array
+from mtgcn.graph_sources import Preprocessing
+from mtgcn.io.preprocessing.column_table import ColumnTable, table_of_array
+from mtgcn.io.preprocessing.fit import fit_columns
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
 
 if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
@@ -22,32 +23,32 @@ if TYPE_CHECKING:
 Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
 
 
-def prepared_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Preparation | None]:  # noqa: N803
+def prepared_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Preprocessor | None]:  # noqa: N803
     """The features of a fit, and how they were made; None where they are what was given."""
     table = _columns(model, X, reset=True)
     if not isinstance(table, ColumnTable):
-        preparation = array_preparation(table, scale=model.scale)
-        return (table, None) if preparation is None else (preparation.matrix(table_of_array(table)), preparation)
-    preparation = learn(table, scale=model.scale)
-    if not preparation.names:
-        raise InputError(f"nothing can be learned from these columns ({'; '.join(preparation.lines())}); add others")
-    return preparation.matrix(table), preparation
+        preprocessing = array_preparation(table, scale=model.scale)
+        return (table, None) if preprocessing is None else (preprocessing.matrix(table_of_array(table)), preprocessing)
+    preprocessing = fit_columns(table, scale=model.scale)
+    if not preprocessing.names:
+        raise InputError(f"nothing can be learned from these columns ({'; '.join(preprocessing.lines())}); add others")
+    return preprocessing.matrix(table), preprocessing
 
 
-def array_preparation(features: Any, names: tuple[str, ...] = (), *, scale: bool) -> Preparation | None:
+def array_preparation(features: Any, names: tuple[str, ...] = (), *, scale: bool) -> Preprocessor | None:
     """What standardises a matrix; None where it is to be left as it is: sparse, counts, or so asked."""
     if sp.issparse(features) or not scale:
         return None
-    preparation = learn(table_of_array(features, names), named=False)
-    return None if preparation.changes_nothing else replace(preparation, named=bool(names))
+    preprocessing = fit_columns(table_of_array(features, names), named=False)
+    return None if preprocessing.changes_nothing else replace(preprocessing, named=bool(names))
 
 
 def prepared_graph(graph: Graph, *, scale: bool) -> Graph:
     """The graph with prepared features, unless they are so already, or are to be left as they are."""
-    if graph.features is None or graph.preparation is not None:
+    if graph.features is None or graph.preprocessing is not None:
         return graph
-    preparation = array_preparation(graph.features, graph.feature_names, scale=scale)
-    return graph if preparation is None else _with_features(graph, preparation)
+    preprocessing = array_preparation(graph.features, graph.feature_names, scale=scale)
+    return graph if preprocessing is None else _with_features(graph, preprocessing)
 
 
 def rows_for(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa: N803
@@ -55,40 +56,42 @@ def rows_for(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa: N803
     if model.graph_.features is None:
         raise InputError("this model was fitted without features and knows its own graph alone; pass no X")
     table = _columns(model, X, reset=False)
-    preparation = model.graph_.preparation
-    if preparation is None:
+    preprocessing = model.graph_.preprocessing
+    if preprocessing is None:
         return table
     if not isinstance(table, ColumnTable):
-        table = table_of_array(table, [column.name for column in preparation.columns])
-    return preparation.matrix(table)
+        table = table_of_array(table, [column.name for column in preprocessing.columns])
+    return preprocessing.matrix(table)
 
 
 def graph_for(model: GraphModel, graph: Graph) -> Graph:
     """Another graph with features as the peers of a fit see them."""
-    preparation = model.graph_.preparation
-    if graph.features is None or graph.preparation == preparation:
+    preprocessing = model.graph_.preprocessing
+    if graph.features is None or graph.preprocessing == preprocessing:
         return graph
-    if graph.preparation is not None or preparation is None:
+    if graph.preprocessing is not None or preprocessing is None:
         raise InputError(
             "the features of this graph were prepared on their own, so they mean something else than those of the fit; "
-            "read it with preparation=model.graph_.preparation"
+            "read it with preprocessing=model.graph_.preprocessing"
         )
-    if graph.num_features != len(preparation.columns):
+    if graph.num_features != len(preprocessing.columns):
         raise InputError(
-            f"{graph.num_features} features for each node of the graph and {len(preparation.columns)} in training; "
+            f"{graph.num_features} features for each node of the graph and {len(preprocessing.columns)} in training; "
             "give the same ones"
         )
-    return _with_features(graph, preparation)
+    return _with_features(graph, preprocessing)
 
 
 def columns_in(graph: Graph) -> int:
     """How many columns a person gave, of which the features of the graph were made."""
-    return graph.num_features if graph.preparation is None else len(graph.preparation.columns)
+    return graph.num_features if graph.preprocessing is None else len(graph.preprocessing.columns)
 
 
-def _with_features(graph: Graph, preparation: Preparation) -> Graph:
-    table = table_of_array(graph.features, [column.name for column in preparation.columns])
-    return replace(graph, features=preparation.matrix(table), feature_names=preparation.names, preparation=preparation)
+def _with_features(graph: Graph, preprocessing: Preprocessing) -> Graph:
+    table = table_of_array(graph.features, [column.name for column in preprocessing.columns])
+    return replace(
+        graph, features=preprocessing.matrix(table), feature_names=preprocessing.names, preprocessing=preprocessing
+    )
 
 
 def _columns(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any:  # noqa: N803
@@ -100,7 +103,7 @@ def _columns(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any:  #
     if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return table_of_frame(X)
-    gaps = model.scale if reset else model.graph_.preparation is not None
+    gaps = model.scale if reset else model.graph_.preprocessing is not None
     with np.errstate(over="ignore", invalid="ignore"):  # what does not fit 32 bits is infinite then, and refused
         table = validate_data(
             model,

@@ -172,7 +172,7 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
 
 def _columns(graph: Graph) -> list[str]:
     """What was done with each column that features were made of, a line each; none where they are as given."""
-    return [] if graph.preparation is None else graph.preparation.lines()
+    return [] if graph.preprocessing is None else graph.preprocessing.lines()
 
 
 def _count(number: int, noun: str) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 from mtgcn import datasets
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.elements import FileField, Tag, button, cleared, figures, note, plural, swatch, tag
 from mtgcn.studio.project import UPLOADS, ProjectSummary
 from mtgcn.studio.session import Session
 from mtgcn.studio.source import GRAPH_SUFFIXES, TABLE_SUFFIXES
-from mtgcn.workflows.inputs import GraphFiles
 
 DATASETS = {
     "cora": "2708 machine learning papers and their citations",
@@ -175,7 +175,7 @@ class DataView:
                 raise InputError("No file is chosen; choose edges, nodes or a graph.")
             if "nodes" in paths and "edges" not in paths:
                 paths["knn"] = number_of_neighbours(event.args)
-            return project.load_files(GraphFiles(**paths))
+            return project.load_files(TableOptions(**paths))
 
         await self._load("Reading your files", load)
 

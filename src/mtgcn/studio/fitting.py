@@ -22,8 +22,9 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.fitting import DEFAULT_METHOD, chosen_method
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.model_folder import is_model, load_model, read_card, save_model
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
+from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import method_class
 from mtgcn.report.fit_view import map_rows, shown_nodes
@@ -34,10 +35,8 @@ from mtgcn.studio.storage import State
 from mtgcn.training.progress import report_progress, stage
 from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.suggestions import smoothed_features
-from mtgcn.workflows.fitting import Expectation, for_the_card, summary_of
-from mtgcn.workflows.memory_check import within_memory
-from mtgcn.workflows.notes import collected_notes
-from mtgcn.workflows.summary import mean_confidence
+from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
+from mtgcn.workflows.output import collected_notes
 
 CACHE = "cache"  # folder in the project; nothing is written outside of it
 GRAPH_KEY = "studio_graph"  # in the card of a model: the fingerprint of its graph
@@ -150,7 +149,7 @@ def fit_project(project: Project, options: FitOptions) -> FitResult:
         labels=summary.labels,
         seconds=seconds,
         refitted=refitted,
-        mean_confidence=summary.mean_confidence,
+        mean_confidence=mean_confidence(model),
         expected_accuracy=None if summary.expected_accuracy is None else asdict(summary.expected_accuracy),
         why_no_expected_accuracy=summary.why_no_expected_accuracy,
         warnings=summary.warnings,
@@ -164,7 +163,7 @@ class _PreviousFit:
     def __init__(self, model: GraphModel, state: State) -> None:
         names = [state.current_name(str(name)) for name in model.classes_]
         self.predicted = np.array(names, dtype=object)[model.label_distributions_.argmax(axis=1)]
-        self.unlabelled = model.graph_.labels == UNKNOWN
+        self.unlabelled = model.graph_.labels == UNLABELED
         self.confidence = mean_confidence(model)
 
     def comparison(self, model: GraphModel) -> dict[str, Any]:

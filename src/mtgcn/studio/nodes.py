@@ -7,19 +7,19 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.io.columns import ID_NAMES, LABEL_NAMES, Choices, column_titled, open_table, title_of
-from mtgcn.io.paths import readable_file
+from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.io.columns import ID_NAMES, open_table, title_of
+from mtgcn.io.options import readable_file
 from mtgcn.io.table import MISSING, Coded
 from mtgcn.studio.predictions import ProjectPredictions
 from mtgcn.studio.project import Project
-from mtgcn.studio.source import LoadedGraph, graph_files
+from mtgcn.studio.source import LoadedGraph, table_options
 from mtgcn.uncertainty.suggestions import first_suggestions, suggest
 
 MAX_COLUMNS = 100  # of a table shown as text; for wider tables features are shown
@@ -101,14 +101,9 @@ def _text_table(project: Project, loaded: LoadedGraph) -> _TextTable | None:
         return _tables[loaded]
     if "nodes" not in project.source.files:  # a dataset, a graph file or a model
         return None
-    files = graph_files(project.source, project.files, project.state.load)
+    files = table_options(project.source, project.files, project.state.load)
     assert files.nodes is not None, "just checked"
-    named: dict[str, Any] = {
-        name: column_titled(str(files.columns[role]))
-        for role, name in (("id", "node_id"), ("label", "label"))
-        if files.columns.get(role)
-    }
-    table = open_table(readable_file(files.nodes), [ID_NAMES + LABEL_NAMES], Choices(**named, header=files.header))
+    table = open_table(readable_file(files.nodes), [ID_NAMES + LABEL_NAMES], files)
     if len(table.columns) > MAX_COLUMNS:
         return None
     columns = list(range(len(table.columns)))

@@ -14,7 +14,7 @@ import numpy as np
 from mtgcn.estimator.answers import of_fit
 from mtgcn.estimator.graph_model import GIVEN, GraphModel
 from mtgcn.estimator.model_folder.files import FILES
-from mtgcn.graph import UNKNOWN
+from mtgcn.labels import UNLABELED
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import read_plain
@@ -23,7 +23,7 @@ from mtgcn.studio.fitting import feature_layout, fitted_model, model_layout
 from mtgcn.studio.project import Project
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import uncertainty_of
-from mtgcn.workflows.predictions import predictions_of, predictions_table
+from mtgcn.workflows.predict import predictions_of, predictions_table
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,14 @@ class ProjectPredictions:
 
     def histogram(self) -> Histogram:
         """Confidence of the nodes that were unlabelled in the fit."""
-        unlabelled = self.model.graph_.labels == UNKNOWN
+        unlabelled = self.model.graph_.labels == UNLABELED
         counts, edges = histogram(self.confidence[unlabelled], len(self.class_names))
         return Histogram(counts.tolist(), edges.tolist())
 
     def predicted_counts(self) -> dict[str, int]:
         """Number of nodes per predicted class, of those that were unlabelled in the fit."""
         counts = dict.fromkeys(self.class_names, 0)
-        for number in self.predicted[self.model.graph_.labels == UNKNOWN].tolist():
+        for number in self.predicted[self.model.graph_.labels == UNLABELED].tolist():
             counts[self.class_names[number]] += 1
         return counts
 
@@ -195,7 +195,7 @@ def map_points(project: Project, predictions: ProjectPredictions | None) -> MapP
         nodes, places = model_layout(project, predictions.model)
         model_classes = predictions.class_names
     classes = tuple(dict.fromkeys([*project.classes, *model_classes]))
-    predicted, confidence = np.full(len(nodes), UNKNOWN), np.zeros(len(nodes))
+    predicted, confidence = np.full(len(nodes), UNLABELED), np.zeros(len(nodes))
     if predictions is not None:
         predicted = np.array([classes.index(name) for name in model_classes])[predictions.predicted[nodes]]
         confidence = predictions.confidence[nodes]

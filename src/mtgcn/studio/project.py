@@ -22,6 +22,7 @@ from pathlib import Path
 
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.source import FILES, LoadedGraph, copy_files, copy_model, read_source
 from mtgcn.studio.storage import (
     Change,
@@ -34,8 +35,7 @@ from mtgcn.studio.storage import (
     read_history,
     read_label_file,
 )
-from mtgcn.workflows.inputs import GraphFiles
-from mtgcn.workflows.summary import columns_of
+from mtgcn.workflows.fit import columns_of
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
 
@@ -192,7 +192,7 @@ class Project:
             load = self.state.load + 1
             return self._replace_graph(load, source, read_source(source, self.files, load))
 
-    def load_files(self, files: GraphFiles) -> ProjectSummary:
+    def load_files(self, files: TableOptions) -> ProjectSummary:
         """Load copies of files. Their labels go to `labels.csv`.
 
         Labels of the previous graph move to `labels-before-N.csv`. A `labels.csv` that exists before the first load is

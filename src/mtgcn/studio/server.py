@@ -18,7 +18,7 @@ from mtgcn.storage.cache import cache_folder
 from mtgcn.studio.guard import Application, Guard, Served, check_host
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 CACHE = "cache"  # folder in the project
 REDIRECT_PAGE = "open.html"  # in the project, while it is served
@@ -31,7 +31,7 @@ def start(
     *,
     model: Path | None,
     dataset: str | None,
-    files: GraphFiles | None,
+    files: TableOptions | None,
     host: str,
     port: int,
     open_browser: bool,

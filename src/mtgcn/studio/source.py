@@ -13,14 +13,14 @@ import numpy as np
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
 from mtgcn.estimator.model_folder import load_model, save_model
-from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.io.labels import classes_of
-from mtgcn.io.paths import readable_file
+from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.storage.cache import fingerprint
 from mtgcn.storage.files import read_plain
 from mtgcn.studio.storage import ROLES, ProjectFolder, Role, Source, checked_name
-from mtgcn.workflows.inputs import GraphFiles, read_graph
-from mtgcn.workflows.notes import collected_notes
+from mtgcn.workflows.inputs import read_graph
+from mtgcn.workflows.output import collected_notes
 
 FILES = "files"  # the folder of the copies, with one folder per load
 MAX_UPLOAD_BYTES = 256 << 20  # of one file
@@ -50,7 +50,7 @@ class LoadedGraph:
         graphs with the same classes."""
         _, names = classes_of(sorted(set(labels.values())))
         number = {name: code for code, name in enumerate(names)}
-        codes = np.array([number.get(labels.get(node, ""), UNKNOWN) for node in self.ids])
+        codes = np.array([number.get(labels.get(node, ""), UNLABELED) for node in self.ids])
         last = self._last
         if last is None or last.class_names != names:
             last = replace(self.graph, class_names=names)
@@ -63,7 +63,7 @@ def loaded_graph(graph: Graph, notes: tuple[str, ...] = (), *, hide_labels: bool
     ids = tuple(map(str, graph.node_ids.tolist()))
     known = () if hide_labels else graph.known
     return LoadedGraph(
-        graph=replace(graph, labels=np.full(graph.num_nodes, UNKNOWN), class_names=()),
+        graph=replace(graph, labels=np.full(graph.num_nodes, UNLABELED), class_names=()),
         ids=ids,
         index={node: number for number, node in enumerate(ids)},
         labels={ids[node]: graph.class_names[graph.labels[node]] for node in known},
@@ -80,17 +80,17 @@ def read_source(source: Source, folder: ProjectFolder, load: int) -> LoadedGraph
         model = load_model(folder.path(FILES, str(load), source.files["model"]))
         return loaded_graph(model.graph_, hide_labels=False)
     with collected_notes() as notes:
-        graph = read_graph(graph_files(source, folder, load))
+        graph = read_graph(table_options(source, folder, load))
     return loaded_graph(graph, tuple(notes), hide_labels=False)
 
 
-def graph_files(source: Source, folder: ProjectFolder, load: int) -> GraphFiles:
+def table_options(source: Source, folder: ProjectFolder, load: int) -> TableOptions:
     """The copies of a source's files with their reading options."""
     paths: dict[str, Any] = {role: folder.path(FILES, str(load), name) for role, name in source.files.items()}
-    return GraphFiles(**paths, **source.options, few_labels=True)
+    return TableOptions(**paths, **source.options, few_labels=True)
 
 
-def copy_files(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
+def copy_files(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
     """Copy plain files of limited size into the project."""
     paths: dict[Role, Path] = {role: Path(path) for role in ROLES if (path := getattr(files, role)) is not None}
     for role, path in paths.items():
@@ -109,7 +109,7 @@ def copy_files(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
             raise InputError(f"two different files are named {shown(name)}; rename one")
     for name, content in contents.items():
         folder.write(content, FILES, str(load), name)
-    options = {key: value for key, value in asdict(files).items() if key not in (*ROLES, "few_labels")}
+    options = {key: value for key, value in asdict(files).items() if key not in (*ROLES, "few_labels", "preprocessing")}
     return Source(files=names, options=options)
 
 

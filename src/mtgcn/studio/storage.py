@@ -18,12 +18,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from mtgcn.errors import InputError, shown
-from mtgcn.io.columns import Choices
-from mtgcn.io.labels import UNKNOWN, class_named, classes_of
-from mtgcn.io.preprocessing.missing import is_missing
-from mtgcn.io.tables import read_labels
-from mtgcn.io.texts import check_names
+from mtgcn.errors import InputError, check_names, shown
+from mtgcn.io.options import TableOptions
+from mtgcn.io.read import read_labels
+from mtgcn.labels import UNLABELED, class_named, classes_of, is_missing
 from mtgcn.storage.files import check_folder, force_to_disk, read_plain, write_file
 from mtgcn.storage.folders import PARTIAL
 from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
@@ -121,8 +119,8 @@ class ProjectFolder:
 
 def read_label_file(path: Path, ids: Sequence[str]) -> dict[str, str]:
     """The label of each labelled node, in node order; the same reader as `mtgcn fit --labels`."""
-    codes, names = read_labels(path, np.array(ids, dtype=object), Choices(few_labels=True))
-    return {ids[node]: names[codes[node]] for node in np.flatnonzero(codes != UNKNOWN).tolist()}
+    codes, names = read_labels(path, np.array(ids, dtype=object), TableOptions(few_labels=True))
+    return {ids[node]: names[codes[node]] for node in np.flatnonzero(codes != UNLABELED).tolist()}
 
 
 def label_table(labels: Mapping[str, str]) -> bytes:
@@ -142,7 +140,7 @@ def checked_class(name: str, known: Sequence[str] = ()) -> str:
     """
     name = class_named(" ".join(name.split()), ())
     check_names([name], "class")
-    if is_missing(name) or name == str(UNKNOWN):
+    if is_missing(name) or name == str(UNLABELED):
         raise InputError(f"class {shown(name)} means a missing label; choose another name")
     if not name.isprintable():
         raise InputError(f"class {shown(name)} contains a control character; choose another name")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from mtgcn.errors import warn_caller
 from mtgcn.graph import Graph
-from mtgcn.io.notes import warn_caller
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.expected_accuracy import binomial_cdf
 from mtgcn.uncertainty.peer_weights import FittedModel

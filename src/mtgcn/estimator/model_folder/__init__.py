@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, reason
 from mtgcn.estimator.checks import check_magnitudes
 from mtgcn.estimator.model_folder.arrays import (
     answers_of,
@@ -43,7 +43,6 @@ from mtgcn.estimator.model_folder.files import (
     write_bytes,
 )
 from mtgcn.estimator.preparing import columns_in
-from mtgcn.io.paths import reason
 from mtgcn.storage.files import check_folder
 from mtgcn.storage.folders import has_other_files
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, check_names, shown
 from mtgcn.estimator.checks import LARGEST_NUMBER, check_magnitude
 from mtgcn.estimator.model_folder.files import Arrays
 from mtgcn.graph import Graph
-from mtgcn.io.arrays import compressed_matrix
-from mtgcn.io.paths import shown
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.texts import check_names
+from mtgcn.graph_checks import compressed_matrix
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
 from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:
@@ -133,7 +131,7 @@ def graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
         class_names=tuple(card["class_names"]),
         name=card["graph"]["name"],
         feature_names=tuple(card["graph"]["feature_names"]),
-        preparation=None if card["preparation"] is None else Preparation.of(card["preparation"]),
+        preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
     )
 
 

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtgcn.errors import InputError
+from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, shown
 from mtgcn.estimator.model_folder.files import CARD, damaged
 from mtgcn.io.json_form import Anything, Number, Text, Truth, Whole, check_form
-from mtgcn.io.json_text import parsed_json
-from mtgcn.io.paths import shown
-from mtgcn.io.texts import LONGEST_NAME, LONGEST_TEXT
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.files import read_plain
+from mtgcn.storage.files import parsed_json, read_plain
 from mtgcn.storage.folders import read_current
 
 if TYPE_CHECKING:
@@ -55,7 +52,7 @@ CARD_FORM = {
         "has_node_ids": Truth(),
         "feature_names": [Text(LONGEST_TEXT)],
     },
-    "preparation": (Anything(), None),
+    "preprocessing": (Anything(), None),
     "training": {"epochs": Whole(), "labels_given": Anything(of=Whole())},
     "files": Anything(of={"bytes": Whole(), "sha256": Text()}),
 }
@@ -134,7 +131,7 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
             "has_node_ids": model.has_node_ids_,
             "feature_names": list(graph.feature_names),
         },
-        "preparation": None if graph.preparation is None else graph.preparation.plain(),
+        "preprocessing": None if graph.preprocessing is None else graph.preprocessing.plain(),
         "training": {
             "epochs": int(model.n_iter_),
             "seed": model.seed_,
