@@ -26,9 +26,8 @@ from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
-from mtgcn.methods import method_class
+from mtgcn.methods import method_from_text
 from mtgcn.report.fit_view import map_rows, shown_nodes
-from mtgcn.settings import parse_settings
 from mtgcn.shapes import Float, Int
 from mtgcn.studio.project import Project
 from mtgcn.studio.storage import State
@@ -59,13 +58,11 @@ class FitOptions:
 
     def new_model(self, project: Project) -> GraphModel:
         """An unfitted model, configured like that of `mtgcn fit` for the same files."""
-        name = self.method or DEFAULT_METHOD
         options = project.source.options
         return GraphModel(
-            method=name,
+            method_from_text(self.method or DEFAULT_METHOD, self.settings),
             neighbors=options.get("knn") or 10,
             metric=options.get("metric") or "euclidean",
-            settings=parse_settings(method_class(name), self.settings) or None,
             device=self.device,
             random_state=self.seed,
         )
