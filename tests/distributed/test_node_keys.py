@@ -9,7 +9,7 @@ from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.sharding import cut
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.io.options import TableOptions
-from mtgcn.linalg.node_keys import node_keys
+from mtgcn.linalg.node_keys import as_array, node_keys
 from thread_ranks import on_ranks
 
 
@@ -28,7 +28,7 @@ def alike(tmp_path):
 @pytest.mark.parametrize("source", ["files", "sparse_files", "alike"])
 def test_keys_do_not_depend_on_how_the_graph_is_cut(source, request):
     folder = request.getfixturevalue(source)
-    expected = node_keys(read_graph(folder / "edges.csv", nodes=folder / "nodes.csv"))
+    expected = as_array(node_keys(read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")))
 
     def work(ranks):
         local = read_local_graph(read_manifest(folder / "shards"), ranks)

@@ -107,7 +107,8 @@ def run(
     if as_json:
         print_json(asdict(cell) | done.remarks)
     else:
-        from mtgcn.report.tables import cell_table, print_table
+        from mtgcn.report.comparisons import cell_table
+        from mtgcn.report.tables import print_table
 
         _tell(done.remarks)
         print_table(cell_table(cell))
@@ -171,7 +172,8 @@ def compare(
     if as_json:
         print_json(asdict(done.comparison) | done.remarks)
     else:
-        from mtgcn.report.tables import comparison_table, print_table
+        from mtgcn.report.comparisons import comparison_table
+        from mtgcn.report.tables import print_table
 
         _tell(done.remarks)
         print_table(comparison_table(done.comparison))
@@ -182,7 +184,8 @@ def demo() -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
     from mtgcn.io.options import TableOptions
-    from mtgcn.report.tables import comparison_table, print_table
+    from mtgcn.report.comparisons import comparison_table
+    from mtgcn.report.tables import print_table
     from mtgcn.workflows.comparing import Experiment, compare_graph
 
     dataset = "cora"

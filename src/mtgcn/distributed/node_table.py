@@ -24,7 +24,7 @@ from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
 from mtgcn.io.preprocessing.fit import fit_columns
 from mtgcn.io.preprocessing.preprocessor import Preprocessor
 from mtgcn.io.table import MISSING, Batch, Coded, Faults, NotNumbers, Table
-from mtgcn.linalg.node_keys import scrambled
+from mtgcn.linalg.node_keys import splitmix64
 
 MOST_ROWS, MOST_CELLS = 200_000, 1 << 26  # that preprocessing is learned from
 FEWEST_ROWS = 10_000
@@ -123,7 +123,7 @@ class _Sample:
         self.sparse = False
 
     def add(self, batch: Batch, before: int) -> None:
-        hashes = scrambled(np.arange(before, before + len(batch), dtype=np.uint64))
+        hashes = splitmix64(np.arange(before, before + len(batch), dtype=np.uint64))
         rows = np.flatnonzero(hashes <= self.threshold)
         values = batch.numbers[rows]
         if not self.blocks:

@@ -115,7 +115,7 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure: the map of the nodes, how sure the model is, of what, and how it learnt."""
         self._check_fitted()
-        from mtgcn.report.fit_figure import plot
+        from mtgcn.report.fit_page import plot
 
         return plot(self)
 

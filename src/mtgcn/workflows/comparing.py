@@ -19,9 +19,7 @@ from mtgcn.experiments.store import Store
 from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.methods import Method, method_from_text, typed_method_class
-from mtgcn.report.comparison_page import comparison_page
-from mtgcn.report.files import write_comparisons
-from mtgcn.report.latex import comparison_tables
+from mtgcn.report.comparisons import comparison_page, comparison_tables, write_comparisons
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import described_settings
 from mtgcn.storage.files import check_files, check_folder, write_file

@@ -33,8 +33,7 @@ from mtgcn.workflows.inputs import check_learnable, read_more_labels
 from mtgcn.workflows.output import collected_notes, write_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from mtgcn.report.tables import Table
     from mtgcn.uncertainty.suggestions import Suggestion
 
 MAX_CORRECTIONS_LISTED = 5
@@ -141,19 +140,10 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
 
 def suggestion_table(suggestions: Iterable[Suggestion]) -> Table:
     """Suggestions as a table for the terminal, best first."""
-    from rich.table import Table
-    from rich.text import Text
+    from mtgcn.report.tables import Table
 
-    table = Table(title="Nodes to label next")
-    table.add_column("node", overflow="fold")
-    table.add_column("predicted", overflow="fold")
-    table.add_column("score", justify="right")
-    table.add_column("why", overflow="fold")
-    for suggestion in suggestions:
-        # As plain text: an id may look like rich markup, such as [bold].
-        row = (str(suggestion.node), suggestion.predicted, f"{suggestion.score:.2f}", suggestion.reason)
-        table.add_row(*map(Text, row))
-    return table
+    rows = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in suggestions]
+    return Table.of_text(["node", "predicted", "score", "why"], rows, title="Nodes to label next", prose=True)
 
 
 def write_suggestions(path: Path, suggestions: Iterable[Suggestion]) -> None:

@@ -1,14 +1,14 @@
-"""Colours: as many as classes, told apart, and read on the paper they stand on."""
+"""Colours: distinct, and readable on their background."""
 
 import re
 
 import pytest
 
-from mtgcn.report.colours import DARK, LIGHT, class_colours, class_variables, colour_variables, light_colours
+from mtgcn.report.styles import DARK, LIGHT, class_colours, class_variables, colour_variables, light_colours
 
 
 def luminance(colour):
-    """Of the Web Content Accessibility Guidelines."""
+    """Relative luminance by the Web Content Accessibility Guidelines."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -20,13 +20,13 @@ def contrast(one, other):
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 11, 40])
-def test_every_class_has_a_colour_of_its_own(count):
+def test_class_colours_are_distinct(count):
     for colours in class_colours(count):
         assert len(set(colours)) == count
         assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours)
 
 
-def test_chosen_colours_can_be_seen_on_their_paper():
+def test_contrast():
     light, dark = class_colours(10)
     assert min(contrast(colour, LIGHT["paper"]) for colour in light) > 2.7
     assert min(contrast(colour, DARK["paper"]) for colour in dark) > 5
@@ -36,7 +36,7 @@ def test_chosen_colours_can_be_seen_on_their_paper():
         assert contrast(colours["warning-ink"], colours["warning"]) > 4.5
 
 
-def test_page_and_figure_have_the_same_colours():
+def test_page_and_figure_share_colours():
     variables = str(colour_variables() + class_variables(3))
     for name, colour in light_colours(3).items():
         assert f"--{name}:{colour};" in variables

@@ -1,59 +1,20 @@
-"""The page: sound HTML that needs no other file, and every number in it."""
+"""Reproduction: page, LaTeX tables and commands."""
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
+from html_page import HtmlPage
+from latex_check import count_tables
 from mtgcn.datasets import describe
 from mtgcn.experiments.curves import Band, Curves
 from mtgcn.experiments.placing import place_of
 from mtgcn.experiments.protocol import PAPER_TABLES
 from mtgcn.experiments.suite import WORLD
 from mtgcn.experiments.tables import stored_evidence
-from mtgcn.report.findings import findings
-from mtgcn.report.page import html_page
-from mtgcn.report.page_commands import commands
-
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class Checked(HTMLParser):
-    """Reads a page; every element must be closed in its turn."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.resources, self.ids, self.links, self.texts, self.tables = [], [], [], [], [], []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        if tag in ("script", "link", "img", "iframe", "object", "use"):
-            self.resources.append((tag, attributes))
-        self.links += [attributes[name] for name in ("href", "src", "xlink:href") if name in attributes]
-        self.ids += [attributes["id"]] if "id" in attributes else []
-        if tag == "tr":
-            self.tables.append([])
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        assert "svg" in self.open, f"<{tag}/> is no HTML"
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-        if "tr" in self.open and data.strip():
-            self.tables[-1].append(data.strip())
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.texts).split())
+from mtgcn.report.grids import findings
+from mtgcn.report.reproduction import commands, html_page, latex_tables
 
 
 def page_of(*parts, counts=()):
@@ -84,18 +45,15 @@ def curves_of(seed=0, **made):
     )
 
 
-def test_the_page_is_sound_and_needs_nothing_but_itself(full):
-    page = Checked(full)
-    assert page.resources == []
-    assert page.links
-    assert all(link.startswith("#") for link in page.links)
+def test_page_is_self_contained(full):
+    page = HtmlPage(full)
+    page.assert_self_contained()
     assert {link.removeprefix("#") for link in page.links} == set(page.ids)
-    assert len(page.ids) == len(set(page.ids))
     assert not re.search(r"https?:|url\(|@import", full)
 
 
-def test_every_printed_and_every_measured_value_is_there(full, stored):
-    rows = Checked(full).tables
+def test_page_shows_every_printed_and_measured_value(full, stored):
+    rows = HtmlPage(full).rows
     for table in PAPER_TABLES:
         for cell in table.cells:
             for entry in cell.entries:
@@ -106,35 +64,34 @@ def test_every_printed_and_every_measured_value_is_there(full, stored):
         assert any(f"{mean:.1f}" in row for row in rows)
 
 
-def test_a_row_says_paper_ours_interval_and_difference(stored):
-    page = Checked(page_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1)))
+def test_row_shows_paper_ours_interval_difference(stored):
+    page = HtmlPage(page_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1)))
     # Places are numbered cell by cell: GCN has 40.0, 40.2, 40.4 and 40.6 per cent, where 42.6 to 74.9 are printed.
     assert ["GCN-V", "42.6", "40.0", "one run", "−2.6", "56.9", "40.2", "one run", "−16.7"] in [
-        row[:9] for row in page.tables
+        row[:9] for row in page.rows
     ]
     # MT-GCN is always 0.1 ahead.
-    assert ["GCN-V", *["−0.1", "one run", "1"] * 4] in page.tables
-    assert ["GCN-V", *["1.50"] * 4] in page.tables  # seconds
-    assert ["GCN-V", *["12.5", "one run"] * 4] in page.tables  # calibration error
+    assert ["GCN-V", *["−0.1", "one run", "1"] * 4] in page.rows
+    assert ["GCN-V", *["1.50"] * 4] in page.rows  # seconds
+    assert ["GCN-V", *["12.5", "one run"] * 4] in page.rows  # calibration error
 
 
-def test_optimistic_numbers_say_so(stored, full):
+def test_optimistic_rows_are_marked(stored, full):
     assert "optimistic" not in page_of(stored(tables=["2"])).split("</style>")[1].lower()
-    marked = [row for row in Checked(full).tables if "authors’ way, optimistic" in row]
+    marked = [row for row in HtmlPage(full).rows if "optimistic" in row]
     assert [row[0] for row in marked] == ["MT-GCN"] * 4
-    assert Checked(page_of(stored(protocol="paper"))).text.count("authors’ way, optimistic") == 4
 
 
-def test_a_single_unit_makes_a_page(stored):
+def test_page_of_a_single_unit(stored):
     units = stored(tables=["2"], methods=["mt-gcn"], runs=1)
     name = next(iter(units))
     page = page_of({name: units[name]})
-    assert set(Checked(page).ids) == {"tables", "label-rates", "calibration", "time"}
+    assert set(HtmlPage(page).ids) == {"tables", "label-rates", "calibration", "time"}
     assert page.count("<svg") == 2
 
 
 def test_sections_follow_what_is_stored(stored, full):
-    assert set(Checked(full).ids) == {
+    assert set(HtmlPage(full).ids) == {
         "tables",
         "label-rates",
         "differences",
@@ -144,34 +101,34 @@ def test_sections_follow_what_is_stored(stored, full):
         "ablation",
         "backbones",
     }
-    alone = Checked(page_of(stored(ablation=True, tables=["2"])))
+    alone = HtmlPage(page_of(stored(ablation=True, tables=["2"])))
     assert {"ablation", "tables"} <= set(alone.ids)
     assert "without L_pl" in alone.text
     assert "warm-up of 300 epochs" in alone.text
 
 
-def test_backbones_show_alone_taught_and_what_it_adds(stored):
-    page = Checked(page_of(stored(backbones=True, tables=["2"], runs=1)))
+def test_backbones_show_alone_taught_gain(stored):
+    page = HtmlPage(page_of(stored(backbones=True, tables=["2"], runs=1)))
     # Places are numbered cell by cell: gcn alone, gcn taught, chebyshev alone …, each 0.1 above the one before.
-    rows = [row for row in page.tables if row[0] == "APPNP"]
+    rows = [row for row in page.rows if row[0] == "APPNP"]
     assert rows[0] == ["APPNP", "4", "+0.1", "+0.1", "+0.1", "0", "0"]  # cells, mean, smallest, largest, sure ones
     assert rows[1][:8] == ["APPNP", "40.4", "one run", "40.5", "one run", "+0.1", "one run", "1"]
-    assert {row[0] for row in page.tables} >= {"GCN", "Chebyshev", "APPNP", "GAT"}
+    assert {row[0] for row in page.rows} >= {"GCN", "Chebyshev", "APPNP", "GAT"}
 
 
-def test_a_network_that_was_only_run_alone_gains_nothing_yet(stored):
+def test_network_without_taught_runs_has_no_gain(stored):
     units = stored(backbones=True, tables=["2"], runs=1)
     [first, *_] = units
-    page = Checked(page_of({first: units[first]}))
-    assert ["GCN", "40.0", "one run"] in page.tables
+    page = HtmlPage(page_of({first: units[first]}))
+    assert ["GCN", "40.0", "one run"] in page.rows
     assert "mean gain" not in page.text
 
 
-def test_training_curves_are_drawn_with_the_moment_teaching_begins(stored):
+def test_training_curves(stored):
     units = stored(tables=["2"], methods=["mt-gcn"])
     page = html_page(stored_evidence(units), curves=[curves_of(), curves_of(seed=3)])
     section = page.split('<section id="training">')[1].split("</section>")[0]
-    Checked(page)
+    HtmlPage(page)
     assert section.count("<h3>") == 1  # another seed stays away
     assert "cora, 2 labels per class" in section
     assert "Mean of 7 runs on cpu." in section
@@ -184,14 +141,14 @@ def test_training_curves_are_drawn_with_the_moment_teaching_begins(stored):
     assert "--curves" not in html_page(stored_evidence(units), curves=[curves_of(seed=3)])
 
 
-def test_rows_made_on_another_device_say_so(stored):
+def test_rows_of_another_device_are_marked(stored):
     here = stored(tables=["2"], methods=["gcn", "mt-gcn"], device="cuda (some GPU)", runs=1)
     there = stored(tables=["2"], methods=["lp"], runs=1)
-    page = Checked(page_of(here, there))
-    rows = [row for row in page.tables if "LP" in row[0]]
+    page = HtmlPage(page_of(here, there))
+    rows = [row for row in page.rows if "LP" in row[0]]
     assert rows
     assert all(row[1] == "on cpu" for row in rows)
-    assert not any("on cpu" in row for row in page.tables if row[0] in ("GCN-V", "MT-GCN"))
+    assert not any("on cpu" in row for row in page.rows if row[0] in ("GCN-V", "MT-GCN"))
     assert "some rows cpu, 1 thread per unit of work" in page.text
     evidence = stored_evidence(here | there)
     assert commands(evidence) == [
@@ -211,24 +168,24 @@ def world(stored, ahead, **selection):
     return html_page(evidence), evidence
 
 
-def test_the_page_of_a_suite(stored):
+def test_suite_page(stored):
     text, evidence = world(stored, {"gcn, none": 0.02, "mt-gcn, length": 0.09, "mt-plus": 0.03, ("mt-plus", 5): 0.005})
-    page = Checked(text)
+    page = HtmlPage(text)
     assert "mt-plus on graphs of many kinds" in page.text
     assert "Zhan and Niu" not in page.text
     assert set(page.ids) == {"tables", "label-rates", "differences", "ranks", "calibration", "time"}
     assert "Eight graphs" in page.text
     # 52 is the best plain line everywhere. mt-gcn's 59 is shown, not counted.
-    assert "mt-plus is the best in 0 of 24 cells of random splits." in page.text
+    assert "mt-plus has the highest mean in 0 of 24 cells with random splits." in page.text
     assert (
-        "The mean of mt-plus lies above that of the best plain row in 16 of 24 cells and not more than 1 point under "
-        "it in 16; at worst the difference is −1.5 (cora, 5 labels per class on average, drawn over all nodes). "
-        "Plain rows are: logistic; sgc; ppr; correct-and-smooth; appnp; lp; gcn; gcn, length; gcn, none."
+        "The mean of mt-plus is above that of the best plain method in 16 of 24 cells and at most 1 point below it "
+        "in 16; the largest deficit is −1.5 (cora, 5 labels per class on average, drawn over all nodes). "
+        "Plain methods: logistic; sgc; ppr; correct-and-smooth; appnp; lp; gcn; gcn, length; gcn, none."
     ) in page.text
-    assert ["gcn, none", *["52.0", "one run"] * 3] in page.tables
-    assert ["gcn, none", "−1.0", "one run", "1", "−1.0", "one run", "1", "+1.5", "one run", "1"] in page.tables
+    assert ["gcn, none", *["52.0", "one run"] * 3] in page.rows
+    assert ["gcn, none", "−1.0", "one run", "1", "−1.0", "one run", "1", "+1.5", "one run", "1"] in page.rows
     columns = ["3 labels per class", "20 labels per class", "5 labels per class on average, drawn over all nodes"]
-    assert ["method", *columns] in page.tables
+    assert ["method", *columns] in page.rows
     assert "GCN-V" not in page.text  # the paper's name of another setting
     assert text.count("5 on average, over all</text>") == 8
     assert text.count('<tr class="reference">') == 3 * 8
@@ -243,22 +200,22 @@ def _whole_suite(evidence):
     return f"mtgcn reproduce --suite world {names}--runs 1 --device cpu"
 
 
-def test_plain_lines_that_were_not_run_are_named(stored):
+def test_missing_plain_methods_are_named(stored):
     text, evidence = world(stored, {"mt-plus": -0.004}, datasets=["dblp", "cora"], methods=["gcn", "mt-plus"])
-    assert "best plain row in 0 of 6 cells and not more than 1 point under it in 6; at worst" in Checked(text).text
-    assert "Not run in every one of these cells: appnp; correct-and-smooth; logistic; lp; ppr; sgc." in text
+    assert "best plain method in 0 of 6 cells and at most 1 point below it in 6; the largest" in HtmlPage(text).text
+    assert "Not run in all of these cells: appnp; correct-and-smooth; logistic; lp; ppr; sgc." in text
     assert commands(evidence) == [
         "mtgcn reproduce --suite world --datasets cora,dblp --methods gcn,mt-plus --runs 1 --device cpu"
     ]
 
 
-def test_without_its_reference_a_suite_has_nothing_to_say_of_it(stored):
+def test_suite_without_its_reference_has_no_findings(stored):
     text, evidence = world(stored, {}, datasets=["dblp"], methods=["gcn"])
     assert findings(evidence) == []
-    Checked(text)
+    HtmlPage(text)
 
 
-def test_runs_that_share_something_are_told(stored):
+def test_shared_runs_are_explained(stored):
     units = stored(tables=["2"], methods=["gcn", "mt-gcn"])
     assert "share random parts" not in page_of(units)
     grouped = {name: tuple(replace(row, group=row.run // 2) for row in rows) for name, rows in units.items()}
@@ -274,18 +231,18 @@ def test_names_are_escaped(stored):
     }
     page = page_of(renamed)
     assert "<b>" not in page
-    assert odd in Checked(page).text
+    assert odd in HtmlPage(page).text
 
 
-def test_table_1_stands_beside_the_printed_counts(stored):
+def test_table_1_needs_printed_counts(stored):
     units = stored(tables=["digits"], methods=["gcn"])
     assert "Table 1" not in page_of(units, counts=[describe("digits")])  # of which the paper prints nothing
 
 
 @pytest.mark.data
 def test_table_1_from_the_data(stored):
-    page = Checked(page_of(stored(tables=["2"], methods=["gcn"]), counts=[describe("cora")]))
-    assert ["cora", "2708", "2708", "5429", "5429", "7", "7", "1433", "1433"] in page.tables
+    page = HtmlPage(page_of(stored(tables=["2"], methods=["gcn"]), counts=[describe("cora")]))
+    assert ["cora", "2708", "2708", "5429", "5429", "7", "7", "1433", "1433"] in page.rows
 
 
 @pytest.mark.parametrize(
@@ -304,5 +261,31 @@ def test_table_1_from_the_data(stored):
         ),
     ],
 )
-def test_the_command_asks_for_the_rows_shown(stored, selection, command):
+def test_command_reproduces_the_rows(stored, selection, command):
     assert commands(stored_evidence(stored(**selection)))[-1] == command
+
+
+def tables_of(*parts, **options):
+    return latex_tables(stored_evidence({name: rows for units in parts for name, rows in units.items()}, **options))
+
+
+def test_latex_tables_are_well_formed(stored):
+    text = tables_of(stored(), stored(protocol="paper"), stored(ablation=True, tables=["2"]), stored(backbones=True))
+    # Tables 2 to 5, the last with two kinds of splits, the ablation of one and the backbones of all.
+    assert count_tables(text) == 5 + 1 + 4
+
+
+def test_latex_rows(stored):
+    text = tables_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1))
+    # Places are numbered cell by cell, 0.1 per cent apart from 40; the last of a cell, MT-GCN, is best.
+    assert "\nGCN-V & 42.6 & 40.0 & $-2.6$ & 56.9 & 40.2 & $-16.7$ &" in text
+    assert "\nMT-GCN & 66.9 & \\textbf{40.1} & $-26.8$ &" in text
+    text = tables_of(stored(tables=["2"], protocol="paper"))
+    # The mean is 40.0. The last of ten averages of four runs lies higher by 1e-6 ((36² + … + 39²) / 4 - 513.5).
+    assert "MT-GCN (optimistic) & 66.9 & 40.1 & $-26.8$ &" in text
+    assert "OPTIMISTIC" in text
+    text = tables_of(stored(suite="world", datasets=["dblp"], methods=["gcn", "mt-plus"], runs=1), suite=WORLD)
+    assert r"\caption{Accuracy on dblp. Per cent;" in text
+    assert r" & 5 labels per class on average, drawn over all nodes \\" in text
+    assert "\ngcn, none & 40.2 & 40.6 & 41.0 \\\\\n" in text
+    assert "\nmt-plus & \\textbf{40.3} & \\textbf{40.7} & \\textbf{41.1} \\\\\n" in text
