@@ -385,7 +385,7 @@ def test_empty_or_missing_label_file(labelled):
     assert labelled.labels() == {"n1": "dog"}
 
 
-def test_classes_have_the_order_of_fit(labelled):
+def test_classes_have_the_order_predict_fitted(labelled):
     graph = labelled.labelled_graph()
     assert graph.class_names == ("cat", "dog", "eel")
     assert graph.label_counts.tolist() == [2, 2, 2]

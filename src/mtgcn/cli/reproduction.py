@@ -155,7 +155,7 @@ def report(
     from mtgcn.storage.folders import current_path
 
     if current_path(folder, "card.json").exists():
-        from mtgcn.estimator.model_folder import load_model
+        from mtgcn.estimator.persistence import load_model
         from mtgcn.storage.files import check_file
 
         page = out or folder / "report.html"

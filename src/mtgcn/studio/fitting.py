@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.estimator.fitting import DEFAULT_METHOD, chosen_method
-from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import is_model, load_model, read_card, save_model
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, chosen_method
+from mtgcn.estimator.persistence import is_model, load_model, read_card, save_model
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.labels import UNLABELED

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mtgcn.estimator.answers import of_fit
 from mtgcn.estimator.graph_model import GIVEN, GraphModel
-from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.estimator.inference import predict_fitted
+from mtgcn.estimator.persistence import FILES
 from mtgcn.labels import UNLABELED
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
@@ -150,7 +150,7 @@ class ProjectPredictions:
 
     def predictions_csv(self) -> bytes:
         """The table of `mtgcn predict`."""
-        return predictions_table(predictions_of(self.model, self.model.graph_.node_ids, of_fit(self.model)))
+        return predictions_table(predictions_of(self.model, self.model.graph_.node_ids, predict_fitted(self.model)))
 
     def model_archive(self) -> bytes:
         """The model folder as a zip file, for `mtgcn predict`."""
