@@ -215,10 +215,8 @@ def model_layout(project: Project, model: GraphModel) -> Layout:
     if stored is not None:
         return stored
     nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), LAYOUT_SEED)
-    with stage("placing nodes on the map"):
-        places = layout_2d(
-            map_rows(model, nodes), seed=LAYOUT_SEED, progress=lambda done, total: report_progress(done, total, dict)
-        ).astype(np.float32)
+    with stage("placing nodes on the map", unit="step"):
+        places = layout_2d(map_rows(model, nodes), seed=LAYOUT_SEED, progress=report_progress).astype(np.float32)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, nodes=nodes, places=places, made_for=np.array(made_for))
     project.files.write(content.getvalue(), LAYOUT_FILE)
