@@ -1,8 +1,7 @@
-"""Who may speak to the studio: whoever was given its address with the token, from that address and from no other.
+"""Access control: requests need the token, and the Host and Origin of the served address.
 
-A page of somebody else's can make a browser send requests here, or have its own name lead to this machine (DNS
-rebinding). Such requests carry another Host or Origin and are refused, whatever they ask for: pages, static files and
-websockets pass through the one `Guard`.
+A foreign page can make a browser send requests to this machine, or point its own name at it (DNS rebinding). Such
+requests carry another Host or Origin and are refused. All pages, static files and websockets pass through `Guard`.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 TOKEN = "token"
-UPLOAD_PATH = "/upload/"  # under which alone more than an ordinary body is taken
-ORDINARY_BODY = 1 << 20  # bytes of any request that is no upload
-ONWARD = '<!doctype html><title>mtgcn studio</title><script>location.replace("/")</script>'
-EVERYWHERE = ("", "0.0.0.0", "::", "*")
-# Nothing is taken from elsewhere, also if a package should try; Vue compiles its templates in the page.
+UPLOAD_PATH = "/upload/"  # only here are large bodies accepted
+MAX_BODY_BYTES = 1 << 20  # of any request that is no upload
+REDIRECT = '<!doctype html><title>mtgcn studio</title><script>location.replace("/")</script>'
+ANY_ADDRESS = ("", "0.0.0.0", "::", "*")
+# Nothing is loaded from other hosts, even if a package tries to. Vue compiles templates in the page (unsafe-eval).
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
@@ -40,7 +39,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Served:
-    """The one address the studio is served under, and the token that opens it."""
+    """The address of the studio and its token."""
 
     host: str
     port: int
@@ -48,7 +47,7 @@ class Served:
 
     @property
     def authority(self) -> str:
-        """What browsers send as Host."""
+        """The Host header that browsers send."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == 80 else f"{name}:{self.port}"
 
@@ -58,29 +57,29 @@ class Served:
 
     @property
     def address(self) -> str:
-        """For the one person: with the token."""
+        """The address with the token."""
         return f"{self.origin}/?{urlencode({TOKEN: self.token})}"
 
     @property
     def cookie(self) -> str:
-        """Browsers keep cookies by host alone, so that two studios need two names."""
+        """Browsers keep cookies per host, not per port, so that each studio needs its own name."""
         return f"mtgcn-studio-{self.port}"
 
 
 def check_host(host: str) -> None:
-    """Refuse an address under which nobody can be told to come."""
-    if host in EVERYWHERE:
+    """Refuse wildcard addresses, which are no Host that a browser sends."""
+    if host in ANY_ADDRESS:
         raise InputError(
-            f"--host {host} is every address of this machine, and the studio answers to one alone; give the one others "
-            "reach it by, or leave --host out and use a tunnel such as ssh -L"
+            f"--host {host} is every address of this machine, and the studio is served under one; give the "
+            "address that others use, or omit --host and use a tunnel such as ssh -L"
         )
 
 
 class Guard:
-    """Lets through to an application what is asked of the served address with its token."""
+    """Forwards requests to an application if host, origin and token are right."""
 
-    def __init__(self, application: Application, served: Served, largest_upload: int) -> None:
-        self.application, self.served, self.largest_upload = application, served, largest_upload
+    def __init__(self, application: Application, served: Served, max_upload_bytes: int) -> None:
+        self.application, self.served, self.max_upload_bytes = application, served, max_upload_bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -92,43 +91,43 @@ class Guard:
                 await self.application(scope, receive, send)
             else:
                 await receive()
-                await send({"type": "websocket.close", "code": 1008})  # before it was accepted: a plain 403
+                await send({"type": "websocket.close", "code": 1008})  # before acceptance this is a plain 403
             return
         if refusal is not None:
-            await _answer(send, *refusal)
-        elif _token_typed(scope) is not None:
-            await self._welcome(send)
+            await _respond(send, *refusal)
+        elif _query_token(scope) is not None:
+            await self._set_cookie(send)
         else:
-            await self._pass_on(scope, receive, send)
+            await self._forward(scope, receive, send)
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        """Why a request is refused, as status and words."""
+        """Status and reason of a refusal; None for a valid request."""
         hosts, origins = _headers(scope, b"host"), _headers(scope, b"origin")
         if [host.lower() for host in hosts] != [self.served.authority.lower()]:
             return 403, "This is not the address the studio is served under; open the one it printed."
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
-            return 403, "The studio answers to its own page alone."
-        given = [_token_typed(scope), *_cookies(scope, self.served.cookie)]
-        if not any(one is not None and _same(one, self.served.token) for one in given):
+            return 403, "The studio accepts requests of its own page only."
+        tokens = [_query_token(scope), *_cookies(scope, self.served.cookie)]
+        if not any(one is not None and _equal(one, self.served.token) for one in tokens):
             return 401, "The studio's address ends with a token; open it as it was printed, or start the studio again."
         return None
 
-    async def _welcome(self, send: Send) -> None:
-        """Keep the token where no script reads it and no other site sends it, and take it out of the address.
+    async def _set_cookie(self, send: Send) -> None:
+        """Move the token from the address into a cookie that no script reads and no other site sends.
 
-        A page that goes on by itself rather than a redirection, in which browsers would withhold the cookie if it was
-        another site whose link led here.
+        The response is a page that reloads, not a redirect: after a link on another site, browsers would not send the
+        cookie with a redirect.
         """
-        kept = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
-        headers = {"Content-Type": "text/html; charset=utf-8", "Set-Cookie": kept, "Cache-Control": "no-store"}
-        await _answer(send, 200, ONWARD, headers)
+        cookie = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
+        headers = {"Content-Type": "text/html; charset=utf-8", "Set-Cookie": cookie, "Cache-Control": "no-store"}
+        await _respond(send, 200, REDIRECT, headers)
 
-    async def _pass_on(self, scope: Message, receive: Receive, send: Send) -> None:
-        """With every answer's headers set and no more of its body read than is allowed."""
-        allowed = self.largest_upload if scope["path"].startswith(UPLOAD_PATH) else ORDINARY_BODY
+    async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Limit the size of the body and add the security headers to the response."""
+        allowed = self.max_upload_bytes if scope["path"].startswith(UPLOAD_PATH) else MAX_BODY_BYTES
         announced = _headers(scope, b"content-length")
         if any(not one.isdecimal() or int(one) > allowed for one in announced):
-            await _answer(send, 413, f"At most {allowed:,} bytes are taken.")
+            await _respond(send, 413, f"At most {allowed:,} bytes are accepted.")
             return
         read, started = 0, False
 
@@ -137,33 +136,33 @@ class Guard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > allowed:
-                raise TooLarge
+                raise BodyTooLarge
             return message
 
         async def with_headers(message: Message) -> None:
             nonlocal started
             if read > allowed and not started:
-                return  # whatever the application makes of being interrupted, the answer is ours
+                return  # the response to an interrupted request is sent below
             if message["type"] == "http.response.start":
                 started = True
                 message = {**message, "headers": [*message.get("headers", []), *_encoded(HEADERS)]}
             await send(message)
 
-        with suppress(TooLarge):
+        with suppress(BodyTooLarge):
             await self.application(scope, counted, with_headers)
         if read > allowed and not started:
-            await _answer(send, 413, f"At most {allowed:,} bytes are taken.")
+            await _respond(send, 413, f"At most {allowed:,} bytes are accepted.")
 
 
-class TooLarge(Exception):
-    """A body that goes on beyond what is taken."""
+class BodyTooLarge(Exception):
+    """A body larger than allowed."""
 
 
-def _same(given: str, token: str) -> bool:
+def _equal(given: str, token: str) -> bool:
     return secrets.compare_digest(given.encode(), token.encode())
 
 
-def _token_typed(scope: Message) -> str | None:
+def _query_token(scope: Message) -> str | None:
     return dict(_query(scope)).get(TOKEN)
 
 
@@ -178,7 +177,7 @@ def _headers(scope: Message, name: bytes) -> list[str]:
 def _cookies(scope: Message, name: str) -> list[str]:
     values = []
     for header in _headers(scope, b"cookie"):
-        for part in header.split(";"):  # one by one: what another program has kept for this host may be no cookie
+        for part in header.split(";"):  # one by one: other programs on this host may have set malformed cookies
             try:
                 found = SimpleCookie(part.strip()).get(name)
             except CookieError:
@@ -192,8 +191,8 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+async def _respond(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
     body = text.encode()
-    told = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))} | HEADERS | (headers or {})
-    await send({"type": "http.response.start", "status": status, "headers": _encoded(told)})
+    sent = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))} | HEADERS | (headers or {})
+    await send({"type": "http.response.start", "status": status, "headers": _encoded(sent)})
     await send({"type": "http.response.body", "body": body})

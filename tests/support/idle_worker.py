@@ -1,20 +1,20 @@
-"""In the place of the process that teaches: it begins, and never comes to an end by itself."""
+"""A fit worker without a process, whose fits never end."""
 
 from mtgcn.errors import InputError
-from mtgcn.studio.teaching import Progress
+from mtgcn.studio.worker import Progress
 
 
-class Teacher:
-    """Counts how often it is asked."""
+class IdleWorker:
+    """Counts how often a fit is started."""
 
     def __init__(self, refuses=False):
-        self.progress, self.begun, self.refuses = Progress(), 0, refuses
+        self.progress, self.fits, self.refuses = Progress(), 0, refuses
 
     def prepare(self):
         pass
 
     def start(self):
-        self.begun += 1
+        self.fits += 1
         if self.refuses:
             raise InputError("there is nothing to learn")
         self.progress = Progress("running")
