@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from mtgcn.cli import app as cli
-from mtgcn.estimator.model_folder import read_card
+from mtgcn.estimator.persistence import read_card
 
 NULL, ZERO = (1, 3), (1, 5)  # the numbers of these devices on Linux
 QUICK = ["--method", "gcn", "--set", "epochs=3", "--folds", "0", "--device", "cpu"]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtgcn.cli import app as cli
-from mtgcn.estimator.model_folder import load_model, read_card
+from mtgcn.estimator.persistence import load_model, read_card
 
 NODES, CLASSES = 60, ("ant", "bee", "cat")
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--device", "cpu"]

@@ -19,8 +19,7 @@ from fuzz.commands import run_command
 from fuzz.sound import require_sound_graph, require_sound_probabilities
 from fuzz.trial import Trial, require
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder.card import checksum
-from mtgcn.estimator.model_folder.files import ANSWERS, CARD, GRAPH, WEIGHTS, entry_of
+from mtgcn.estimator.model_card import ANSWERS, CARD, GRAPH, WEIGHTS, checksum
 
 NODES = 24
 METHODS = {

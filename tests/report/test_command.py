@@ -8,7 +8,7 @@ import pytest
 
 from mtgcn.cli import app as cli
 from mtgcn.estimator import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.persistence import save_model
 from mtgcn.experiments.store import Store
 
 

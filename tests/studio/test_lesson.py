@@ -6,7 +6,7 @@ import pytest
 
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
-from mtgcn.estimator.model_folder import load_model, read_card
+from mtgcn.estimator.persistence import load_model, read_card
 from mtgcn.io.options import TableOptions
 from mtgcn.studio.lesson import Recipe, check_teachable, model_of, teach
 

@@ -9,7 +9,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.persistence import save_model
 from mtgcn.graph import UNKNOWN
 from mtgcn.io.options import TableOptions
 from mtgcn.methods import METHODS

@@ -161,7 +161,7 @@ def suggest(
     as_json: AsJson = False,
 ) -> None:
     """Suggest nodes to label next, with reasons. A larger --count keeps the first suggestions."""
-    from mtgcn.estimator.model_folder import load_model
+    from mtgcn.estimator.persistence import load_model
     from mtgcn.workflows.label import suggestion_table, write_suggestions
     from mtgcn.workflows.output import is_standard_output
 

@@ -24,7 +24,7 @@ from mtgcn.distributed.shards import Manifest, read_manifest
 from mtgcn.distributed.whole_model import Told, write_model
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator import model_folder
+from mtgcn.estimator import persistence
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import method_class, method_from_text
@@ -103,7 +103,7 @@ def _checked(options: FitOptions) -> tuple[Manifest, Any]:
     readable_file(options.labels)
     check_destination(options.out)
     if options.model is not None:
-        model_folder.check_destination(options.model)
+        persistence.check_destination(options.model)
     return read_manifest(options.shards), method
 
 

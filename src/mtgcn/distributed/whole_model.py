@@ -16,7 +16,7 @@ from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import Manifest, read_part
 from mtgcn.environment import device_title
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.persistence import save_model
 from mtgcn.graph import Graph
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.table import Coded

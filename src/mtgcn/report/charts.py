@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
 from mtgcn.report.figures import (
     Area,

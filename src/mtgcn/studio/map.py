@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.estimator.model_folder import read_card
+from mtgcn.estimator.persistence import read_card
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.layout_2d import layout_2d
@@ -76,10 +76,8 @@ def model_places(project: Project, model: GraphModel) -> tuple[Int[np.ndarray, "
     if kept is not None:
         return kept
     nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), SEED)
-    with stage("placing nodes on the map"):
-        places = layout_2d(
-            map_rows(model, nodes), seed=SEED, progress=lambda done, total: report_progress(done, total, dict)
-        )
+    with stage("placing nodes on the map", unit="step"):
+        places = layout_2d(map_rows(model, nodes), seed=SEED, progress=report_progress)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, nodes=nodes, places=places.astype(np.float32), made_for=np.array(made_for))
     project.files.write(content.getvalue(), MAP)

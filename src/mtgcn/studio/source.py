@@ -12,7 +12,7 @@ import numpy as np
 
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
-from mtgcn.estimator.model_folder import load_model, save_model
+from mtgcn.estimator.persistence import load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import classes_of

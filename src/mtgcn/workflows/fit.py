@@ -17,10 +17,8 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.fitting import DEFAULT_METHOD
-from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import check_destination, save_model
-from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel
+from mtgcn.estimator.persistence import FILES, check_destination, save_model
 from mtgcn.io.options import TableOptions
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import free_bytes, is_out_of_memory, readable

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator.preparing import prepared_graph
+from mtgcn.estimator.inputs import preprocessed_graph
 from mtgcn.graph import Graph
 from mtgcn.io import read
 from mtgcn.io.graph_files import READERS
@@ -25,7 +25,7 @@ def read_graph(files: TableOptions) -> Graph:
     """The graph of a fit: with edges, and with preprocessed features."""
     if not files.graph and not files.edges and not files.knn:
         raise InputError("no edges; give --edges or --graph, or --nodes with --knn to join similar nodes")
-    return prepared_graph(read.read_graph(options=files), scale=True)
+    return preprocessed_graph(read.read_graph(options=files), scale=True)
 
 
 def read_like(files: TableOptions, trained: Graph) -> Graph:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import LabelChanges, with_more_labels
-from mtgcn.estimator.model_folder import check_destination, load_model, save_model
+from mtgcn.estimator.persistence import check_destination, load_model, save_model
 from mtgcn.graph import UNKNOWN
 from mtgcn.labels import class_named
 from mtgcn.methods import name_of

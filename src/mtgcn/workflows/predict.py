@@ -12,21 +12,22 @@ import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, note
-from mtgcn.estimator.answers import (
-    Answers,
-    of_fit,
-    of_graph,
-    of_new_nodes,
-    of_nodes,
-    share_of_absent_peers,
-    together,
+from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED, GraphModel
+from mtgcn.estimator.inference import (
+    MISSING,
+    NodePredictions,
+    absent_peer_weight,
+    concatenated,
+    mean_weight,
+    positions_of_ids,
+    predict_fitted,
+    predict_graph,
+    predict_new_nodes,
+    predict_nodes,
+    rows_equal,
 )
-from mtgcn.estimator.attaching import usual_weight
-from mtgcn.estimator.checks import check_width
-from mtgcn.estimator.graph_model import GIVEN, NEVER, GraphModel
-from mtgcn.estimator.model_folder import load_model
-from mtgcn.estimator.preparing import graph_for
-from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, rows_equal
+from mtgcn.estimator.inputs import check_width, transformed_graph
+from mtgcn.estimator.persistence import load_model
 from mtgcn.graph import Graph
 from mtgcn.graph_sources import check_edges, merge_edges
 from mtgcn.io.options import TableOptions
@@ -98,20 +99,20 @@ def predict_files(
 def _predict(model: GraphModel, files: TableOptions) -> Predictions:
     """Predictions for the model's own nodes, for a table of nodes, or for another graph."""
     if not files.given:
-        return predictions_of(model, model.graph_.node_ids, of_fit(model))
+        return predictions_of(model, model.graph_.node_ids, predict_fitted(model))
     nodes = read_like(files, model.graph_)
     if files.edges or files.graph:
-        return predictions_of(model, nodes.node_ids, of_graph(model, nodes))
-    nodes = graph_for(model, nodes)
-    answers = of_nodes(model, nodes)
-    if model.has_node_ids_ and (answers.place != NOWHERE).any():
-        note(_known_nodes_note(model.graph_, nodes, answers.place))
+        return predictions_of(model, nodes.node_ids, predict_graph(model, nodes))
+    nodes = transformed_graph(model, nodes)
+    answers = predict_nodes(model, nodes)
+    if model.has_node_ids_ and (answers.positions != MISSING).any():
+        note(_known_nodes_note(model.graph_, nodes, answers.positions))
     return predictions_of(model, nodes.node_ids, answers)
 
 
 def _known_nodes_note(fitted: Graph, nodes: Graph, place: np.ndarray) -> str:
     """How many nodes are matched by id, and how many of these have other features now."""
-    known = np.flatnonzero(place != NOWHERE)
+    known = np.flatnonzero(place != MISSING)
     note = f"{len(known)} of {len(place)} nodes have ids of the model and get the predictions of the fit"
     if fitted.features is None or nodes.features is None or nodes.num_features != fitted.num_features:
         return note
@@ -130,15 +131,15 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool) ->
         )
     check_width(model.graph_.num_features, model.graph_)
     nodes, to_known = read_new_nodes(files, model.graph_)
-    answers, ids = of_new_nodes(model, nodes, to_known), nodes.node_ids
-    absent = share_of_absent_peers(model)
+    answers, ids = predict_new_nodes(model, nodes, to_known), nodes.node_ids
+    absent = absent_peer_weight(model)
     if absent > NOTED_WEIGHT:
         note(
             f"peers with {100 * absent:.0f} % of the weight use the position of a node in the graph of the fit and do "
             "not predict new nodes, so these predictions are less accurate; to include them, fit with the new nodes"
         )
     if with_known:
-        answers, ids = together(of_fit(model), answers), np.array([*model.graph_.node_ids, *ids])
+        answers, ids = concatenated(predict_fitted(model), answers), np.array([*model.graph_.node_ids, *ids])
     return predictions_of(model, ids, answers)
 
 
@@ -156,7 +157,7 @@ def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_arr
         )
     node_columns = {role: column for role, column in files.columns.items() if role in NODE_ROLES}
     nodes = read_like(replace(files, edges=None, columns=node_columns), known)
-    present = nodes.node_ids[place_of_ids(known.node_ids, nodes.node_ids) != NOWHERE]
+    present = nodes.node_ids[positions_of_ids(known.node_ids, nodes.node_ids) != MISSING]
     if len(present):
         raise InputError(
             f"{files.nodes}: the model already has {len(present)} of these {nodes.num_nodes} nodes, for instance "
@@ -179,16 +180,16 @@ def _joint_adjacency(files: TableOptions, nodes: Graph, known: Graph) -> sp.csr_
     assert files.edges is not None
     listed = read_edges(files)
     check_edges(listed, str(files.edges))
-    new, old = place_of_ids(nodes.node_ids, listed.node_ids), place_of_ids(known.node_ids, listed.node_ids)
-    unknown = listed.node_ids[(new == NOWHERE) & (old == NOWHERE)]
+    new, old = positions_of_ids(nodes.node_ids, listed.node_ids), positions_of_ids(known.node_ids, listed.node_ids)
+    unknown = listed.node_ids[(new == MISSING) & (old == MISSING)]
     if len(unknown) and files.unknown_nodes != "drop":
         raise InputError(
             f"{files.edges}: {len(unknown)} ids are neither in {files.nodes} nor in the model, for instance "
             f"{_listed(unknown)}; add these nodes to {files.nodes}, or drop their edges by --unknown-nodes drop"
         )
-    place = np.where(new == NOWHERE, old, known.num_nodes + new)
+    place = np.where(new == MISSING, old, known.num_nodes + new)
     sources, targets = place[listed.sources], place[listed.targets]
-    complete = (sources != NOWHERE) & (targets != NOWHERE)
+    complete = (sources != MISSING) & (targets != MISSING)
     if not complete.all():
         note(f"{files.edges}: {int((~complete).sum())} edges refer to unknown nodes and are dropped")
     joins = complete & ((sources >= known.num_nodes) | (targets >= known.num_nodes))
@@ -199,7 +200,7 @@ def _joint_adjacency(files: TableOptions, nodes: Graph, known: Graph) -> sp.csr_
             "to use them"
         )
     weights: Any = listed.weights
-    if weights is None and (weight := usual_weight(known)) != 1:
+    if weights is None and (weight := mean_weight(known)) != 1:
         note(f"{files.edges} has no weights; new edges get weight {weight:.3g}, the mean of the model's graph")
         weights = np.full(len(joins), weight)
     size = known.num_nodes + nodes.num_nodes
@@ -214,14 +215,14 @@ def _listed(ids: np.ndarray) -> str:
 # The table of predictions
 
 
-def predictions_of(model: GraphModel, ids: np.ndarray, answers: Answers) -> Predictions:
+def predictions_of(model: GraphModel, ids: np.ndarray, answers: NodePredictions) -> Predictions:
     """Predictions for the nodes with these ids; nodes of the fit keep their role in it."""
     return Predictions(
         ids=ids,
         class_names=tuple(map(str, model.classes_)),
         probabilities=answers.probabilities,
         peers=answers.peers,
-        labeled_iter=np.where(answers.place == NOWHERE, NEVER, model.labeled_iter_[answers.place]),
+        labeled_iter=np.where(answers.positions == MISSING, NOT_PSEUDO_LABELED, model.labeled_iter_[answers.positions]),
         weights=peer_weights(model),
     )
 
@@ -257,6 +258,6 @@ def _rows(predictions: Predictions) -> Iterator[list[str]]:
 
 def _role(labeled_iter: int) -> tuple[str, str]:
     """The role of a node in training, and the iteration in which it was first pseudo-labelled."""
-    if labeled_iter in (GIVEN, NEVER):
+    if labeled_iter in (GIVEN, NOT_PSEUDO_LABELED):
         return "given" if labeled_iter == GIVEN else "neither", ""
     return "pseudo-label", str(labeled_iter)

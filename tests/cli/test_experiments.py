@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mtgcn.cli import app as cli
+from mtgcn.cli.experiments import configured_methods
 from mtgcn.errors import InputError
 from mtgcn.experiments.store import read_units
-from mtgcn.workflows.comparing import configured_methods
 
 CLASSES = ("ant", "bee", "cat")
 
