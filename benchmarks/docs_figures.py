@@ -21,8 +21,7 @@ from mtgcn.experiments.statistics import SampleSummary, paired_difference, summa
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.suite import SUITES
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
-from mtgcn.report.numbers import SIGNED, interval, number, percent
-from mtgcn.report.summary_files import pipes
+from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
 
 DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "PubMed"}
@@ -364,4 +363,4 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
 def made(recipe: str, source: str, rest: str | None) -> list[str]:
     """The lines of a table."""
     headings, *rows = RECIPES[recipe](source, *([rest] if rest else []))
-    return pipes(headings, rows)
+    return markdown_lines(Table.of_text(headings, rows))

@@ -39,9 +39,8 @@ from docs_figures import (
 from mtgcn.experiments.protocol import REFERENCE
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
-from mtgcn.report.files import write_report
-from mtgcn.report.numbers import number, percent
-from mtgcn.report.summary_files import markdown
+from mtgcn.report.reproduction import markdown, write_report
+from mtgcn.report.tables import number, percent
 
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")))
 MARK = re.compile(r"<!-- table: (?P<recipe>\S+) (?P<source>\S+)(?: (?P<rest>\S+))? -->\n\n(?P<table>(?:\|.*\n)*)")

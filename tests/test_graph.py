@@ -93,7 +93,7 @@ def test_unlabelled_is_the_same_graph_without_labels():
         ({"labels": [0, 1, -2]}, "label -2"),
         ({"labels": [0.0, 1.0, 0.0]}, "labels of type float64"),
         ({"labels": [0, 1, 2], "class_names": ("a", "b")}, "label 2 but only 2 class names"),
-        ({"name": 5}, "a graph called '5', of type int; give its name as text"),
+        ({"name": 5}, "graph name '5' of type int; give text"),
         ({"name": "x" * 1001}, "has 1001 characters; give names of at most 1000"),
         ({"node_ids": ["a", "b"]}, r"node ids of shape \(2,\)"),
     ],

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.estimator.label_folds import LabelFolds
     from mtgcn.graph import Graph
+    from mtgcn.io.options import TableOptions
+    from mtgcn.io.read import read_graph
     from mtgcn.methods import register
     from mtgcn.uncertainty.warnings import FitWarning
 
@@ -21,9 +23,11 @@ __all__ = [
     "Graph",
     "LabelFolds",
     "MutualTeachingClassifier",
+    "TableOptions",
     "__version__",
     "compare",
     "load",
+    "read_graph",
     "register",
 ]
 
@@ -33,8 +37,10 @@ _HOME_OF = {
     "Graph": "mtgcn.graph",
     "LabelFolds": "mtgcn.estimator.label_folds",
     "MutualTeachingClassifier": "mtgcn.estimator.classifier",
+    "TableOptions": "mtgcn.io.options",
     "compare": "mtgcn.comparison",
     "load": "mtgcn.datasets",
+    "read_graph": "mtgcn.io.read",
     "register": "mtgcn.methods",
 }
 

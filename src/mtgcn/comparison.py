@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -59,7 +58,7 @@ def compare(
     if not isinstance(graph, Graph):
         raise InputError(
             f"graph is a {type(graph).__name__}; give a Graph that holds labels, by Graph.from_pyg, from_networkx, "
-            "from_scipy, from_csv or mtgcn.load"
+            "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
     progress: FittingProgress = silent_fitting
     if verbose:
@@ -92,7 +91,8 @@ class ComparisonResults:
 
     def table(self) -> str:
         """One line per method as plain text: per cent, 95 % intervals, paired differences from the reference."""
-        from mtgcn.report.tables import comparison_table, plain_text
+        from mtgcn.report.comparisons import comparison_table
+        from mtgcn.report.tables import plain_text
 
         return plain_text(comparison_table(self.comparison))
 
@@ -111,7 +111,7 @@ class ComparisonResults:
 
     def to_latex(self, path: str | Path | None = None) -> str:
         r"""A table for `\input`, which needs the package booktabs; written to a file too if one is named."""
-        from mtgcn.report.latex import comparison_tables
+        from mtgcn.report.comparisons import comparison_tables
 
         text = comparison_tables([self.comparison])
         if path is not None:
@@ -120,13 +120,13 @@ class ComparisonResults:
 
     def plot(self) -> Figure:
         """A figure of matplotlib: the accuracy of every run, means and intervals."""
-        from mtgcn.report.comparison_figure import comparison_figure
+        from mtgcn.report.comparisons import comparison_figure
 
         return comparison_figure(self.comparison)
 
     def report(self, path: str | Path) -> Path:
         """Everything on one HTML page; gives back where it was written."""
-        from mtgcn.report.comparison_page import comparison_page
+        from mtgcn.report.comparisons import comparison_page
 
         return write_file(path, comparison_page([self.comparison]))
 
@@ -138,15 +138,10 @@ class ComparisonResults:
         return self.table()
 
     def _repr_html_(self) -> str:
-        from mtgcn.report.comparison_text import cell_title, compared_cells, headings
+        from mtgcn.report.comparisons import comparison_table
+        from mtgcn.report.pages import html
 
-        heading = "".join(f"<th>{escape(name)}</th>" for name in headings(self.comparison))
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row)}</tr>"
-            for row in compared_cells(self.comparison)
-        )
-        title = escape(f"Accuracy % on {cell_title(self.comparison.cells[0])}")
-        return f"<table><caption>{title}</caption><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
+        return html(comparison_table(self.comparison))
 
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:

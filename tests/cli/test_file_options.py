@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from mtgcn.cli.app import app
 from mtgcn.cli.file_options import FileOptions, takes_graph_files
 from mtgcn.errors import InputError
-from mtgcn.workflows.inputs import GraphFiles as Files
+from mtgcn.io.options import TableOptions as Files
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 OF_TABLES = ["--edges", "--nodes", "--graph", "--column", "--unknown-nodes", "--header"]
 ALL = [*OF_TABLES, "--labels", "--knn", "--metric", "--features", "--exclude"]
@@ -35,7 +35,7 @@ def command(received):
 
     @takes_graph_files()
     def keep(
-        *, seed: int = 0, files: GraphFiles, title: Annotated[str, typer.Option("--name", help="Of it.")] = "none"
+        *, seed: int = 0, files: TableOptions, title: Annotated[str, typer.Option("--name", help="Of it.")] = "none"
     ) -> None:
         """Keep everything."""
         received.append((seed, files, title))
@@ -84,7 +84,7 @@ def test_the_options_stand_where_files_stood(command):
 
 def test_only_the_options_that_are_named(received):
     @takes_graph_files("edges", "columns")
-    def keep(files: GraphFiles) -> None:
+    def keep(files: TableOptions) -> None:
         received.append(files)
 
     assert list(signature(keep).parameters) == ["edges", "columns"]
@@ -99,7 +99,7 @@ def test_only_the_options_that_are_named(received):
         ({"columns": ["label"]}, "column 'label'; write role=column"),
         ({"columns": ["label=a", "label=b"]}, "column of 'label' is given twice"),
         ({"features": "a,,b"}, "features is 'a,,b', where a name is empty"),
-        ({"columns": ["date=a", "number=a"]}, "column 'a' is told to be date and number; tell one"),
+        ({"columns": ["date=a", "number=a"]}, "column 'a' is given as date and number; keep one"),
         ({"columns": ["numbr=a"]}, "unknown role or kind of column 'numbr'; did you mean 'number'"),
         ({"features": "a", "exclude": "b"}, "--features names what to take and --exclude what to leave"),
         ({"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),

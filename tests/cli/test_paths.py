@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from mtgcn.estimator.model_folder import read_card
+from mtgcn.estimator.persistence import read_card
 from own_files import read_csv
 
 NULL, ZERO = (1, 3), (1, 5)  # device numbers on Linux

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from mtgcn import read_graph
 from mtgcn.distributed import infomax
 from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.infomax import LocalInfomax, local_batches, local_views
@@ -10,7 +11,6 @@ from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import scaled_operator
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.graph import Graph
 from mtgcn.methods.mt_plus import encoders as embeddings
 from mtgcn.methods.mt_plus.encoders import views_of
 from mtgcn.methods.mt_plus.views import ENCODED
@@ -27,7 +27,7 @@ def test_epochs_are_those_of_one_process(source, at_once, request, monkeypatch):
     for module in (embeddings, infomax):
         monkeypatch.setattr(module, "NODES_AT_ONCE", at_once)
     folder = request.getfixturevalue(source)
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")
     settings = InfomaxSettings(4, epochs=EPOCHS)
     basis = torch.eye(graph.num_features)[:, :7]
     whole = Infomax(views_of(graph, ENCODED, basis, settings, 4, CPU), settings, 4, CPU)

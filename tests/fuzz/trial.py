@@ -14,8 +14,7 @@ from pathlib import Path
 from sklearn.exceptions import DataConversionWarning
 
 from mtgcn import FitWarning
-from mtgcn.errors import InputError
-from mtgcn.io.notes import GraphNote
+from mtgcn.errors import GraphNote, InputError
 
 LONGEST_COMPLAINT = 2000  # characters of an error message
 MEMORY = 3 << 30  # bytes that a case may allocate

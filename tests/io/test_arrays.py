@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from mtgcn import memory
 from mtgcn.errors import InputError
-from mtgcn.io.arrays import checked_count, compressed_matrix
+from mtgcn.graph_checks import checked_count, compressed_matrix
 
 DATA, INDICES, INDPTR = np.ones(4, np.float32), np.array([1, 0, 2, 1]), np.array([0, 1, 3, 4])
 
@@ -21,9 +21,9 @@ def test_three_arrays_make_the_matrix_by_row_or_by_column():
     ("changed", "told"),
     [
         # Where the last start is 0 scipy takes the matrix for empty, and follows the others when it is converted.
-        ({"indptr": np.array([0, 10**12, 5, 0])}, "do not follow each other"),
-        ({"indptr": np.array([0, 3, 1, 4])}, "do not follow each other"),
-        ({"indptr": np.array([1, 1, 3, 4])}, "do not follow each other"),
+        ({"indptr": np.array([0, 10**12, 5, 0])}, "row starts are not increasing"),
+        ({"indptr": np.array([0, 3, 1, 4])}, "row starts are not increasing"),
+        ({"indptr": np.array([1, 1, 3, 4])}, "row starts are not increasing"),
         ({"indptr": np.array([0, 1, 3])}, "3 starts of 3 rows"),
         ({"indptr": INDPTR.astype(float)}, "indptr of type float64"),
         ({"indices": np.array([1, 0, 3, 1])}, "an index beyond 3"),
@@ -51,5 +51,5 @@ def test_so_many_nodes_as_memory_holds(monkeypatch):
 
 @pytest.mark.parametrize("count", [-1, 10**30, "6", 6.0, True, None])
 def test_what_is_no_count_is_refused(count):
-    with pytest.raises(InputError, match=r"^edges tells of"):
+    with pytest.raises(InputError, match=r"^edges has"):
         checked_count(count, "edges")

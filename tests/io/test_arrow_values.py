@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mtgcn.io.arrow_values import no_value, number_value, number_values, numbers_in, text_value, text_values
+from mtgcn.io.table import no_value, number_value, number_values, numbers_in, text_value, text_values
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["a", "", "Wörter", "\U0001f408", "tab\there", "a"]])

@@ -60,7 +60,7 @@ def test_quotes_byte_order_marks_and_blanks(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"id,f\na,1\nb\n", r"t.csv line 3 has 1 column where line 1 has 2 \('b'\); mend the line"),
+        (b"id,f\na,1\nb\n", r"t.csv line 3 has 1 column where line 1 has 2 \('b'\); correct the line"),
         (b"id,f\na,1\nb,2,3\n", "line 3 has 3 columns where line 1 has 2"),
         (b"id,f\na,1\n\nb,x\n", "t.csv line 4, column 'f' is 'x', not a number"),
         (b"id,f\na,1\nb,nan\n", "line 3, column 'f' is 'nan'; give a finite number"),

@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.arrays import GraphArrays
-from mtgcn.io.edges import check_edges, merge
+from mtgcn.graph_sources import GraphArrays, check_edges, merge_edges
 
 
 def merged(pairs, weights=None, nodes=4):
     sources, targets = np.array(pairs).T
-    return merge(sources, targets, None if weights is None else np.array(weights), nodes)
+    return merge_edges(sources, targets, None if weights is None else np.array(weights), nodes)
 
 
 def test_a_pair_listed_again_in_either_direction_is_one_edge_of_weight_one():

@@ -2,16 +2,15 @@
 
 import pytest
 
-from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.io import encoding
-from mtgcn.io.encoding import encoding_of
-from mtgcn.io.notes import GraphNote
+from mtgcn import read_graph
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.io import csv_table
+from mtgcn.io.csv_table import encoding_of
 
 
 @pytest.mark.parametrize("chunk", [3, 1 << 20])
 def test_utf8_and_windows(write, monkeypatch, chunk):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(csv_table, "CHUNK_BYTES", chunk)
     assert encoding_of(write("a.csv", "plain\n")) == "utf-8"
     assert encoding_of(write("a.csv", "Köln\n".encode())) == "utf-8"
     with pytest.warns(GraphNote, match=r"a.csv is not UTF-8 \(line 2, byte 2 \(0xf6\)\); it is read as Windows-1252"):
@@ -41,4 +40,4 @@ def test_what_is_neither(write, content, message):
 def test_letters_come_out_right(write):
     edges = write("edges.csv", "source;target\nKöln;Zürich\nUlm;Köln\n".encode("latin-1"))
     with pytest.warns(GraphNote, match="Windows-1252"):
-        assert Graph.from_csv(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]
+        assert read_graph(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]

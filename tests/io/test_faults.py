@@ -3,7 +3,7 @@
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.faults import FaultKind, Faults
+from mtgcn.io.table import FaultKind, Faults
 
 ODD, EVEN = FaultKind("cells are odd", "make them even"), FaultKind("cells are even", "make them odd")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from mtgcn.io.json_text import DEEPEST, parsed_json
+from mtgcn.storage.files import MAX_JSON_DEPTH, parsed_json
 
 
 def test_plain_json_is_read():
@@ -13,8 +13,8 @@ def test_nesting_ends_somewhere(bracket):
         opened = "[" if bracket == "[]" else '{"a":'
         return opened * depth + "1" + bracket[1] * depth
 
-    parsed_json(nested(DEEPEST))
-    for depth in (DEEPEST + 1, 100_000):
+    parsed_json(nested(MAX_JSON_DEPTH))
+    for depth in (MAX_JSON_DEPTH + 1, 100_000):
         with pytest.raises(ValueError, match="nested deeper than 100 levels"):
             parsed_json(nested(depth))
 
@@ -23,8 +23,8 @@ def test_nesting_ends_somewhere(bracket):
     ("text", "told"),
     [
         ('{"a": {"b": 1, "b": 2}}', "key 'b' is given twice"),
-        ("[NaN]", "NaN is no number"),
-        ("[-Infinity]", "-Infinity is no number"),
+        ("[NaN]", "NaN is not a number"),
+        ("[-Infinity]", "-Infinity is not a number"),
         ("9" * 5000, "digits"),
         (b"\xff\xfe\xff", "decode|codec"),
         ("{", "Expecting"),

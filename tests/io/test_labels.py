@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.labels import check_classes, class_named, classes_of, encoded_labels
+from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_several_labels_per_node_are_refused():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(InputError, match="y knows one class only, 'a'; label nodes of at least two"):
+    with pytest.raises(InputError, match="y has one class only, 'a'; label nodes of at least two"):
         check_classes(("a",), "y")
 
 

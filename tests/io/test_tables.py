@@ -5,15 +5,15 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table, parquet_table
-from mtgcn.io.columns import Choices
-from mtgcn.io.notes import GraphNote
-from mtgcn.io.tables import read_tables
+from mtgcn.io.options import ROLES, TableOptions
+from mtgcn.io.read import read_tables
 
 
-def read(edges=None, nodes=None, labels=None, **choices):
-    return read_tables(edges, nodes, labels, Choices(**choices))
+def read(edges=None, nodes=None, labels=None, **options):
+    columns = {role: options.pop(role) for role in ROLES if role in options}
+    return read_tables(TableOptions(edges, nodes, labels, columns=columns, **options))
 
 
 def pairs(arrays):
@@ -204,7 +204,7 @@ GOOD = {
         (
             {"nodes": "id,f1\na,1\nb,red\nc,2\n"},
             {},
-            r"nodes.csv, column 'f1': 1 of 3 values are not numbers \(line 3 'red'\); mend them, or say --column",
+            r"nodes.csv, column 'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them, or use --column",
         ),
         ({"nodes": "id,f1\na,1\nb,1e99\nc,2\n"}, {}, r"column 'f1': 1 of 3 values are not numbers \(line 3 '1e99'\)"),
         (
@@ -213,9 +213,9 @@ GOOD = {
                 + "".join(f"n{day},2024-01-{day}\n" for day in range(11, 30))
             },
             {},
-            r"column 'f1': 1 of 22 values are not dates \(line 3 '2023-02-29'\); mend them, or say --column date=f1",
+            r"column 'f1': 1 of 22 values are not dates \(line 3 '2023-02-29'\); correct them, or use --column date=f1",
         ),
-        ({"nodes": "id,f1\na,1\nb,2\nc,2\na,3\n"}, {}, "line 5, column 'id': node 'a' stands on line 2 already"),
+        ({"nodes": "id,f1\na,1\nb,2\nc,2\na,3\n"}, {}, "line 5, column 'id': node 'a' is on line 2 already"),
         (
             {"nodes": "id,f1\na,1\nb,2\na,2\nb,3\n"},
             {},
@@ -224,11 +224,11 @@ GOOD = {
         ({"nodes": "id,f1\n,1\nb,2\n,2\n"}, {}, r"nodes.csv: 2 rows have nothing in column 'id' \(line 2, line 4\)"),
         ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "nmber"}}, "unknown kind of column 'nmber'; did you mean 'number'"),
         ({"nodes": GOOD["nodes"]}, {"kinds": {"f9": "number"}}, "unknown column 'f9'"),
-        ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "date"}}, "column 'f1' is told to be a date and holds numbers"),
+        ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "date"}}, "column 'f1' holds numbers, not dates"),
         ({"nodes": GOOD["nodes"]}, {"exclude": ["f9"]}, "unknown column 'f9'"),
-        ({"nodes": GOOD["nodes"]}, {"unknown_nodes": "keep"}, "unknown unknown_nodes 'keep'"),
+        ({"nodes": GOOD["nodes"]}, {"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
         ({"edges": "source,target,weight\na,b,-1\nb,c,-2\n"}, {}, r"2 edges have a negative column 'weight' \(line 2"),
-        ({"edges": "source,target,weight\na,b,x\nb,c,y\n"}, {}, r"2 cells of column 'weight' are no finite numbers"),
+        ({"edges": "source,target,weight\na,b,x\nb,c,y\n"}, {}, r"2 cells of column 'weight' are not finite numbers"),
         ({"edges": "source,target\na\nb,c,d\nc\n"}, {}, r"3 lines have more or fewer columns than line 1, which has 2"),
         ({"nodes": "id,f1\n"}, {}, "nodes.csv holds a header and no row"),
         ({"nodes": "id,f1\n" + "a" * 1001 + ",1\n"}, {}, "line 2, column 'id': the id 'aaa.* has 1001 characters"),
@@ -238,17 +238,17 @@ GOOD = {
         (
             {"labels": "id,label\na,x\nq,y\n"},
             {},
-            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there, or say --unknown-nodes drop",
+            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there, or use --unknown-nodes drop",
         ),
         (
             {"labels": "id,label\na,x\nb,y\nc,x\nc,y\n"},
             {},
-            "two labels for node 'c': .*line 4 says 'x', .*line 5 says 'y'",
+            "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'",
         ),
         (
             {"labels": "id,label\na,y\nb,y\n"},
             {},
-            "two labels for node 'a': .*nodes.csv line 2 says 'x', .*labels.csv line 2",
+            "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2",
         ),
         (
             {"nodes": None, "labels": "id,label\na,x\na,y\nb,y\nb,x\n"},
@@ -256,9 +256,9 @@ GOOD = {
             r"labels.csv: 2 labels contradict another of the same node \(node 'a': 'x' and 'y', node 'b'",
         ),
         ({"labels": "id,label\n"}, {}, "labels.csv holds a header and no label"),
-        ({"labels": "p,q,r\na,b,c\n"}, {}, "not clear which holds the label"),
+        ({"labels": "p,q,r\na,b,c\n"}, {}, "has 3 columns and none is named label"),
         ({"labels": "id,label\na,x\n,y\n"}, {}, "labels.csv line 3, column 'id' is empty"),
-        ({"nodes": None, "labels": "id,label\na,x\nc,x\n"}, {}, "labels.csv knows one class only, 'x'"),
+        ({"nodes": None, "labels": "id,label\na,x\nc,x\n"}, {}, "labels.csv has one class only, 'x'"),
         ({"nodes": None, "labels": "id,label\na,\nc,nan\n"}, {}, "labels.csv: every label is empty; label some nodes"),
         ({"nodes": None, "labels": None}, {"label": "kind"}, "column 'kind' is looked for in a node or label table"),
         ({"edges": None, "nodes": None}, {}, "neither an edge list nor a node table"),
@@ -278,14 +278,17 @@ def test_every_fault_is_named(write, bad, choices, message):
     ("columns", "message"),
     [
         ({"id": ["a", "b"], "f": [1.0, np.inf]}, "nodes.parquet row 2, column 'f' is 'inf'; give a finite"),
-        ({"id": ["a", "b"], "f": [1e99, np.inf]}, r"2 cells of column 'f' are no finite numbers \(row 1 '1e\+99', row"),
+        (
+            {"id": ["a", "b"], "f": [1e99, np.inf]},
+            r"2 cells of column 'f' are not finite numbers \(row 1 '1e\+99'",
+        ),
         ({"id": ["a", "b"], "f": [1.0, 1e300]}, "row 2, column 'f' is '1e.300'; give a finite number that single"),
         ({"id": ["a", "b", "c"], "f": ["1", "red", "3"]}, r"1 of 3 values are not numbers \(row 2 'red'\)"),
         ({"id": ["a", "b"], "f": [[1], [2]]}, "column 'f' is of type list.*numbers, one column for each feature"),
         ({"id": ["a", None], "f": [1, 2]}, "row 2, column 'id' is empty"),
         ({"id": [[1], [2]], "f": [1, 2]}, "column 'id' is of type list.*; give text or numbers"),
         ({"id": ["a", "b\0"], "f": [1, 2]}, "row 2, column 'id': the id .*a NUL among them"),
-        ({"id": ["a", "a"], "f": [1, 2]}, "row 2, column 'id': node 'a' stands on row 1 already"),
+        ({"id": ["a", "a"], "f": [1, 2]}, "row 2, column 'id': node 'a' is on row 1 already"),
         ({"id": pa.array([], pa.string())}, "holds 0 rows"),
     ],
 )
@@ -310,7 +313,7 @@ def test_paths_that_are_no_files(tmp_path):
         read("a\0b.csv")
     with pytest.raises(InputError, match="/dev/null is not a regular file"):
         read("/dev/null")
-    with pytest.raises(InputError, match="named by its path, not by a int"):
+    with pytest.raises(InputError, match="given by its path, not by a int"):
         read(7)
 
 
@@ -330,7 +333,7 @@ def test_edges_and_labels_of_nobody_are_left_out_or_become_nodes(write):
         f"labels of 1 ids that are not in {paths['nodes']} are left out",
     ]
     assert (dropped.node_ids.tolist(), pairs(dropped)) == (["a", "b", "c"], [("a", "b")])
-    with pytest.warns(GraphNote, match="taken as nodes of which nothing else is known"):
+    with pytest.warns(GraphNote, match="are added as nodes without features"):
         added = read(**paths, unknown_nodes="add")
     assert added.node_ids.tolist() == ["a", "b", "c", "q", "r", "z"]
     assert pairs(added) == [("a", "b"), ("b", "q"), ("q", "r")]
@@ -341,7 +344,7 @@ def test_edges_and_labels_of_nobody_are_left_out_or_become_nodes(write):
 
 def test_a_table_of_words_gets_added_nodes_without_words(write):
     words = "".join(f"{row}," + ",".join("1" if row == word else "0" for word in range(40)) + "\n" for row in range(9))
-    with pytest.warns(GraphNote, match="taken as nodes"):
+    with pytest.warns(GraphNote, match="added as nodes"):
         arrays = read(write("edges.csv", "0,1\n1,77\n"), write("nodes.csv", words), unknown_nodes="add")
     assert np.array_equal(arrays.features.toarray(), np.eye(10, 40)[:10] * (np.arange(10) < 9)[:, None])
 
@@ -362,10 +365,10 @@ def test_a_word_above_ids_or_dates_is_a_header(write):
 
 
 def test_decimal_commas_in_every_column_and_in_weights(write):
-    nodes = write("nodes.csv", "id;income;points\na;1.234,50;1.000\nb;-3,5;20\nc;7,25;300\n")
+    nodes = write("nodes.csv", "id;income;points\na;1234,50;1.5\nb;-3,5;20\nc;7,25;300\n")
     edges = write("edges.csv", "source;target;weight\na;b;0,5\nb;c;2\n")
     arrays = read(edges, nodes, scale=False)
-    assert arrays.features.tolist() == [[1234.5, 1000], [-3.5, 20], [7.25, 300]]  # 1.000 is a thousand here
+    assert arrays.features.tolist() == [[1234.5, 1.5], [-3.5, 20], [7.25, 300]]
     assert arrays.weights.tolist() == [0.5, 2]
     with pytest.raises(InputError, match="line 3, column 'weight' is 'x', not a number"):
         read(write("edges.csv", "source;target;weight\na;b;0,5\nb;c;x\n" + "a;b;0,5\n" * 60), nodes)
@@ -399,13 +402,13 @@ def test_columns_are_prepared_as_elsewhere(write, write_parquet):
     new = write_parquet(
         "new.parquet", city=["Hof", "Bonn"], f=["3", None], id=["x", "y"], more=[1, 2], when=["2024-01-03", ""]
     )
-    again = read(None, new, preparation=first.preparation)
+    again = read(None, new, preprocessing=first.preprocessing)
     assert again.feature_names == first.feature_names
     assert again.features[0, first.feature_names.index("f")] == first.features[2, first.feature_names.index("f")]
     assert again.features[:, first.feature_names.index("city=Hof")].tolist() == [1, 0]
     assert again.features[:, first.feature_names.index("when missing")].tolist() == [0, 1]
     with pytest.raises(InputError, match=r"fitted with the columns 'when', 'city', which .*nodes.csv lacks"):
-        read(None, write("nodes.csv", "id,f\na,1\n"), preparation=first.preparation)
+        read(None, write("nodes.csv", "id,f\na,1\n"), preprocessing=first.preprocessing)
 
 
 def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_parquet):
@@ -414,9 +417,9 @@ def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_par
     numbers = write("c.csv", "id,f,vip\na,1.5,1\nb,2,0\nc,4,1\n")
     for first in (typed, written, numbers):
         learned = read(None, first)
-        assert learned.preparation.lines()[1] == "vip: yes or no"
+        assert learned.preprocessing.lines()[1] == "vip: yes or no"
         for other in (typed, written, numbers):
-            again = read(None, other, preparation=learned.preparation)
+            again = read(None, other, preprocessing=learned.preprocessing)
             assert np.array_equal(again.features, learned.features)
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from mtgcn.errors import InputError
-from mtgcn.io.texts import LONGEST_NAME, check_names
+from mtgcn.errors import LONGEST_NAME, InputError, check_names
 
 
 def test_names_may_be_long_and_of_any_script():
@@ -12,7 +11,7 @@ def test_names_may_be_long_and_of_any_script():
     ("name", "told"),
     [
         ("x" * 2_000_000, "has 2000000 characters; give names of at most 1000$"),
-        ("a\ud800", "holds half of a surrogate pair, which is no text; rename it$"),
+        ("a\ud800", "contains an unpaired surrogate; rename it$"),
     ],
 )
 def test_what_cannot_be_kept_or_written_is_refused_in_a_short_line(name, told):

@@ -1,4 +1,4 @@
-"""Rows that no method made: accuracies chosen so that means can be told beforehand. And a model to make pages of."""
+"""Synthetic rows with known means, a comparison, and a fitted model."""
 
 from dataclasses import asdict, replace
 
@@ -16,7 +16,7 @@ from mtgcn.task import observe
 
 
 def rows_of(unit, accuracy, scale):
-    """Runs about the accuracy asked for; they part with the square of their number, so no two differences tie."""
+    """Runs with the given mean accuracy; they grow with the square of the run, so no two differences tie."""
     mean_square = (unit.runs - 1) * (2 * unit.runs - 1) / 6
     return tuple(
         StoredRow(
@@ -46,13 +46,13 @@ def rows_of(unit, accuracy, scale):
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
-    """Intervals need not be exact here, and hundreds of them are made."""
+    """Hundreds of intervals are computed here; they need not be exact."""
     monkeypatch.setattr(statistics, "RESAMPLES", 50)
 
 
 @pytest.fixture
 def stored():
-    """The units of a selection as a store would hold them; each place has an accuracy of its own."""
+    """The units of a selection as in a store; each place has its own accuracy."""
 
     def units(**selection):
         planned = plan(Selection(**{"runs": 4, **selection})).units
@@ -66,7 +66,7 @@ def stored():
 
 @pytest.fixture(scope="session")
 def fitted_model(make_graph):
-    """Two peers on 60 nodes, six of them labelled; the names need escaping."""
+    """Two peers on 60 nodes with six labels; the names need escaping."""
     graph = replace(make_graph(nodes=60), class_names=("left", "<b>&$x", "right"), name="a<b")
     labelled = np.arange(6)
     method = create("mt-gcn", warmup_epochs=12, teaching_epochs=8)
@@ -82,8 +82,7 @@ def fitted_model(make_graph):
 
 @pytest.fixture
 def compared():
-    """A comparison of three methods on four splits, every run of a method alike: 50, 60 and 70 per cent, so that these
-    are also where the intervals begin and end."""
+    """Three methods on four splits with equal runs, so that the intervals are the means: 50, 60 and 70 per cent."""
     from mtgcn.experiments.comparisons import comparison_of
     from mtgcn.experiments.rows import ComparedRow
 

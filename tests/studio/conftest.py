@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.project import Project
-from mtgcn.workflows.inputs import GraphFiles
 
 NODES, CLASSES = 36, ("cat", "dog", "eel")
 
@@ -39,7 +39,7 @@ def files(tmp_path):
         table = csv.writer(file)
         table.writerow(["source", "target"])
         table.writerows((f"n{a}", f"n{b}") for a, b in sorted(pairs))
-    return GraphFiles(edges=folder / "edges.csv", nodes=folder / "nodes.csv")
+    return TableOptions(edges=folder / "edges.csv", nodes=folder / "nodes.csv")
 
 
 @pytest.fixture

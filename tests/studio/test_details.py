@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio import details
 from mtgcn.studio.details import node_details
 from mtgcn.studio.project import Project
-from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_the_columns_of_a_person_are_shown_as_they_were_written(project):
@@ -39,7 +39,7 @@ def test_of_wide_tables_and_of_arrays_the_features_that_are_not_0(project, tmp_p
         tmp_path / "graph.npz", edge_index=np.array([[0, 1], [1, 0]]), features=np.array([[0.0, 2.0, -3.0], [0, 0, 0]])
     )
     other = Project.open(tmp_path / "other")
-    other.load_files(GraphFiles(graph=tmp_path / "graph.npz"))
+    other.load_files(TableOptions(graph=tmp_path / "graph.npz"))
     assert len(node_details(other, "0").attributes) == 2
     assert node_details(other, "1").attributes_left_out == 0
 
@@ -48,7 +48,7 @@ def test_a_node_that_only_the_edges_know_has_no_columns(files, tmp_path):
     with files.edges.open("a") as file:
         file.write("n0,stranger\n")
     project = Project.open(tmp_path / "project")
-    project.load_files(GraphFiles(edges=files.edges, nodes=files.nodes, unknown_nodes="add"))
+    project.load_files(TableOptions(edges=files.edges, nodes=files.nodes, unknown_nodes="add"))
     assert node_details(project, "stranger").attributes == []
     assert node_details(project, "n35").attributes
 
@@ -56,5 +56,5 @@ def test_a_node_that_only_the_edges_know_has_no_columns(files, tmp_path):
 def test_a_graph_without_any_columns(tmp_path):
     (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
     project = Project.open(tmp_path / "project")
-    project.load_files(GraphFiles(edges=tmp_path / "edges.csv"))
+    project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     assert node_details(project, "b").attributes == []

@@ -6,9 +6,9 @@ import pytest
 
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
-from mtgcn.estimator.model_folder import load_model, read_card
+from mtgcn.estimator.persistence import load_model, read_card
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.lesson import Recipe, check_teachable, model_of, teach
-from mtgcn.workflows.inputs import GraphFiles
 
 QUICK = Recipe("gcn", ["epochs=20"], folds=0)
 PLUS = Recipe(settings=["infomax_epochs=3"], folds=0)
@@ -79,7 +79,7 @@ def test_another_method_or_seed_or_graph_starts_anew(labelled, files):
     teach(labelled, QUICK)
     assert not teach(labelled, Recipe("gcn", ["epochs=20"], seed=1, folds=0)).refitted
     assert not teach(labelled, Recipe("gcn", ["epochs=21"], seed=1, folds=0)).refitted
-    labelled.load_files(GraphFiles(nodes=files.nodes, knn=3))
+    labelled.load_files(TableOptions(nodes=files.nodes, knn=3))
     assert model_of(labelled) is None
     labelled.load_files(files)
     assert model_of(labelled) is not None  # it is the same graph

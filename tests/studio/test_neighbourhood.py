@@ -1,11 +1,11 @@
 import pytest
 
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.answers import ProjectAnswers
 from mtgcn.studio.lesson import Recipe, teach
 from mtgcn.studio.neighbourhood import neighbourhood
 from mtgcn.studio.project import Project
-from mtgcn.workflows.inputs import GraphFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
@@ -17,7 +17,7 @@ def star(tmp_path):
         "source,target,weight\na,b,1\na,c,3\na,d,2\nb,c,1\nd,e,1\na,a,9\n", encoding="utf-8"
     )
     project = Project.open(tmp_path / "project")
-    project.load_files(GraphFiles(edges=tmp_path / "edges.csv"))
+    project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     project.add_class("x")
     project.add_class("y")
     project.label("b", "x")

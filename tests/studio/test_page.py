@@ -5,10 +5,10 @@ import pytest
 
 from browser import chromium
 from mtgcn.datasets import load
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import leading_to
 from mtgcn.studio.teaching import Teaching
-from mtgcn.workflows.inputs import GraphFiles
 from studio_server import studio
 
 pytestmark = pytest.mark.long
@@ -279,7 +279,7 @@ def test_20_000_nodes_are_one_canvas_that_follows_the_pointer(browser, tmp_path)
     ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight crowds
     np.savetxt(tmp_path / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
     project = Project.open(tmp_path / "mtgcn-studio")
-    project.load_files(GraphFiles(edges=tmp_path / "edges.csv"))
+    project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     with studio(tmp_path) as running:
         browser.show(width=1280)
         browser.visit(running.address)

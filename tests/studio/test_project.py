@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.errors import InputError
 from mtgcn.studio.project import Project
 
@@ -206,7 +206,7 @@ def test_nothing_is_written_outside_the_project(labelled, tmp_path):
 def test_a_model_brings_its_graph_and_its_labels(files, tmp_path):
     labels = tmp_path / "given.csv"
     labels.write_text("id,label\nn0,a\nn1,b\nn2,a\nn3,b\n")
-    graph = Graph.from_csv(files.edges, files.nodes, labels)
+    graph = read_graph(files.edges, nodes=files.nodes, labels=labels)
     fitted = MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0).fit_graph(graph)
     fitted.save(tmp_path / "mine")
     project = Project.open(tmp_path / "project")

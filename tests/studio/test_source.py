@@ -3,10 +3,10 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions
 from mtgcn.studio import source as sources
 from mtgcn.studio.folder import ProjectFolder
 from mtgcn.studio.source import Source, copied, loaded_graph, read_source
-from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_copies_are_read_and_not_what_the_person_has(files, tmp_path):
@@ -54,7 +54,7 @@ def test_files_that_are_refused(tmp_path, given, complaint):
         (tmp_path / name).write_text(f"id,{name}\n1,2\n")
     folder = ProjectFolder(tmp_path / "project")
     with pytest.raises(InputError, match=complaint):
-        copied(GraphFiles(**{role: tmp_path / name for role, name in given.items()}), folder, 1)
+        copied(TableOptions(**{role: tmp_path / name for role, name in given.items()}), folder, 1)
 
 
 def test_a_file_that_is_too_large_is_refused(files, tmp_path, monkeypatch):
@@ -65,7 +65,7 @@ def test_a_file_that_is_too_large_is_refused(files, tmp_path, monkeypatch):
 
 def test_options_of_a_person_are_kept(files, tmp_path):
     folder = ProjectFolder(tmp_path / "project")
-    nearest = GraphFiles(nodes=files.nodes, knn=4, exclude=["colour"])
+    nearest = TableOptions(nodes=files.nodes, knn=4, exclude=["colour"])
     source = copied(nearest, folder, 1)
     graph = read_source(source, folder, 1).graph
     assert graph.feature_names == ("size",)

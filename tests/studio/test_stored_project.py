@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio import stored_project
 from mtgcn.studio.folder import ProjectFolder
 from mtgcn.studio.project import Project
-from mtgcn.workflows.inputs import GraphFiles
 
 
 def test_a_new_folder_is_an_empty_project(tmp_path):
@@ -122,7 +122,7 @@ def test_a_load_that_fails_changes_nothing(labelled, files, tmp_path):
     broken.write_text("source,target\nn1\n")
     before = labelled.labels()
     with pytest.raises(InputError, match=r"broken\.csv"):
-        labelled.load_files(GraphFiles(edges=broken))
+        labelled.load_files(TableOptions(edges=broken))
     assert labelled.source.title == "edges.csv"
     assert labelled.labels() == before
     assert [path.name for path in (labelled.folder / "files").iterdir()] == ["1"]
@@ -132,7 +132,7 @@ def test_uploads_stay_in_the_project_until_they_are_loaded(files, tmp_path, monk
     project = Project.open(tmp_path / "project")
     path = project.receive("my edges.csv", files.edges.read_bytes())
     assert path.is_relative_to(project.folder)
-    project.load_files(GraphFiles(edges=path))
+    project.load_files(TableOptions(edges=path))
     assert not path.exists()
     assert project.graph.num_nodes == 35  # one has no edge
     with pytest.raises(InputError, match="file name"):

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import create
 from mtgcn.uncertainty.peer_weights import contributions
 from mtgcn.workflows import fit
 from mtgcn.workflows.fit import Coverage, FitSummary, available_bytes, fit_files, summary_lines, within_memory
-from mtgcn.workflows.inputs import GraphFiles
 from weighted_votes import made_up_report
 
 CPU = torch.device("cpu")
@@ -34,7 +34,7 @@ def files(tmp_path):
     )
     (tmp_path / "edges.csv").write_text("from;to\n" + "".join(f"n{row};n{(row + 2) % 30}\n" for row in range(30)))
     (tmp_path / "labels.csv").write_text("id;label\nn0;even\nn1;odd\nn2;NA\n")
-    return GraphFiles(*(tmp_path / f"{name}.csv" for name in ("edges", "nodes", "labels")))
+    return TableOptions(*(tmp_path / f"{name}.csv" for name in ("edges", "nodes", "labels")))
 
 
 def test_check_reports_and_writes_nothing(files, tmp_path):

@@ -9,11 +9,11 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.persistence import save_model
 from mtgcn.graph import UNKNOWN
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import METHODS
 from mtgcn.workflows.fit import fit_files
-from mtgcn.workflows.inputs import GraphFiles
 from mtgcn.workflows.predict import Predictions, predict_files, write_predictions
 
 NODES = 40
@@ -47,17 +47,17 @@ class Tables:
 
     def fitted(self, folder, method, settings):
         """The folder of a model of these files."""
-        files = GraphFiles(edges=self.edges, nodes=self.nodes, labels=self.labels)
+        files = TableOptions(edges=self.edges, nodes=self.nodes, labels=self.labels)
         fit_files(files, out=self.folder / folder, method=method, settings=settings, folds=0, device="cpu")
         return self.folder / folder
 
     def node_table(self, rows):
-        return GraphFiles(nodes=self.write("asked.csv", [self.header, *rows]))
+        return TableOptions(nodes=self.write("asked.csv", [self.header, *rows]))
 
     def joining(self, rows, edges, header=("source", "target")):
         """Files of new nodes and their edges."""
         nodes = self.write("joining.csv", [self.header, *rows])
-        return GraphFiles(nodes=nodes, edges=self.write("joining-edges.csv", [header, *edges]))
+        return TableOptions(nodes=nodes, edges=self.write("joining-edges.csv", [header, *edges]))
 
     def predicted(self, model, files, **options):
         """The rows of predictions.csv by id, and the notes."""
@@ -86,7 +86,7 @@ def model(request, tables):
 
 
 def test_predict_is_order_invariant(tables, model):
-    of_fit, notes = tables.predicted(model, GraphFiles())
+    of_fit, notes = tables.predicted(model, TableOptions())
     assert len(of_fit) == NODES
     assert notes == []
     for order in (range(NODES), range(NODES - 1, -1, -1), (31, 7, 21, 1, 11)):
@@ -98,7 +98,7 @@ def test_predict_is_order_invariant(tables, model):
 
 
 def test_predict_of_the_same_graph_is_order_invariant(tables, model):
-    of_fit, _ = tables.predicted(model, GraphFiles())
+    of_fit, _ = tables.predicted(model, TableOptions())
     files = replace(tables.node_table(tables.rows[::-1]), edges=tables.edges)
     found, notes = tables.predicted(model, files, new_graph=True)
     assert list(found) == [str(node) for node in range(NODES - 1, -1, -1)]
@@ -107,12 +107,12 @@ def test_predict_of_the_same_graph_is_order_invariant(tables, model):
 
 
 def test_predict_of_a_renamed_graph(tables, model):
-    of_fit, _ = tables.predicted(model, GraphFiles())
+    of_fit, _ = tables.predicted(model, TableOptions())
     nodes = tables.write("renamed.csv", [tables.header, *([f"n{row[0]}", *row[1:]] for row in tables.rows)])
     with tables.edges.open(newline="") as file:
         header, *edges = csv.reader(file)
     renamed = tables.write("renamed-edges.csv", [header, *([f"n{one}", f"n{other}"] for one, other in edges)])
-    files = GraphFiles(edges=renamed, nodes=nodes)
+    files = TableOptions(edges=renamed, nodes=nodes)
     if not (model / "weights.safetensors").exists():
         with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
             tables.predicted(model, files, new_graph=True)
@@ -129,7 +129,7 @@ def test_predict_of_a_renamed_graph(tables, model):
 
 
 def test_predict_of_a_joining_node(tables, model):
-    of_fit, _ = tables.predicted(model, GraphFiles())
+    of_fit, _ = tables.predicted(model, TableOptions())
     files = tables.joining([["new", *tables.rows[3][1:]]], [["new", 3], ["new", 6], [9, "new"]])
     if not (model / "weights.safetensors").exists():
         with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
@@ -204,13 +204,13 @@ def test_edges_to_unknown_nodes_are_refused(tables, mt_gcn, new):
 )
 def test_options_without_effect_are_refused(tables, mt_gcn, option, message):
     with pytest.raises(InputError, match=message):
-        tables.predicted(mt_gcn, GraphFiles(), **{option: True})
+        tables.predicted(mt_gcn, TableOptions(), **{option: True})
 
 
 def test_edges_without_nodes_are_refused(tables, mt_gcn):
     edges = tables.write("joining-edges.csv", [["source", "target"], ["new", 3]])
     with pytest.raises(InputError, match="alone does not give the features of new nodes; give them with --nodes"):
-        tables.predicted(mt_gcn, GraphFiles(edges=edges))
+        tables.predicted(mt_gcn, TableOptions(edges=edges))
 
 
 def test_new_edges_get_the_mean_weight_of_the_model(tables, new, tmp_path):
@@ -218,7 +218,7 @@ def test_new_edges_get_the_mean_weight_of_the_model(tables, new, tmp_path):
         header, *edges = csv.reader(file)
     weighted = tables.write("weighted.csv", [[*header, "weight"], *([*edge, 500] for edge in edges)])
     folder, settings = tmp_path / "weighted", ["warmup_epochs=5", "teaching_epochs=5"]
-    files = GraphFiles(edges=weighted, nodes=tables.nodes, labels=tables.labels)
+    files = TableOptions(edges=weighted, nodes=tables.nodes, labels=tables.labels)
     fit_files(files, out=folder, method="mt-gcn", settings=settings, folds=0, device="cpu")
     ends = [["a", 4], ["b", 7]]
     found, notes = tables.predicted(folder, tables.joining(new, ends))
@@ -244,14 +244,14 @@ def test_columns_of_both_tables_can_be_named(tables, mt_gcn, new):
     nodes = tables.write("named.csv", [["who", *tables.header[1:]], *new[:1]])
     edges = tables.write("named-edges.csv", [["note", "one", "other"], ["x", "a", 3]])
     named = {"id": "who", "source": "one", "target": "other"}
-    assert tables.predicted(mt_gcn, GraphFiles(nodes=nodes, edges=edges, columns=named))[0] == plain
+    assert tables.predicted(mt_gcn, TableOptions(nodes=nodes, edges=edges, columns=named))[0] == plain
 
 
 # Tables of nodes, and other graphs
 
 
 def test_known_and_new_nodes_in_one_table(tables, mt_gcn, new):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     found, notes = tables.predicted(mt_gcn, tables.node_table([tables.rows[20], new[0], tables.rows[4]]))
     assert (found["20"], found["4"]) == (of_fit["20"], of_fit["4"])
     assert (found["20"]["role"] != "given", found["4"]["role"], found["a"]["role"]) == (True, "given", "neither")
@@ -266,7 +266,7 @@ def test_a_table_of_new_nodes_has_no_notes(tables, mt_gcn, name):
 
 
 def test_changed_features_of_known_nodes_are_noted(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     changed = [[5, *(value + 1 for value in tables.rows[5][1:])], tables.rows[6]]
     found, notes = tables.predicted(mt_gcn, tables.node_table(changed))
     assert found == {"5": of_fit["5"], "6": of_fit["6"]}
@@ -275,7 +275,7 @@ def test_changed_features_of_known_nodes_are_noted(tables, mt_gcn):
 
 
 def test_a_subgraph_with_its_edges_is_another_graph(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, GraphFiles())
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
     edges = tables.write("part.csv", [["source", "target"], [0, 1], [1, 2], [2, 3]])
     found, notes = tables.predicted(mt_gcn, replace(tables.node_table(tables.rows[:4]), edges=edges), new_graph=True)
     assert {row["role"] for row in found.values()} == {"neither"}
@@ -285,15 +285,15 @@ def test_a_subgraph_with_its_edges_is_another_graph(tables, mt_gcn):
 
 def test_a_model_without_features_predicts_known_ids_only(tables):
     folder = tables.folder / "edges only"
-    fit_files(GraphFiles(edges=tables.edges, labels=tables.labels), out=folder, method="lp", folds=0, device="cpu")
-    of_fit, _ = tables.predicted(folder, GraphFiles())
-    ids = GraphFiles(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
+    fit_files(TableOptions(edges=tables.edges, labels=tables.labels), out=folder, method="lp", folds=0, device="cpu")
+    of_fit, _ = tables.predicted(folder, TableOptions())
+    ids = TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
     assert tables.predicted(folder, ids)[0] == {"30": of_fit["30"], "2": of_fit["2"]}
-    assert tables.predicted(folder, GraphFiles(edges=tables.edges), new_graph=True)[0] == of_fit
+    assert tables.predicted(folder, TableOptions(edges=tables.edges), new_graph=True)[0] == of_fit
     with pytest.raises(InputError, match="fitted without features"):
-        tables.predicted(folder, GraphFiles(edges=tables.edges))
+        tables.predicted(folder, TableOptions(edges=tables.edges))
     with pytest.raises(InputError, match="fitted without features"):
-        tables.predicted(folder, GraphFiles(nodes=tables.write("ids.csv", [["id"], [30], [200]])))
+        tables.predicted(folder, TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [200]])))
 
 
 def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):

@@ -23,7 +23,7 @@ from mtgcn.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
@@ -86,7 +86,7 @@ def run(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    files: GraphFiles,
+    files: TableOptions,
     out: Out = None,
     latex: Latex = None,
     report: Report = None,
@@ -107,7 +107,8 @@ def run(
     if as_json:
         print_json(asdict(cell) | done.remarks)
     else:
-        from mtgcn.report.tables import cell_table, print_table
+        from mtgcn.report.comparisons import cell_table
+        from mtgcn.report.tables import print_table
 
         _tell(done.remarks)
         print_table(cell_table(cell))
@@ -150,7 +151,7 @@ def compare(
     seed: Seed = 0,
     split: SplitSource = "random",
     device: Device = "auto",
-    files: GraphFiles,
+    files: TableOptions,
     out: Out = None,
     latex: Latex = None,
     report: Report = None,
@@ -171,7 +172,8 @@ def compare(
     if as_json:
         print_json(asdict(done.comparison) | done.remarks)
     else:
-        from mtgcn.report.tables import comparison_table, print_table
+        from mtgcn.report.comparisons import comparison_table
+        from mtgcn.report.tables import print_table
 
         _tell(done.remarks)
         print_table(comparison_table(done.comparison))
@@ -181,9 +183,10 @@ def compare(
 def demo() -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
-    from mtgcn.report.tables import comparison_table, print_table
+    from mtgcn.io.options import TableOptions
+    from mtgcn.report.comparisons import comparison_table
+    from mtgcn.report.tables import print_table
     from mtgcn.workflows.comparing import Experiment, compare_graph
-    from mtgcn.workflows.inputs import GraphFiles
 
     dataset = "cora"
     try:
@@ -198,7 +201,7 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    experiment = Experiment(dataset, GraphFiles(), listed(DEMONSTRATED, "methods"), labels_per_class="2")
+    experiment = Experiment(dataset, TableOptions(), listed(DEMONSTRATED, "methods"), labels_per_class="2")
     print_table(comparison_table(compare_graph(experiment).comparison))
 
 

@@ -13,7 +13,7 @@ from mtgcn.cli.options import AsJson, Columns, Device, Seed, Settings, listed, m
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder that mtgcn fit wrote.", metavar="MODEL")]
 Folds = Annotated[
@@ -32,7 +32,7 @@ def fit(
             metavar="DIR",
         ),
     ] = None,
-    files: GraphFiles,
+    files: TableOptions,
     check: Annotated[
         bool, typer.Option("--check", help="Read and check everything, report it, fit and write nothing.")
     ] = False,
@@ -81,7 +81,7 @@ def fit(
 def predict(
     model: ModelFolder,
     out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
-    files: GraphFiles,
+    files: TableOptions,
     new_graph: Annotated[
         bool,
         typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's."),
@@ -131,7 +131,7 @@ def label(
 
     Embeddings are reused. The model in the folder is replaced once the refit is complete.
     """
-    from mtgcn.workflows.inputs import parsed_roles
+    from mtgcn.io.options import parsed_roles
     from mtgcn.workflows.label import label_files, label_lines
 
     summary = label_files(
@@ -161,7 +161,7 @@ def suggest(
     as_json: AsJson = False,
 ) -> None:
     """Suggest nodes to label next, with reasons. A larger --count keeps the first suggestions."""
-    from mtgcn.estimator.model_folder import load_model
+    from mtgcn.estimator.persistence import load_model
     from mtgcn.workflows.label import suggestion_table, write_suggestions
     from mtgcn.workflows.output import is_standard_output
 

@@ -97,8 +97,8 @@ def reproduce(
     from mtgcn.experiments.protocol import checked_seed
     from mtgcn.experiments.reproduce import carry_out
     from mtgcn.experiments.store import Store
-    from mtgcn.report.files import write_reproduction
     from mtgcn.report.progress import fitting_progress, sweep_progress
+    from mtgcn.report.reproduction import write_reproduction
 
     selection = Selection(
         suite=suite,
@@ -155,7 +155,7 @@ def report(
     from mtgcn.storage.folders import current_path
 
     if current_path(folder, "card.json").exists():
-        from mtgcn.estimator.model_folder import load_model
+        from mtgcn.estimator.persistence import load_model
         from mtgcn.storage.files import check_file
 
         page = out or folder / "report.html"
@@ -168,7 +168,8 @@ def report(
     from mtgcn.experiments.comparisons import stored_comparisons
     from mtgcn.experiments.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
     from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
-    from mtgcn.report.files import write_comparisons, write_report
+    from mtgcn.report.comparisons import write_comparisons
+    from mtgcn.report.reproduction import write_report
 
     if not any((folder / name).is_file() for name in (ROWS_FILE, PACKED_ROWS_FILE)):
         raise InputError(

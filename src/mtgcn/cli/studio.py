@@ -12,7 +12,7 @@ from mtgcn.cli.options import Device, dataset_names
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 
 @takes_graph_files()
@@ -28,7 +28,7 @@ def studio(
             help="Begin with a graph that has a name, such as digits.", metavar="NAME", autocompletion=dataset_names
         ),
     ] = None,
-    files: GraphFiles,
+    files: TableOptions,
     project: Annotated[
         Path, typer.Option(help="Folder of labels, files and model; nothing is written elsewhere.", metavar="DIR")
     ] = Path("mtgcn-studio"),

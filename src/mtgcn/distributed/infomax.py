@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shuffling import keyed_shuffle, places_in_orders
-from mtgcn.linalg.node_keys import drawn_by_key
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.operators import Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.mt_plus.encoders import BATCHES
@@ -77,7 +77,7 @@ def local_batches(local: LocalGraph, keys: UInt64[np.ndarray, "here"], epochs: i
     if nodes <= NODES_AT_ONCE:
         return [Batch(nodes, torch.arange(local.num_nodes, device=device), local.numbers)] * epochs
     wanted = epochs * NODES_AT_ONCE
-    draws = [drawn_by_key(keys, seed, BATCHES + number) for number in range(-(-wanted // nodes))]
+    draws = [keyed_bits(keys, seed, BATCHES + number) for number in range(-(-wanted // nodes))]
     slots = places_in_orders(local.ranks, np.stack(draws)) + nodes * np.arange(len(draws))[:, None]
     mine = np.tile(np.arange(local.num_nodes), (len(draws), 1))[slots < wanted]
     slots = slots[slots < wanted]

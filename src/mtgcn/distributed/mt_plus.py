@@ -19,7 +19,7 @@ from mtgcn.distributed.local_task import LocalTask
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import shared_inputs
 from mtgcn.distributed.shuffling import places_in_orders
-from mtgcn.linalg.node_keys import drawn_by_key
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.methods.mt_plus.cross_validation import held_out_parts
 from mtgcn.methods.mt_plus.method import LabelledRows, MTPlus
 from mtgcn.methods.mt_plus.teaching import ATTENDANCE, SharedNodes
@@ -36,7 +36,7 @@ def fit_mt_plus(settings: MTPlus, local: LocalGraph, task: LocalTask, checkpoint
     number = run_seed(task.seed, seed % settings.embeddings)
     inputs = shared_inputs(local, features, keys, settings.inputs, number, checkpoints)
     labelled = labelled_rows(local, task, inputs, keys)
-    [places] = places_in_orders(local.ranks, drawn_by_key(keys, 0, ATTENDANCE)[None])
+    [places] = places_in_orders(local.ranks, keyed_bits(keys, 0, ATTENDANCE)[None])
     shared = SharedNodes(local.ranks.total, torch.from_numpy(places).to(task.device))
     prediction = settings.fit_to_rows(inputs, task.as_task, labelled, shared)
     assert prediction.peers is not None

@@ -20,14 +20,12 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
-from mtgcn.io.arrays import compressed_matrix
+from mtgcn.errors import LONGEST_TEXT, InputError
+from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.json_form import Text, Truth, Whole, check_form
-from mtgcn.io.json_text import parsed_json
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.texts import LONGEST_TEXT
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
 from mtgcn.shapes import Int
-from mtgcn.storage.files import read_plain
+from mtgcn.storage.files import parsed_json, read_plain
 from mtgcn.storage.folders import current_path
 
 MANIFEST = "manifest.json"
@@ -82,8 +80,8 @@ class Manifest:
         return parts
 
     @property
-    def preparation(self) -> Preparation:
-        return Preparation.of(self.card["preparation"])
+    def preprocessing(self) -> Preprocessor:
+        return Preprocessor.of(self.card["preprocessing"])
 
     @property
     def sum(self) -> str:

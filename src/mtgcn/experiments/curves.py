@@ -27,10 +27,10 @@ from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_sha
 from mtgcn.experiments.store import content_of, write_text
 from mtgcn.experiments.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
 from mtgcn.io.json_form import Anything, Number, Something, Text, Whole, check_form
-from mtgcn.io.json_text import parsed_json
 from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
+from mtgcn.storage.files import parsed_json
 from mtgcn.task import observe
 from mtgcn.training.recording import recording
 

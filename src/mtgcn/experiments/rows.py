@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, shown
 from mtgcn.experiments.split_choice import RANDOM
 from mtgcn.io.json_form import Anything, Number, Text, Whole, check_form
-from mtgcn.io.paths import shown
 from mtgcn.splits import LARGEST_SEED
 
 FORMAT = 2  # of stored rows and curves: what their fields and settings are called

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from mtgcn.errors import InputError
 from mtgcn.experiments.rows import ROW_FORM, StoredRow, check_format, check_of_one_unit, format_of
-from mtgcn.io.json_text import parsed_json
 from mtgcn.memory import check_fits
-from mtgcn.storage.files import read_plain, write_file
+from mtgcn.storage.files import parsed_json, read_plain, write_file
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
 
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"

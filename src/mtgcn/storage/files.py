@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import stat
@@ -10,13 +11,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.shapes import Int
 
+MAX_JSON_DEPTH = 100  # nesting of lists and objects
 MAX_LINKS = 40  # symbolic links in a chain, as on Linux
 DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not report one
 # Errors of os.replace for a file that may be written in place: a mount point, a folder without write permission.
@@ -268,3 +270,46 @@ class Spill:
     def remove(self, bucket: int) -> None:
         """Delete a bucket."""
         self._paths[bucket].unlink(missing_ok=True)
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Parse JSON. Repeated keys, NaN, infinity and deep nesting are a ValueError, like any other invalid JSON.
+
+    >>> parsed_json('{"train": [1], "train": [2]}')
+    Traceback (most recent call last):
+    ValueError: key 'train' is given twice
+    """
+    try:
+        content = json.loads(text, object_pairs_hook=_object, parse_constant=_reject)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
+    if _depth_exceeds(content, MAX_JSON_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in content if names.count(name) > 1)
+        raise ValueError(f"key {twice[:60]!r} is given twice")
+    return content
+
+
+def _reject(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _depth_exceeds(content: Any, limit: int) -> bool:
+    layer = [content]
+    for _ in range(limit):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not layer:
+            return False
+    return any(isinstance(inner, list | dict) for inner in layer)

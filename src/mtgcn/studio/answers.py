@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mtgcn.errors import InputError, shown
-from mtgcn.estimator.answers import of_fit
 from mtgcn.estimator.graph_model import GIVEN
-from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.estimator.inference import predict_fitted
+from mtgcn.estimator.persistence import FILES
 from mtgcn.graph import UNKNOWN
 from mtgcn.report.fit_view import histogram
 from mtgcn.shapes import Bool, Float, Int
@@ -196,7 +196,7 @@ class ProjectAnswers:
 
     def predictions_csv(self) -> bytes:
         """The table that `mtgcn predict` writes."""
-        return predictions_table(predictions_of(self.model, self.model.graph_.node_ids, of_fit(self.model)))
+        return predictions_table(predictions_of(self.model, self.model.graph_.node_ids, predict_fitted(self.model)))
 
     def model_archive(self) -> bytes:
         """The model folder as a zip file; unpacked, `mtgcn predict` reads it."""

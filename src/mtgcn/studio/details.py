@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from mtgcn.errors import InputError, shown
-from mtgcn.io.columns import ID_NAMES, LABEL_NAMES, Choices, column_titled, open_table, title_of
-from mtgcn.io.paths import readable_file
+from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.io.columns import ID_NAMES, open_table, title_of
+from mtgcn.io.options import readable_file
 from mtgcn.io.table import MISSING, Coded
 from mtgcn.studio.source import Loaded
 
@@ -87,12 +88,7 @@ def _table(project: Project, loaded: Loaded) -> _Columns | None:
     files = project.source.graph_files(project.files, project.state.load) if not project.source.dataset else None
     if files is None or files.nodes is None:
         return None
-    told: dict[str, Any] = {
-        name: column_titled(str(files.columns[role]))
-        for role, name in (("id", "node_id"), ("label", "label"))
-        if files.columns.get(role)
-    }
-    table = open_table(readable_file(files.nodes), [ID_NAMES + LABEL_NAMES], Choices(**told, header=files.header))
+    table = open_table(readable_file(files.nodes), [ID_NAMES + LABEL_NAMES], files)
     if len(table.columns) > MOST_COLUMNS:
         return None
     columns = list(range(len(table.columns)))

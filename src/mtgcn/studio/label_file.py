@@ -9,20 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from mtgcn.errors import InputError, shown
-from mtgcn.io.columns import Choices
-from mtgcn.io.labels import UNKNOWN, class_named, classes_of
-from mtgcn.io.preprocessing.missing import is_missing
-from mtgcn.io.tables import read_labels
-from mtgcn.io.texts import check_names
+from mtgcn.errors import InputError, check_names, shown
+from mtgcn.io.options import TableOptions
+from mtgcn.io.read import read_labels
+from mtgcn.labels import UNLABELED, class_named, classes_of, is_missing
 
 HEADER = ("id", "label")
 
 
 def read_label_file(path: Path, ids: Sequence[str]) -> dict[str, str]:
     """The label of each node that has one, in the order of the nodes; read by the same reader as everywhere."""
-    codes, names = read_labels(path, np.array(ids, dtype=object), Choices(few_labels=True))
-    return {ids[node]: names[codes[node]] for node in np.flatnonzero(codes != UNKNOWN).tolist()}
+    codes, names = read_labels(path, np.array(ids, dtype=object), TableOptions(few_labels=True))
+    return {ids[node]: names[codes[node]] for node in np.flatnonzero(codes != UNLABELED).tolist()}
 
 
 def label_table(labels: Mapping[str, str]) -> bytes:
@@ -42,7 +40,7 @@ def checked_class(name: str, known: Sequence[str] = ()) -> str:
     """
     name = class_named(" ".join(name.split()), ())
     check_names([name], "class")
-    if is_missing(name) or name == str(UNKNOWN):
+    if is_missing(name) or name == str(UNLABELED):
         raise InputError(f"class {shown(name)} is a word for no label; call it otherwise")
     if not name.isprintable():
         raise InputError(f"class {shown(name)} holds a control character; call it otherwise")

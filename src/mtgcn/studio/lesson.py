@@ -15,9 +15,8 @@ import numpy as np
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.estimator.fitting import DEFAULT_METHOD, chosen_method
-from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import is_model, load_model, save_model
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, chosen_method
+from mtgcn.estimator.persistence import is_model, load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.methods import method_class
 from mtgcn.settings import parse_settings

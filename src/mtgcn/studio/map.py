@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgcn.estimator.model_folder import read_card
+from mtgcn.estimator.persistence import read_card
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.layout_2d import layout_2d

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nicegui import app, ui
 
-from mtgcn.report.colours import class_variables, colour_variables
+from mtgcn.report.styles import class_variables, colour_variables
 from mtgcn.studio.components import Keys
 from mtgcn.studio.desk import RUNNING, Desk
 from mtgcn.studio.elements import Tag, button, tag

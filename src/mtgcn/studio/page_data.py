@@ -8,12 +8,12 @@ from typing import Any
 
 from mtgcn import datasets
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.components import FileField
 from mtgcn.studio.elements import Tag, button, emptied, swatch, tag
 from mtgcn.studio.source import GRAPH_SUFFIXES, TABLE_SUFFIXES
 from mtgcn.studio.stored_project import UPLOADS, ProjectSummary
 from mtgcn.studio.window import Window
-from mtgcn.workflows.inputs import GraphFiles
 
 ABOUT = {
     "cora": "2708 papers on machine learning, and who cites whom",
@@ -189,7 +189,7 @@ class DataPane:
             if not given.keys() & {"edges", "nodes", "graph"}:
                 raise InputError("No file is chosen yet; choose edges, nodes or a graph.")
             joined = {"knn": neighbours(event.args)} if "nodes" in given and "edges" not in given else {}
-            return self.window.desk.project.load_files(GraphFiles(**given, **joined))  # type: ignore[arg-type]
+            return self.window.desk.project.load_files(TableOptions(**given, **joined))  # type: ignore[arg-type]
 
         await self._load("Reading your files", load)
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
-from mtgcn.estimator.model_folder import load_model, save_model
+from mtgcn.estimator.persistence import load_model, save_model
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.io.labels import classes_of
+from mtgcn.io.options import TableOptions
+from mtgcn.labels import classes_of
 from mtgcn.storage.cache import fingerprint
 from mtgcn.studio.folder import ProjectFolder, checked_name
-from mtgcn.workflows.inputs import GraphFiles, read_graph
+from mtgcn.workflows.inputs import read_graph
 from mtgcn.workflows.output import collected_notes
 
 FILES = "files"  # the folder that holds the copies, one folder for each time something was loaded
@@ -35,7 +36,7 @@ class Source:
 
     dataset: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)  # role -> name of the copy
-    options: Mapping[str, Any] = field(default_factory=dict)  # of `GraphFiles`: knn, metric, columns, …
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `TableOptions`: knn, metric, columns, …
 
     @property
     def title(self) -> str:
@@ -49,13 +50,13 @@ class Source:
         """Rows and columns, where the features of a node are the pixels of a picture."""
         return PICTURES.get(self.dataset or "")
 
-    def graph_files(self, folder: ProjectFolder, load: int) -> GraphFiles:
+    def graph_files(self, folder: ProjectFolder, load: int) -> TableOptions:
         """The copies in the project, as readers take them."""
         places: dict[str, Any] = {role: folder.place(FILES, str(load), name) for role, name in self.files.items()}
-        return GraphFiles(**places, **self.options, few_labels=True)
+        return TableOptions(**places, **self.options, few_labels=True)
 
     @staticmethod
-    def of_files(files: GraphFiles) -> Source:
+    def of_files(files: TableOptions) -> Source:
         """What the project will keep of files that a person names; they are not looked into yet."""
         paths = {role: Path(path) for role in ROLES if (path := getattr(files, role)) is not None}
         for role, path in paths.items():
@@ -124,9 +125,9 @@ def read_source(source: Source, folder: ProjectFolder, load: int) -> Loaded:
     return loaded_graph(graph, tuple(notes), labels_are_hidden=False)
 
 
-def copied(files: GraphFiles, folder: ProjectFolder, load: int) -> Source:
+def copied(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
     """Copies of the files in the project, which are checked to be plain, and of no more than some size."""
-    from mtgcn.io.paths import readable_file
+    from mtgcn.io.options import readable_file
     from mtgcn.storage.files import read_plain
 
     source = Source.of_files(files)

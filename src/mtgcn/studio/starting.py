@@ -19,10 +19,10 @@ from mtgcn.studio.server import keep_package_files_in, listening, serve
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from mtgcn.io.options import TableOptions
     from mtgcn.studio.desk import Desk
     from mtgcn.studio.project import Project
     from mtgcn.studio.teaching import Teaching
-    from mtgcn.workflows.inputs import GraphFiles
 
 CACHE = "cache"  # in the project: what is costly to make again
 OPENING = "open.html"  # there too, while it is served
@@ -33,7 +33,7 @@ def start(
     *,
     model: Path | None,
     dataset: str | None,
-    files: GraphFiles | None,
+    files: TableOptions | None,
     host: str,
     port: int,
     open_browser: bool,

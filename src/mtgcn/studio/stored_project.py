@@ -11,13 +11,13 @@ from pathlib import Path
 
 from mtgcn.errors import InputError, shown
 from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.folder import ProjectFolder, checked_name
 from mtgcn.studio.history import history_text
 from mtgcn.studio.label_file import label_table, read_label_file
 from mtgcn.studio.source import FILES, MOST_UPLOAD_BYTES, Loaded, Source, copied, copied_model, read_source
 from mtgcn.studio.state import State, read_state, state_text
 from mtgcn.workflows.fit import columns_of
-from mtgcn.workflows.inputs import GraphFiles
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
 
@@ -110,7 +110,7 @@ class StoredProject:
             load = self.state.load + 1
             return self._take(load, source, read_source(source, self.files, load))
 
-    def load_files(self, files: GraphFiles) -> ProjectSummary:
+    def load_files(self, files: TableOptions) -> ProjectSummary:
         """Take a person's files: copies of them go to the project, and the labels they bring to `labels.csv`. Labels of
         what was loaded before are set aside, as `labels-before-N.csv`; a `labels.csv` that was there before anything
         was loaded stays."""

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.graph import Graph
-from mtgcn.io.notes import warn_caller
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.expected_accuracy import binomial_cdf
 from mtgcn.uncertainty.peer_weights import FittedModel
@@ -28,14 +27,6 @@ MAX_NAMED = 5
 
 class FitWarning(UserWarning):
     """Predictions of a fit may be unreliable; the message is one sentence with the reason."""
-
-
-def warn_of_fit(model: FittedModel) -> list[str]:
-    """Issue a `FitWarning` for each of `model_warnings`, attributed to the caller of this package; returns them."""
-    texts = model_warnings(model)
-    for text in texts:
-        warn_caller(FitWarning(text))
-    return texts
 
 
 def model_warnings(model: FittedModel) -> list[str]:

@@ -10,22 +10,20 @@ from pathlib import Path
 
 from mtgcn import datasets
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.experiments.compare import compare_methods
 from mtgcn.experiments.comparisons import Comparison, stored_comparisons
 from mtgcn.experiments.protocol import check_not_final
 from mtgcn.experiments.split_choice import PUBLIC
 from mtgcn.experiments.store import Store
 from mtgcn.graph import Graph
-from mtgcn.io.paths import shown
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import Method, method_from_text, typed_method_class
-from mtgcn.report.comparison_page import comparison_page
-from mtgcn.report.files import write_comparisons
-from mtgcn.report.latex import comparison_tables
+from mtgcn.report.comparisons import comparison_page, comparison_tables, write_comparisons
 from mtgcn.report.progress import fitting_progress
 from mtgcn.settings import described_settings
 from mtgcn.storage.files import check_files, check_folder, write_file
-from mtgcn.workflows.inputs import GraphFiles, read_graph
+from mtgcn.workflows.inputs import read_graph
 from mtgcn.workflows.output import collected_notes
 
 
@@ -34,7 +32,7 @@ class Experiment:
     """What was asked for, as it was typed."""
 
     dataset: str | None
-    files: GraphFiles
+    files: TableOptions
     methods: Sequence[str]
     settings: Sequence[str] = ()  # key=value or, for one of several methods, method.key=value
     labels_per_class: str | None = None

@@ -17,10 +17,9 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.fitting import DEFAULT_METHOD
-from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import check_destination, save_model
-from mtgcn.estimator.model_folder.files import FILES
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel
+from mtgcn.estimator.persistence import FILES, check_destination, save_model
+from mtgcn.io.options import TableOptions
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import free_bytes, is_out_of_memory, readable
 from mtgcn.methods import Method, method_from_text, name_of
@@ -37,7 +36,7 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import label_warnings
-from mtgcn.workflows.inputs import GraphFiles, check_learnable, read_graph
+from mtgcn.workflows.inputs import check_learnable, read_graph
 from mtgcn.workflows.output import collected_notes
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class FitSummary:
 
 
 def fit_files(
-    files: GraphFiles,
+    files: TableOptions,
     *,
     out: Path | None = None,
     report: Path | None = None,
@@ -224,7 +223,7 @@ def for_the_card(summary: FitSummary) -> dict[str, object]:
 
 def columns_of(graph: Graph) -> list[str]:
     """How each column of the node table is used, a line each."""
-    return [] if graph.preparation is None else graph.preparation.lines()
+    return [] if graph.preprocessing is None else graph.preprocessing.lines()
 
 
 def label_coverage(graph: Graph) -> Coverage:

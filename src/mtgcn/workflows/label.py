@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import LabelChanges, with_more_labels
-from mtgcn.estimator.model_folder import check_destination, load_model, save_model
+from mtgcn.estimator.persistence import check_destination, load_model, save_model
 from mtgcn.graph import UNKNOWN
-from mtgcn.io.labels import class_named
+from mtgcn.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.uncertainty.expected_accuracy import check_folds
@@ -33,8 +33,7 @@ from mtgcn.workflows.inputs import check_learnable, read_more_labels
 from mtgcn.workflows.output import collected_notes, write_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from mtgcn.report.tables import Table
     from mtgcn.uncertainty.suggestions import Suggestion
 
 MAX_CORRECTIONS_LISTED = 5
@@ -64,7 +63,7 @@ def label_files(
     folder: Path,
     labels: Path,
     *,
-    columns: Mapping[str, str | Literal[False]] | None = None,
+    columns: Mapping[str, str | int | Literal[False]] | None = None,
     new_classes: Sequence[str] = (),
     folds: int = 5,
     device: str = "auto",
@@ -141,19 +140,10 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
 
 def suggestion_table(suggestions: Iterable[Suggestion]) -> Table:
     """Suggestions as a table for the terminal, best first."""
-    from rich.table import Table
-    from rich.text import Text
+    from mtgcn.report.tables import Table
 
-    table = Table(title="Nodes to label next")
-    table.add_column("node", overflow="fold")
-    table.add_column("predicted", overflow="fold")
-    table.add_column("score", justify="right")
-    table.add_column("why", overflow="fold")
-    for suggestion in suggestions:
-        # As plain text: an id may look like rich markup, such as [bold].
-        row = (str(suggestion.node), suggestion.predicted, f"{suggestion.score:.2f}", suggestion.reason)
-        table.add_row(*map(Text, row))
-    return table
+    rows = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in suggestions]
+    return Table.of_text(["node", "predicted", "score", "why"], rows, title="Nodes to label next", prose=True)
 
 
 def write_suggestions(path: Path, suggestions: Iterable[Suggestion]) -> None:

@@ -11,33 +11,34 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
-from mtgcn.estimator.answers import (
-    Answers,
-    of_fit,
-    of_graph,
-    of_new_nodes,
-    of_nodes,
-    share_of_absent_peers,
-    together,
+from mtgcn.errors import InputError, note
+from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED, GraphModel
+from mtgcn.estimator.inference import (
+    MISSING,
+    NodePredictions,
+    absent_peer_weight,
+    concatenated,
+    mean_weight,
+    positions_of_ids,
+    predict_fitted,
+    predict_graph,
+    predict_new_nodes,
+    predict_nodes,
+    rows_equal,
 )
-from mtgcn.estimator.attaching import usual_weight
-from mtgcn.estimator.checks import check_width
-from mtgcn.estimator.graph_model import GIVEN, NEVER, GraphModel
-from mtgcn.estimator.model_folder import load_model
-from mtgcn.estimator.preparing import graph_for
-from mtgcn.estimator.row_lookup import NOWHERE, place_of_ids, rows_equal
+from mtgcn.estimator.inputs import check_width, transformed_graph
+from mtgcn.estimator.persistence import load_model
 from mtgcn.graph import Graph
-from mtgcn.io.edges import check_edges, merge
-from mtgcn.io.notes import say
+from mtgcn.graph_sources import check_edges, merge_edges
+from mtgcn.io.options import TableOptions
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
-from mtgcn.workflows.inputs import GraphFiles, read_edges, read_like
+from mtgcn.workflows.inputs import read_edges, read_like
 from mtgcn.workflows.output import check_output, collected_notes, table_bytes, write_table
 
 NOTED_WEIGHT = 0.2  # a note is given if peers with more than this weight cannot predict new nodes
 ROWS_PER_BATCH = 10_000
-NODE_ROLES, EDGE_ROLES = ("id", "label"), ("source", "target", "weight")
+NODE_ROLES = ("id", "label")
 MAX_IDS_LISTED = 3
 
 
@@ -68,7 +69,7 @@ class Predictions:
 
 def predict_files(
     folder: Path,
-    files: GraphFiles,
+    files: TableOptions,
     *,
     out: Path,
     new_graph: bool = False,
@@ -95,23 +96,23 @@ def predict_files(
     return predictions, notes
 
 
-def _predict(model: GraphModel, files: GraphFiles) -> Predictions:
+def _predict(model: GraphModel, files: TableOptions) -> Predictions:
     """Predictions for the model's own nodes, for a table of nodes, or for another graph."""
     if not files.given:
-        return predictions_of(model, model.graph_.node_ids, of_fit(model))
+        return predictions_of(model, model.graph_.node_ids, predict_fitted(model))
     nodes = read_like(files, model.graph_)
     if files.edges or files.graph:
-        return predictions_of(model, nodes.node_ids, of_graph(model, nodes))
-    nodes = graph_for(model, nodes)
-    answers = of_nodes(model, nodes)
-    if model.has_node_ids_ and (answers.place != NOWHERE).any():
-        say(_known_nodes_note(model.graph_, nodes, answers.place))
+        return predictions_of(model, nodes.node_ids, predict_graph(model, nodes))
+    nodes = transformed_graph(model, nodes)
+    answers = predict_nodes(model, nodes)
+    if model.has_node_ids_ and (answers.positions != MISSING).any():
+        note(_known_nodes_note(model.graph_, nodes, answers.positions))
     return predictions_of(model, nodes.node_ids, answers)
 
 
 def _known_nodes_note(fitted: Graph, nodes: Graph, place: np.ndarray) -> str:
     """How many nodes are matched by id, and how many of these have other features now."""
-    known = np.flatnonzero(place != NOWHERE)
+    known = np.flatnonzero(place != MISSING)
     note = f"{len(known)} of {len(place)} nodes have ids of the model and get the predictions of the fit"
     if fitted.features is None or nodes.features is None or nodes.num_features != fitted.num_features:
         return note
@@ -121,7 +122,7 @@ def _known_nodes_note(fitted: Graph, nodes: Graph, place: np.ndarray) -> str:
     return note
 
 
-def _predict_joined(model: GraphModel, files: GraphFiles, with_known: bool) -> Predictions:
+def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool) -> Predictions:
     """Predictions for new nodes that join the graph of the model."""
     if not model.has_node_ids_:
         raise InputError(
@@ -130,22 +131,22 @@ def _predict_joined(model: GraphModel, files: GraphFiles, with_known: bool) -> P
         )
     check_width(model.graph_.num_features, model.graph_)
     nodes, to_known = read_new_nodes(files, model.graph_)
-    answers, ids = of_new_nodes(model, nodes, to_known), nodes.node_ids
-    absent = share_of_absent_peers(model)
+    answers, ids = predict_new_nodes(model, nodes, to_known), nodes.node_ids
+    absent = absent_peer_weight(model)
     if absent > NOTED_WEIGHT:
-        say(
+        note(
             f"peers with {100 * absent:.0f} % of the weight use the position of a node in the graph of the fit and do "
             "not predict new nodes, so these predictions are less accurate; to include them, fit with the new nodes"
         )
     if with_known:
-        answers, ids = together(of_fit(model), answers), np.array([*model.graph_.node_ids, *ids])
+        answers, ids = concatenated(predict_fitted(model), answers), np.array([*model.graph_.node_ids, *ids])
     return predictions_of(model, ids, answers)
 
 
 # New nodes and their edges
 
 
-def read_new_nodes(files: GraphFiles, known: Graph) -> tuple[Graph, sp.csr_array]:
+def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_array]:
     """The nodes of `files.nodes`, which must all be new, with the edges between them, and the weights of their edges
     to the nodes of the model, `[new, known]`."""
     assert files.edges is not None
@@ -156,7 +157,7 @@ def read_new_nodes(files: GraphFiles, known: Graph) -> tuple[Graph, sp.csr_array
         )
     node_columns = {role: column for role, column in files.columns.items() if role in NODE_ROLES}
     nodes = read_like(replace(files, edges=None, columns=node_columns), known)
-    present = nodes.node_ids[place_of_ids(known.node_ids, nodes.node_ids) != NOWHERE]
+    present = nodes.node_ids[positions_of_ids(known.node_ids, nodes.node_ids) != MISSING]
     if len(present):
         raise InputError(
             f"{files.nodes}: the model already has {len(present)} of these {nodes.num_nodes} nodes, for instance "
@@ -167,44 +168,43 @@ def read_new_nodes(files: GraphFiles, known: Graph) -> tuple[Graph, sp.csr_array
     to_known = sp.csr_array(adjacency[known.num_nodes :, : known.num_nodes])
     among_new = sp.csr_array(adjacency[known.num_nodes :, known.num_nodes :])
     if not to_known.nnz:
-        say("no edge leads to a node of the model; if this is a graph of its own, add --new-graph")
+        note("no edge leads to a node of the model; if this is a graph of its own, add --new-graph")
     isolated = int((np.diff(to_known.indptr) + np.diff(among_new.indptr) == 0).sum())
     if isolated:
-        say(f"{isolated} of {nodes.num_nodes} new nodes have no edge; their predictions use features only")
+        note(f"{isolated} of {nodes.num_nodes} new nodes have no edge; their predictions use features only")
     return replace(nodes, adjacency=among_new), to_known
 
 
-def _joint_adjacency(files: GraphFiles, nodes: Graph, known: Graph) -> sp.csr_array:
+def _joint_adjacency(files: TableOptions, nodes: Graph, known: Graph) -> sp.csr_array:
     """The edges with at least one new node, over the nodes of the model followed by the new ones."""
     assert files.edges is not None
-    columns = {role: name for role, name in files.columns.items() if role in EDGE_ROLES}
-    listed = read_edges(files.edges, columns, files.header)
+    listed = read_edges(files)
     check_edges(listed, str(files.edges))
-    new, old = place_of_ids(nodes.node_ids, listed.node_ids), place_of_ids(known.node_ids, listed.node_ids)
-    unknown = listed.node_ids[(new == NOWHERE) & (old == NOWHERE)]
+    new, old = positions_of_ids(nodes.node_ids, listed.node_ids), positions_of_ids(known.node_ids, listed.node_ids)
+    unknown = listed.node_ids[(new == MISSING) & (old == MISSING)]
     if len(unknown) and files.unknown_nodes != "drop":
         raise InputError(
             f"{files.edges}: {len(unknown)} ids are neither in {files.nodes} nor in the model, for instance "
             f"{_listed(unknown)}; add these nodes to {files.nodes}, or drop their edges by --unknown-nodes drop"
         )
-    place = np.where(new == NOWHERE, old, known.num_nodes + new)
+    place = np.where(new == MISSING, old, known.num_nodes + new)
     sources, targets = place[listed.sources], place[listed.targets]
-    complete = (sources != NOWHERE) & (targets != NOWHERE)
+    complete = (sources != MISSING) & (targets != MISSING)
     if not complete.all():
-        say(f"{files.edges}: {int((~complete).sum())} edges refer to unknown nodes and are dropped")
+        note(f"{files.edges}: {int((~complete).sum())} edges refer to unknown nodes and are dropped")
     joins = complete & ((sources >= known.num_nodes) | (targets >= known.num_nodes))
     settled = int((complete & ~joins).sum())
     if settled:
-        say(
+        note(
             f"{files.edges}: {settled} of {len(joins)} edges connect two nodes of the model and are dropped; fit again "
             "to use them"
         )
     weights: Any = listed.weights
-    if weights is None and (weight := usual_weight(known)) != 1:
-        say(f"{files.edges} has no weights; new edges get weight {weight:.3g}, the mean of the model's graph")
+    if weights is None and (weight := mean_weight(known)) != 1:
+        note(f"{files.edges} has no weights; new edges get weight {weight:.3g}, the mean of the model's graph")
         weights = np.full(len(joins), weight)
     size = known.num_nodes + nodes.num_nodes
-    merged = merge(sources[joins], targets[joins], None if weights is None else weights[joins], size)
+    merged = merge_edges(sources[joins], targets[joins], None if weights is None else weights[joins], size)
     return merged.adjacency(size)
 
 
@@ -215,14 +215,14 @@ def _listed(ids: np.ndarray) -> str:
 # The table of predictions
 
 
-def predictions_of(model: GraphModel, ids: np.ndarray, answers: Answers) -> Predictions:
+def predictions_of(model: GraphModel, ids: np.ndarray, answers: NodePredictions) -> Predictions:
     """Predictions for the nodes with these ids; nodes of the fit keep their role in it."""
     return Predictions(
         ids=ids,
         class_names=tuple(map(str, model.classes_)),
         probabilities=answers.probabilities,
         peers=answers.peers,
-        labeled_iter=np.where(answers.place == NOWHERE, NEVER, model.labeled_iter_[answers.place]),
+        labeled_iter=np.where(answers.positions == MISSING, NOT_PSEUDO_LABELED, model.labeled_iter_[answers.positions]),
         weights=peer_weights(model),
     )
 
@@ -258,6 +258,6 @@ def _rows(predictions: Predictions) -> Iterator[list[str]]:
 
 def _role(labeled_iter: int) -> tuple[str, str]:
     """The role of a node in training, and the iteration in which it was first pseudo-labelled."""
-    if labeled_iter in (GIVEN, NEVER):
+    if labeled_iter in (GIVEN, NOT_PSEUDO_LABELED):
         return "given" if labeled_iter == GIVEN else "neither", ""
     return "pseudo-label", str(labeled_iter)

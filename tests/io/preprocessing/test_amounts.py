@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from mtgcn.io.preprocessing.amounts import Size, are_amounts
+from mtgcn.io.preprocessing.fit import Size, are_amounts
 
 
 def judged(table):

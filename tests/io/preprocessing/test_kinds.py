@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.preprocessing.kinds import find_kinds
-from mtgcn.io.preprocessing.table import ColumnTable, Texts
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
+from mtgcn.io.preprocessing.fit import infer_types
 
 ROWS = 100
 
@@ -24,8 +24,8 @@ def table_of(**columns):
 
 
 def kind_of(cells, name="column", told=None):
-    [found] = find_kinds(table_of(**{name: cells}), {} if told is None else {name: told})
-    return found.why_not or found.reading or "category"
+    [found] = infer_types(table_of(**{name: cells}), {} if told is None else {name: told})
+    return found.dropped or found.format or "category"
 
 
 def cycle(*cells):
@@ -37,9 +37,9 @@ def cycle(*cells):
     [
         (cycle("1.5", "2", "NA", ""), "number"),
         (cycle("1,5", "2", "?"), "number with decimal comma"),
-        (cycle("1,500", "2,250", "900"), "number"),  # thousands
-        (cycle("12 €", "9 €"), "number"),
-        (cycle("ja", "nein", "-"), "yes or no"),
+        (cycle("12 €", "9 €"), "category"),
+        (cycle("yes", "no", "-"), "yes or no"),
+        (cycle("ja", "nein"), "category"),
         (cycle("2024-01-01", "2023-05-07", None), "date iso"),
         (cycle("1.2.2024", "17.12.2023"), "date %d.%m.%Y"),
         (cycle("Köln", "Ulm", "n/a"), "category"),
@@ -70,8 +70,8 @@ def test_numbers_called_an_id_are_left_out(name):
 
 
 def test_numbers_without_a_name_are_numbers():
-    [found] = find_kinds(table_of(x=np.arange(ROWS) * 1.0), named=False)
-    assert found.reading == "number"
+    [found] = infer_types(table_of(x=np.arange(ROWS) * 1.0), named=False)
+    assert found.format == "number"
 
 
 def test_a_person_knows_better():
@@ -81,15 +81,20 @@ def test_a_person_knows_better():
     assert kind_of(cycle("1", "red", "blue"), told="number") == "number"
     assert kind_of(cycle("1,5", "red", "blue"), told="number") == "number with decimal comma"
     assert kind_of(cycle("2024-01-01", "soon", "later"), told="date") == "date iso"
-    with pytest.raises(InputError, match="'column' is told to be a date and 'soon' is none that is known"):
+    with pytest.raises(InputError, match="column 'column': 'soon' is not a known date format"):
         kind_of(cycle("soon", "later"), told="date")
 
 
-def test_points_are_thousands_beside_decimal_commas():
-    table = table_of(price=cycle("1,5", "2,25"), sales=cycle("1.500", "900"))
-    assert [found.reading for found in find_kinds(table)] == ["number with decimal comma"] * 2
-    alone = table_of(sales=cycle("1.500", "900"))
-    assert find_kinds(alone)[0].reading == "number"
+def test_ambiguous_commas():
+    thousands = cycle("1,500", "2,250", "900")
+    with pytest.raises(InputError, match="'1,500' may have a thousands or a decimal separator; write numbers without"):
+        kind_of(thousands)
+    assert kind_of(thousands, told="number") == "number with decimal comma"
+    beside = table_of(price=cycle("1,5", "2,25"), sales=thousands, size=cycle("1.5", "900"))
+    assert [found.format for found in infer_types(beside)] == [*["number with decimal comma"] * 2, "number"]
+    with pytest.raises(InputError, match=r"'1\.500' may have a thousands"):
+        infer_types(table_of(price=cycle("1,5", "2,25"), size=cycle("1.500", "900")))
+    assert kind_of(cycle("1.500", "900")) == "number"
 
 
 @pytest.mark.parametrize(

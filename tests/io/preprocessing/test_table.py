@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.io.preprocessing.table import ColumnTable, table_of_array
+from mtgcn.io.preprocessing.column_table import ColumnTable, table_of_array
 
 VALUES = np.array([[0, 1.5, 0], [2, 0, 0], [0, -3, np.nan]], dtype=np.float32)
 

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.linalg.device_keys import device_keys
-from mtgcn.linalg.node_keys import drawn_by_key
+from mtgcn.linalg.node_keys import keyed_bits, node_keys
 from mtgcn.linalg.softmax_regression import fit_to_labels
 from mtgcn.shapes import Bool, Float, Int, UInt64
 
@@ -54,7 +53,7 @@ def held_out_parts(task: Task, keys: UInt64[np.ndarray, "nodes"] | None = None) 
     follows from the run's seed and from what the nodes are: from their keys, where these are known already."""
     labelled = task.labelled.to(torch.device("cpu"))
     if keys is None:
-        of_labelled = device_keys(task.graph, task.device)[task.labelled.index].cpu().numpy().view(np.uint64)
+        of_labelled = node_keys(task.graph, task.device)[task.labelled.index].cpu().numpy().view(np.uint64)
     else:
         of_labelled = keys[labelled.index.numpy()]
     parts = [
@@ -86,7 +85,7 @@ def _parts_of_run(
     random = np.random.default_rng([seed, FOLDS])
     parts = []
     for repeat in range(max(1, round(PARTS / folds))):
-        order = np.argsort(drawn_by_key(keys, seed, FOLDS + repeat), kind="stable")
+        order = np.argsort(keyed_bits(keys, seed, FOLDS + repeat), kind="stable")
         fold, placed = np.full(len(classes), -1), 0
         for number in random.permutation(num_classes):
             members = order[(present & (classes == number))[order]]

@@ -13,8 +13,8 @@ from torch.nn import functional
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.device_keys import device_keys, keyed_orders, random_order
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.node_keys import keyed_permutations, node_keys, random_order
 from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import feature_singular_vectors
@@ -137,9 +137,9 @@ def views_of(
     def propagated(values: Tensor) -> Tensor:
         return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
 
-    keys, count = device_keys(graph, device), settings.corruptions(*features.shape)
+    keys, count = node_keys(graph, device), settings.corruptions(*features.shape)
     corrupted = torch.empty((count, *features.shape), device=device)
-    for mine, order in zip(corrupted, keyed_orders(keys, seed, count), strict=True):
+    for mine, order in zip(corrupted, keyed_permutations(keys, seed, count), strict=True):
         mine.copy_(propagated(features.index_select(0, order)))
     return Views(propagated(features), corrupted, _batches(keys, settings.epochs, seed))
 

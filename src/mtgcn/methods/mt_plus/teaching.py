@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.device_keys import device_keys, random_order
+from mtgcn.linalg.node_keys import node_keys, random_order
 from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
 from mtgcn.methods.mt_plus.cross_validation import PeerEvidence
 from mtgcn.shapes import Bool, Float, Int
@@ -115,7 +115,7 @@ class Lessons:
         """Where nodes stand as they come to be looked at."""
         if self.shared:
             return self.shared.places
-        order = random_order(device_keys(self.task.graph, self.task.device), 0, ATTENDANCE)
+        order = random_order(node_keys(self.task.graph, self.task.device), 0, ATTENDANCE)
         return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
     def _total(self, values: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ from torch.nn import functional
 
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import on_device, on_host
-from mtgcn.linalg.device_keys import device_keys, keyed_normal
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.node_keys import keyed_normal, node_keys
 from mtgcn.linalg.normalisation import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
 from mtgcn.linalg.operators import ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
@@ -207,7 +207,7 @@ def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Te
     adjacency, degrees = _edges(graph, device)
     scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
     count = min(count, max(1, graph.num_nodes - SPARE))
-    start = keyed_normal(device_keys(graph, device), 0, min(count + SPARE, graph.num_nodes))
+    start = keyed_normal(node_keys(graph, device), 0, min(count + SPARE, graph.num_nodes))
 
     def along_edges(values: Tensor) -> Tensor:
         return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
