@@ -36,7 +36,7 @@ from mtgcn.nn.layers import DropoutStream, ReluDropout, _GroupedProduct
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 from mtgcn.training import loop
-from mtgcn.training.loop import Optimisation
+from mtgcn.training.loop import Optimiser
 from mtgcn.training.progress import progress_callbacks
 
 NUMBER = 4  # bytes
@@ -109,7 +109,7 @@ def traffic(result: Any, *args: Any) -> tuple[int, int]:
     return size(*results, *args), 0
 
 
-def adam_cost(_: Any, adam: Optimisation) -> tuple[int, int]:
+def adam_cost(_: Any, adam: Optimiser) -> tuple[int, int]:
     parameters = [one for group in adam.groups for one in group.parameters]
     return 7 * size(*parameters), 0  # reads four arrays, writes three
 
@@ -127,7 +127,7 @@ def watching(ledger: Ledger) -> Iterator[None]:
         (DropoutStream, "_kept", "dropout's bits", traffic),
         (mt_gcn, "confidence", "choosing pseudo labels", traffic),
         (mt_gcn, "most_confident", "choosing pseudo labels", traffic),
-        (Optimisation, "step", "Adam", adam_cost),
+        (Optimiser, "step", "Adam", adam_cost),
         (mt_gcn.Teaching, "step", "losses and bookkeeping, forward", lambda *_: (0, 0)),
     ]
     with ExitStack() as stack:

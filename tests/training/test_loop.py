@@ -43,7 +43,7 @@ def test_steps_are_those_of_torch(size, weight_decay):
         reference.step()
     for found, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-    optimisation.forget_gradients()
+    optimisation.zero_grad()
     assert all(parameter.grad is None for parameter in ours.parameters())
 
 

@@ -7,7 +7,7 @@ import torch
 from mtgcn.graph import Graph
 from mtgcn.task import NOBODY, Nodes
 from mtgcn.training.pseudo_labels import (
-    Chosen,
+    PseudoLabels,
     certainty,
     confidence,
     default_per_class,
@@ -100,7 +100,7 @@ def test_rows_are_those_of_the_chosen_nodes_and_the_next_peer_hands_over_its_cho
     # Two slots, one run, three peers; node n of peer p holds 10 n + p for its one class.
     nodes = torch.tensor([[[0, 1, 2]], [[3, 3, 0]]])
     filled = torch.tensor([[[True, True, True]], [[True, True, False]]])
-    chosen = Chosen(nodes, filled, per_class=1)
+    chosen = PseudoLabels(nodes, filled, per_class=1)
     values = (torch.arange(4)[:, None, None, None] * 10 + torch.arange(3)).float()
     assert chosen.rows(values)[:, 0, 0].tolist() == [[0, 11, 22], [30, 31, 2]]
     handed = chosen.from_next_peer()
@@ -111,7 +111,7 @@ def test_rows_are_those_of_the_chosen_nodes_and_the_next_peer_hands_over_its_cho
 def test_own_class_is_the_value_of_the_class_a_slot_stands_for():
     # Two slots for each of three classes, one run, two peers: 100 slot + 10 class + peer.
     rows = torch.arange(6)[:, None, None, None] * 100 + torch.arange(3)[:, None, None] * 10 + torch.arange(2)
-    chosen = Chosen(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
+    chosen = PseudoLabels(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
     own = chosen.own_class(rows.float())
     assert own.shape == (6, 1, 2)
     assert own[:, 0].tolist() == [[0, 1], [100, 101], [210, 211], [310, 311], [420, 421], [520, 521]]
@@ -171,7 +171,7 @@ def test_a_node_is_chosen_if_any_peer_of_its_run_chose_it():
     # Two slots, two runs, two peers; of the second run's first peer no slot is filled, and names node 0.
     nodes = torch.tensor([[[1, 2], [0, 4]], [[2, 3], [0, 4]]])
     filled = torch.tensor([[[True, True], [False, True]], [[True, False], [False, False]]])
-    marks = Chosen(nodes, filled, per_class=1).chosen_by_any(5)
+    marks = PseudoLabels(nodes, filled, per_class=1).chosen_by_any(5)
     assert marks.T.nonzero().tolist() == [[0, 1], [0, 2], [1, 4]]
 
 

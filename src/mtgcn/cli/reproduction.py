@@ -92,10 +92,9 @@ def reproduce(
     """The paper's tables, or a suite of other graphs, measured anew. Stopped at any moment, the same command goes on
     where it was."""
     from mtgcn.environment import chosen_device
-    from mtgcn.experiments.machines import machines
     from mtgcn.experiments.plan import Selection, plan
     from mtgcn.experiments.protocol import checked_seed
-    from mtgcn.experiments.reproduce import carry_out
+    from mtgcn.experiments.reproduce import carry_out, machines
     from mtgcn.experiments.store import Store
     from mtgcn.report.progress import fitting_progress, sweep_progress
     from mtgcn.report.reproduction import write_reproduction
@@ -124,7 +123,7 @@ def reproduce(
             try:
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
             except KeyboardInterrupt:
-                done = sum(one.unit.id in store.units for one in planned.units)
+                done = sum(unit.id in store.units for unit in planned.units)
                 remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
                 raise
             text, files = write_reproduction(out, reproduction)
@@ -165,7 +164,7 @@ def report(
         return
     if out is not None:
         raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
-    from mtgcn.experiments.comparisons import stored_comparisons
+    from mtgcn.experiments.compare import stored_comparisons
     from mtgcn.experiments.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
     from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
     from mtgcn.report.comparisons import write_comparisons

@@ -30,7 +30,7 @@ from mtgcn.nn.gcn import GCN
 from mtgcn.shapes import Float
 from mtgcn.task import Task
 from mtgcn.training.loop import Adam, Phase, Step
-from mtgcn.training.pseudo_labels import Chosen, confidence
+from mtgcn.training.pseudo_labels import PseudoLabels, confidence
 
 
 class LocalGCN(GCN):
@@ -90,7 +90,7 @@ class SharedTeaching(Teaching):
             losses["consistency"] = losses["consistency"] * share
         return Step(losses, {**step.notes, "agreement": step.notes["agreement"] * share})
 
-    def _choose(self, logits: Tensor) -> tuple[Chosen, Tensor]:
+    def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
         if not self.settings.choose_with_dropout:
             logits = self.network.logits_without_dropout()
         sure, predicted = confidence(logits)

@@ -25,7 +25,14 @@ from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
-from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
+from mtgcn.training.pseudo_labels import (
+    PseudoLabels,
+    certainty,
+    confidence,
+    default_per_class,
+    labelled_mask,
+    most_confident,
+)
 from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 
@@ -135,7 +142,7 @@ class Teaching:
             losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
         return Step(losses, {"pseudo labels": chosen.count, "agreement": _agreement(predicted, chosen)})
 
-    def _choose(self, logits: Tensor) -> tuple[Chosen, Tensor]:
+    def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
         """The pseudo labels of each peer, and what each predicts of every node."""
         if not self.settings.choose_with_dropout:
             logits = self.network.logits_without_dropout()
@@ -178,7 +185,7 @@ class BestInTraining:
         self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.as_good)
 
 
-def _agreement(predicted: Tensor, chosen: Chosen) -> Tensor:
+def _agreement(predicted: Tensor, chosen: PseudoLabels) -> Tensor:
     """The share of pseudo labels whose class the learner predicts as well."""
     same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
     return same.sum(0) / chosen.count.clamp(min=1)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from mtgcn.experiments.comparisons import Comparison
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.compare import Comparison
+from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.store import write_text
 from mtgcn.experiments.tables import CellSummary

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from mtgcn.training.progress import current_stage, progress_callbacks
+from mtgcn.training.progress import current_stage, current_unit, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_PAGE_LINES = 5.0
@@ -41,9 +41,9 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
             return ", ".join(filter(None, (title, current_stage())))
 
         def show_epochs(epochs_done: int, epochs_total: int) -> None:
-            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total)
+            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total, unit=current_unit())
             if bar.disable and lines.due():
-                lines.print(f"{what()}: epoch {epochs_done} of {epochs_total}")
+                lines.print(f"{what()}: {current_unit()} {epochs_done} of {epochs_total}")
 
         def show_stage(stage: str) -> None:
             nonlocal shown
@@ -109,7 +109,7 @@ class _Lines:
 
 class _Epochs(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} epochs")
+        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s")
 
 
 class _Clock(ProgressColumn):

@@ -13,12 +13,22 @@ from markupsafe import Markup
 from mtgcn.datasets import Description, describe, where
 from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.plan import Selection
-from mtgcn.experiments.protocol import BACKBONE_NAMES, FINAL_SEEDS, PAPER_TABLES, PROTOCOL_TITLES, TAUGHT
+from mtgcn.experiments.protocol import (
+    ALL_TABLES,
+    BACKBONE_NAMES,
+    FINAL_SEEDS,
+    OVER_ALL,
+    PAPER_TABLES,
+    PROTOCOL_TITLES,
+    PUBLIC,
+    RANDOM,
+    TAUGHT,
+    Suite,
+    labels_title,
+)
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM, labels_title
 from mtgcn.experiments.statistics import SampleSummary
 from mtgcn.experiments.store import write_text
-from mtgcn.experiments.suite import ALL_TABLES, Suite
 from mtgcn.experiments.tables import COUNTS, Evidence, Line, MeasuredTable, table_1
 from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks

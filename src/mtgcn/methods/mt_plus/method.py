@@ -146,7 +146,7 @@ class MTPlus(Method):
             before[name].copy_(probabilities_of(rows[name], one.weight, one.temperature))
         amount, evenness = self.teaching_weight * teaching, self._evenness(labelled.task)
         lessons = Lessons(task, rows, evidence, votes, amount, evenness, labelled.task, shared)
-        with stage("teaching"):
+        with stage("teaching", unit="round"):
             after, weights = lessons.taught(before, self.rounds, self.steps, self.taught_by)
         # The less they teach, the more of the answer is what they said before.
         for name in rows:
