@@ -460,7 +460,7 @@ def test_what_reading_did_is_kept_for_the_page_when_labels_are_added(mtgcn_comma
     status, out, _ = mtgcn_command("report", own.out)
     assert (status, out) == (0, f"{own.out / 'report.html'}\n")
     page = (own.out / "report.html").read_text(encoding="utf-8")
-    assert "What reading the files did" in page
+    assert "Notes on the files" in page
     assert "of the 25" in page  # labels that accuracy was measured on, the added one among them
 
 
