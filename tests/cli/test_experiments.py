@@ -120,9 +120,7 @@ def test_few_scored_nodes_warn(mtgcn_command, own):
         (["--set", "alpha=many"], "setting alpha='many' is not of type float"),
     ],
 )
-def test_invalid_options(
-    mtgcn_command, own, tmp_path, monkeypatch, arguments, message
-):
+def test_invalid_options(mtgcn_command, own, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
     status, out, err = mtgcn_command("compare", *own, *FAST, *arguments)

@@ -54,8 +54,7 @@ SplitSource = Annotated[
     str,
     typer.Option(
         "--split",
-        help="random (from each class), over-all (from all nodes), public "
-        "(Planetoid's own) or a JSON file.",
+        help="random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file.",
         metavar="NAME|FILE",
     ),
 ]

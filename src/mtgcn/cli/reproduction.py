@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def reproduce(
     suite: Annotated[
         str | None,
-        typer.Option(help="A suite of other graphs instead of the paper's tables.", show_default=False, metavar="world"),
+        typer.Option(
+            help="A suite of other graphs instead of the paper's tables.", show_default=False, metavar="world"
+        ),
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="Tables of the paper, 1 to 5, or digits.", show_default="1 to 5", metavar="N,N…")
@@ -38,9 +40,7 @@ def reproduce(
     runs: Annotated[
         int | None, typer.Option(help="Runs of each cell.", show_default="30, PubMed 10; of a suite 10", metavar="N")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of splits and methods.", show_default="0", metavar="N")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of splits and methods.", show_default="0", metavar="N")] = None,
     protocol: Annotated[
         str,
         typer.Option(
@@ -57,10 +57,13 @@ def reproduce(
     ] = False,
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Also draw training curves of MT-GCN at the lowest and highest label rates.", metavar=""),
+        typer.Option(
+            "--curves", help="Also draw training curves of MT-GCN at the lowest and highest label rates.", metavar=""
+        ),
     ] = False,
     final: Annotated[
-        bool, typer.Option("--final", help="Use splits reserved for final figures; refuses development seeds.", metavar="")
+        bool,
+        typer.Option("--final", help="Use splits reserved for final figures; refuses development seeds.", metavar=""),
     ] = False,
     out: Annotated[
         Path | None,
