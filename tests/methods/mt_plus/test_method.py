@@ -9,7 +9,8 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
-from mtgcn.methods import create, fit_in_chunks, mt_plus
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.methods.mt_plus import method as mt_plus
 from mtgcn.methods.mt_plus import teaching as lessons
 from mtgcn.methods.mt_plus.cross_validation import PeerEvidence, held_out_parts
 from mtgcn.methods.mt_plus.views import EDGES, FAR_EDGES, FEATURES, OF_ANY_GRAPH, PEERS

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from mtgcn.graph import Graph
-from mtgcn.linalg import leading_directions
+from mtgcn.linalg import truncated_svd
 from mtgcn.methods.mt_plus import views as module
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders
 from mtgcn.methods.mt_plus.views import (
@@ -214,8 +214,8 @@ def test_no_more_directions_are_kept_than_asked_for(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [10, 10, 10, 6, 6, module.WAVES]
-    monkeypatch.setattr(leading_directions, "LARGEST_TABLE", 60 * 7)
-    monkeypatch.setattr(leading_directions, "FEWEST_DIRECTIONS", 2)
+    monkeypatch.setattr(truncated_svd, "LARGEST_TABLE", 60 * 7)
+    monkeypatch.setattr(truncated_svd, "FEWEST_DIRECTIONS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [7, 7, 7, 7, 7, module.WAVES]
 
