@@ -13,7 +13,7 @@ from mtgcn.estimator.preparing import rows_for
 from mtgcn.estimator.row_lookup import NOWHERE
 from mtgcn.graph import UNKNOWN
 from mtgcn.methods import METHODS
-from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
+from mtgcn.methods.mt_plus.views import VIEWS
 
 FEW_EPOCHS = {"warmup_epochs": 30, "teaching_epochs": 10, "learning_rate": 0.05}
 
@@ -109,7 +109,7 @@ def test_what_the_peers_say_of_the_graph_under_other_names_is_what_the_fit_found
     answers = of_graph(fitted, renamed)
     assert (answers.place == NOWHERE).all()
     if fitted.method == "mt-plus":  # its peers that know nodes by their edges leave the vote
-        stay = np.array([name in OF_ANY_GRAPH for name in fitted.peer_report_.names])
+        stay = np.array([VIEWS[name].transferable for name in fitted.peer_report_.names])
         np.testing.assert_allclose(answers.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
         votes = fitted.peer_report_.weights[0][stay]
         expected = np.einsum("p,pnc->nc", votes / votes.sum(), fitted.peer_distributions_[stay])

@@ -11,7 +11,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph import UNKNOWN, Graph
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
-from mtgcn.task import NOBODY, Prediction
+from mtgcn.task import MISSING, Prediction
 
 CALIBRATION_BINS = 15
 
@@ -66,7 +66,7 @@ def pseudo_label_precision(
 ) -> Float[np.ndarray, "runs snapshots classes"]:
     """Of the nodes that were taught as a class, by whichever peer, the share that are of it; NaN where none was. Nodes
     whose class nobody knows are not counted."""
-    truth = np.where(chosen == NOBODY, UNKNOWN, graph.labels[chosen])
+    truth = np.where(chosen == MISSING, UNKNOWN, graph.labels[chosen])
     right = truth == np.arange(graph.num_classes)[:, None]
     known = (truth != UNKNOWN).sum(axis=(2, 4))
     return np.divide(right.sum(axis=(2, 4)), known, out=np.full(known.shape, np.nan), where=known > 0)

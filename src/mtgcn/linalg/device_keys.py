@@ -38,9 +38,14 @@ def device_keys(graph: Graph, device: torch.device) -> Int[Tensor, "nodes"]:
     return keys_there(graph, device)
 
 
+def draws(keys: Int[Tensor, "nodes"], seed: int, draw: int) -> Int[Tensor, "nodes"]:
+    """A random word for each node; no two are alike."""
+    return _scrambled(keys ^ _purpose(seed, draw)) ^ HIGHEST
+
+
 def random_order(keys: Int[Tensor, "nodes"], seed: int, draw: int) -> Int[Tensor, "nodes"]:
-    """The nodes in a random order. No two draws are alike, so any way of sorting gives the same one."""
-    return torch.argsort(_scrambled(keys ^ _purpose(seed, draw)) ^ HIGHEST)
+    """The nodes in a random order, the same whichever way they are sorted."""
+    return torch.argsort(draws(keys, seed, draw))
 
 
 def keyed_orders(keys: Int[Tensor, "nodes"], seed: int, count: int) -> Iterator[Int[Tensor, "nodes"]]:

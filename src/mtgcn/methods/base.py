@@ -34,6 +34,7 @@ class Method(Settings, ABC):
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers belong to nodes, by where they stand in the graph
+    iteration_name: ClassVar[str] = "epochs"  # what the first axis of the history counts
     uses_features: ClassVar[bool] = True  # off: edges and labels are all it looks at
 
     @abstractmethod

@@ -194,5 +194,5 @@ def certainty(log_probabilities: Float[Tensor, "nodes classes *models"]) -> Floa
 def labelled_mask(task: Task) -> Bool[Tensor, "nodes runs"]:
     """Which nodes a run was given the label of; they are never pseudo-labelled."""
     mask = torch.zeros(task.num_nodes + 1, task.runs, dtype=torch.bool, device=task.device)
-    mask.scatter_(0, task.labelled.index.T % (task.num_nodes + 1), True)  # NOBODY falls into the extra row
+    mask.scatter_(0, task.labelled.index.T % (task.num_nodes + 1), True)  # MISSING falls into the extra row
     return mask[:-1]

@@ -18,7 +18,7 @@ from mtgcn.errors import InputError
 from mtgcn.nn.axes import CLASSES, PEERS
 from mtgcn.nn.base import StackedNetwork
 from mtgcn.shapes import Int
-from mtgcn.task import NOBODY
+from mtgcn.task import MISSING
 from mtgcn.training.loop import Phase
 from mtgcn.training.pseudo_labels import Chosen
 
@@ -39,7 +39,7 @@ class Recording:
 
     @property
     def chosen(self) -> Int[np.ndarray, "runs snapshots peers classes slots"]:
-        """The nodes that each peer taught as each class in the epoch of the snapshot; NOBODY where there was none."""
+        """The nodes that each peer taught as each class in the epoch of the snapshot; MISSING where there was none."""
         return np.concatenate(self._chosen)
 
     def add(self, epochs: tuple[int, ...], predicted: np.ndarray, chosen: np.ndarray) -> None:
@@ -97,9 +97,9 @@ class Recorder:
 
     def keep_choice(self, chosen: Chosen) -> None:
         """What the peers teach in this epoch."""
-        nodes = torch.where(chosen.filled, chosen.nodes, NOBODY).to(torch.int32)[None]
+        nodes = torch.where(chosen.filled, chosen.nodes, MISSING).to(torch.int32)[None]
         if self.chosen is None:
-            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), NOBODY)
+            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
         self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
 
     def hand_over(self) -> None:
