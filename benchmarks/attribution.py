@@ -29,16 +29,15 @@ from torch import Tensor
 from mtgcn.datasets import load
 from mtgcn.graph import Graph
 from mtgcn.linalg.operators import DenseOperator, SparseOperator
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import MTGCN, mt_gcn
 from mtgcn.methods.base import fit_in_chunks
-from mtgcn.nn.dropout import DropoutStream, ReluDropout
-from mtgcn.nn.products import _GroupedProduct
+from mtgcn.nn.layers import DropoutStream, ReluDropout, _GroupedProduct
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 from mtgcn.training import loop
-from mtgcn.training.adam import Optimisation
-from mtgcn.training.freed_blocks import keep_freed_blocks
-from mtgcn.training.progress import reporting_progress
+from mtgcn.training.loop import Optimiser
+from mtgcn.training.progress import progress_callbacks
 
 NUMBER = 4  # bytes
 
@@ -110,7 +109,7 @@ def traffic(result: Any, *args: Any) -> tuple[int, int]:
     return size(*results, *args), 0
 
 
-def adam_cost(_: Any, adam: Optimisation) -> tuple[int, int]:
+def adam_cost(_: Any, adam: Optimiser) -> tuple[int, int]:
     parameters = [one for group in adam.groups for one in group.parameters]
     return 7 * size(*parameters), 0  # reads four arrays, writes three
 
@@ -128,7 +127,7 @@ def watching(ledger: Ledger) -> Iterator[None]:
         (DropoutStream, "_kept", "dropout's bits", traffic),
         (mt_gcn, "confidence", "choosing pseudo labels", traffic),
         (mt_gcn, "most_confident", "choosing pseudo labels", traffic),
-        (Optimisation, "step", "Adam", adam_cost),
+        (Optimiser, "step", "Adam", adam_cost),
         (mt_gcn.Teaching, "step", "losses and bookkeeping, forward", lambda *_: (0, 0)),
     ]
     with ExitStack() as stack:
@@ -155,7 +154,7 @@ def attribute(graph: Graph, labels_per_class: int, runs: int, epochs: int) -> tu
         ledger.recording = 2 <= done < epochs + 2
 
     every_epoch = mock.patch.object(loop, "EPOCHS_BETWEEN_REPORTS", 1)
-    with watching(ledger), every_epoch, reporting_progress(epoch_done):
+    with watching(ledger), every_epoch, progress_callbacks(epoch_done):
         fit_in_chunks(MTGCN(warmup_epochs=1, teaching_epochs=epochs + 1), task)
     return ledger, total
 

@@ -18,10 +18,10 @@ import measuring
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
 from mtgcn.experiments.scoring import score
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
-from mtgcn.training.freed_blocks import keep_freed_blocks
 
 CELLS = {"cora": (2, 4, 8, 12, 20), "citeseer": (3, 6, 12, 18, 20), "pubmed": (2, 3, 7, 20)}
 RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}

@@ -215,7 +215,7 @@ def worker(folder: Path, epochs: int, *, idle: bool) -> None:
 
     from mtgcn.distributed import fitting, training
     from mtgcn.distributed.ranks import Ranks
-    from mtgcn.training.freed_blocks import return_freed_blocks
+    from mtgcn.memory import return_freed_blocks
 
     torch.set_num_threads(1)
     return_freed_blocks()  # as the command does

@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 from mt_plus_ablation import graphs_left_out
 
-from mtgcn.experiments.comparisons import stored_comparisons
-from mtgcn.experiments.placing import ABLATION_TITLES
-from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Cell
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.compare import stored_comparisons
+from mtgcn.experiments.protocol import ABLATION_TITLES, OVER_ALL, PAPER_TABLES, PUBLIC, RANDOM, REFERENCE, SUITES, Cell
 from mtgcn.experiments.statistics import SampleSummary, paired_difference, summarise
 from mtgcn.experiments.store import read_units
-from mtgcn.experiments.suite import SUITES
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
-from mtgcn.report.numbers import SIGNED, interval, number, percent
-from mtgcn.report.summary_files import pipes
+from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
 
 DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "PubMed"}
@@ -364,4 +360,4 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
 def made(recipe: str, source: str, rest: str | None) -> list[str]:
     """The lines of a table."""
     headings, *rows = RECIPES[recipe](source, *([rest] if rest else []))
-    return pipes(headings, rows)
+    return markdown_lines(Table.of_text(headings, rows))

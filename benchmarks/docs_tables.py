@@ -39,9 +39,8 @@ from docs_figures import (
 from mtgcn.experiments.protocol import REFERENCE
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
-from mtgcn.report.files import write_report
-from mtgcn.report.numbers import number, percent
-from mtgcn.report.summary_files import markdown
+from mtgcn.report.reproduction import markdown, write_report
+from mtgcn.report.tables import number, percent
 
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")))
 MARK = re.compile(r"<!-- table: (?P<recipe>\S+) (?P<source>\S+)(?: (?P<rest>\S+))? -->\n\n(?P<table>(?:\|.*\n)*)")
@@ -111,7 +110,7 @@ def sentences() -> Iterator[tuple[str, str]]:
         pairs = [[line(rows, dataset, count, name).accuracy.mean for name in ("gcn+v", "gcn")] for count in labels]
         choices = ", ".join(percent(chosen - last) for chosen, last in pairs)
         yield (
-            "docs/methods.md",
+            "docs/research-notes.md",
             f"{choices} points on Cora" if dataset == "cora" else f"{choices} on PubMed at the same",
         )
     [hardest] = [
@@ -120,14 +119,14 @@ def sentences() -> Iterator[tuple[str, str]]:
         if (cell["dataset"], cell["labels_per_class"]) == ("pubmed", 20)
     ]
     *first, last_one = [f"{100 * stage['right'] / stage['candidates']:.0f}" for stage in hardest["stages"]]
-    yield "docs/methods.md", f"candidates there {', '.join(first)} and {last_one} % are right"
+    yield "docs/research-notes.md", f"candidates there {', '.join(first)} and {last_one} % are right"
     for setting in ("first-setting", "second-setting", "third-setting", "fourth-setting", "rows"):
-        yield "docs/research-log.md", means(f"{final}/{setting}.jsonl.gz")
-        yield "docs/research-log.md", above_print(f"{final}/{setting}.jsonl.gz")
+        yield "docs/research-archive.md", means(f"{final}/{setting}.jsonl.gz")
+        yield "docs/research-archive.md", above_print(f"{final}/{setting}.jsonl.gz")
     for setting in ("fourth-setting", "rows"):
-        yield "docs/research-log.md", means(f"{final}/{setting}.jsonl.gz", REFERENCE)
+        yield "docs/research-archive.md", means(f"{final}/{setting}.jsonl.gz", REFERENCE)
     for version in ("rows", "version-0.2.0"):
-        yield "docs/research-log.md", means(f"reproduction/final-1000003/{version}.jsonl.gz")
+        yield "docs/research-notes.md", means(f"reproduction/final-1000003/{version}.jsonl.gz")
     yield "docs/results.md", above_print("reproduction/final-1000005/rows.jsonl.gz")
     consistency = [
         (line(rows, cell.dataset, cell.labels_per_class, "without L_cl", kind="ablation"), cell)

@@ -39,8 +39,13 @@ from mtgcn.methods.multi_stage import MultiStage, default_stages
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Task, observe
-from mtgcn.training.label_growing import joined, marked_as, surest_predictions
-from mtgcn.training.pseudo_labels import default_per_class, labelled_mask
+from mtgcn.training.pseudo_labels import (
+    default_per_class,
+    joined,
+    labelled_mask,
+    most_confident_per_class,
+    one_hot_classes,
+)
 
 CELLS = "cora:2,cora:4,cora:8,citeseer:3,citeseer:6,citeseer:12,pubmed:2,pubmed:3,pubmed:7"
 VALIDATION = 500
@@ -72,8 +77,8 @@ class Counts:
         while len(self.stages) <= stage:
             self.stages.append(StageCount())
         count, free = self.stages[stage], ~labelled_mask(task)
-        right = marked_as(self.truth[:, None], task.num_classes)
-        rejected = candidates & ~marked_as(of_clusters, task.num_classes)
+        right = one_hot_classes(self.truth[:, None], task.num_classes)
+        rejected = candidates & ~one_hot_classes(of_clusters, task.num_classes)
         count.candidates += int(candidates.sum())
         count.right += int((candidates & right).sum())
         count.rejected += int(rejected.sum())
@@ -105,7 +110,7 @@ class CountingM3S(M3S):
         candidates = MultiStage.propose(self, network, task, per_class)
         self.counts.add(len(self.grown), task, predicted, candidates, of_clusters)
         self.grown.append(per_class)
-        return candidates & marked_as(of_clusters, task.num_classes)
+        return candidates & one_hot_classes(of_clusters, task.num_classes)
 
 
 class TwoLayers(nn.Module):
@@ -161,9 +166,9 @@ def fit_two_layers(graph: Graph, split: Split, seed: int, counts: Counts) -> tup
             points = normalize(network.embeddings(), dim=1)[None]
             logits = network()[..., None, None]  # nodes, classes, runs, peers
         of_clusters = m3s.classes_by_cluster(points, CLUSTERS, task).T
-        candidates = surest_predictions(logits, per_class, labelled_mask(task))
+        candidates = most_confident_per_class(logits, per_class, labelled_mask(task))
         counts.add(stage, task, logits[..., 0].argmax(1), candidates, of_clusters)
-        confirmed = candidates & marked_as(of_clusters, task.num_classes)
+        confirmed = candidates & one_hot_classes(of_clusters, task.num_classes)
         task = replace(task, labelled=joined(task.labelled, confirmed))
     read = Reading(network, graph, split)
     trained(network, task, LAST_EPOCHS, read)

@@ -21,8 +21,8 @@ def main() -> None:
     _, marks_file, *typed = sys.argv
     marks: Marks = []
     cli = import_module("mtgcn.cli.app")
-    import_module("mtgcn.cli.collecting").collect_seldom()  # with which a command begins, before it imports
-    fitting = import_module("mtgcn.workflows.fitting")
+    import_module("mtgcn.cli.process").collect_rarely()  # with which a command begins, before it imports
+    fitting = import_module("mtgcn.workflows.fit")
     for name, ends in (("read_graph", True), ("expectation", False), ("save_model", False)):
         setattr(fitting, name, marked(getattr(fitting, name), marks, ends=ends))
     sys.argv = ["mtgcn", *typed]

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 from mtgcn import environment
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.task import Prediction, Task
 from mtgcn.training import loop
-from mtgcn.training.freed_blocks import keep_freed_blocks
-from mtgcn.training.progress import reporting_progress
+from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
 BESIDE_STAGES = "beside these"  # what is done where nobody told a stage
@@ -50,7 +50,7 @@ def parted(parts: dict[str, float], device: torch.device | str, work: Callable[.
         parts[current] = parts.get(current, 0.0) + now - since
         current, since = title or BESIDE_STAGES, now
 
-    with reporting_progress(lambda done, total: None, note):
+    with progress_callbacks(lambda done, total: None, note):
         result = work(*args)
     note("")
     return result
@@ -76,7 +76,7 @@ def epoch_seconds(method: Method, task: Task) -> tuple[np.ndarray, Prediction]:
     usual = loop.EPOCHS_BETWEEN_REPORTS
     loop.EPOCHS_BETWEEN_REPORTS = 1
     try:
-        with reporting_progress(note):
+        with progress_callbacks(note):
             prediction = fit_in_chunks(method, task)
     finally:
         loop.EPOCHS_BETWEEN_REPORTS = usual

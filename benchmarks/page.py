@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from mtgcn import MutualTeachingClassifier, load
-from mtgcn.linalg.layout_2d import nearest_rows, plane_layout
+from mtgcn.linalg.layout_2d import layout_2d, nearest_rows
 from mtgcn.report.fit_view import map_rows
 
 PER_CLASS = 20
@@ -32,7 +32,7 @@ def main() -> None:
     arguments = parser.parse_args()
     facts = measuring.machine(torch.device("cpu"))
     measuring.show_machine(facts)
-    layouts = {"map": plane_layout, **(others() if arguments.others else {})}
+    layouts = {"map": layout_2d, **(others() if arguments.others else {})}
     rows = [row for name in ("cora", "pubmed") for row in measured(name, layouts)]
     measuring.show_table(rows)
     measuring.write_json(arguments.json, {"machine": facts, "rows": rows})

@@ -34,10 +34,10 @@ from peer_programs import Missing, Program, programs
 from mtgcn.datasets import load
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe
-from mtgcn.training.freed_blocks import keep_freed_blocks
 
 SYNTHETIC = "synthetic"
 DATASETS = ("cora", "pubmed", "amazon-photo", SYNTHETIC)

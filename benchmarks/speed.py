@@ -31,10 +31,10 @@ from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe, run_seed
-from mtgcn.training.freed_blocks import keep_freed_blocks
 from mtgcn.training.pseudo_labels import default_per_class
 
 LOWEST_RATE = {"cora": 2, "citeseer": 3, "pubmed": 2}  # labels per class

@@ -29,10 +29,10 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks, method_from_text
-from mtgcn.report.charts import padded, round_numbers, spaced_out
+from mtgcn.report.figures import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
-from mtgcn.uncertainty.suggestions import appearance, centrality, choose, uncertainty_of
+from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features, uncertainty_of
 
 TITLES = {
     "suggest": "mtgcn suggest",
@@ -144,7 +144,7 @@ def simulate(
         shuffled = np.random.default_rng([seed, run]).permutation(split.test)
         test = shuffled[: len(shuffled) // 2]
         simulations += [Simulation(rule, run, split.train, test) for rule in rules]
-    looks, central = appearance(graph), centrality(graph)
+    looks, central = smoothed_features(graph), centrality(graph)
     method = method_from_text(arguments.method, arguments.set)
     for round_number in range(arguments.rounds + 1):
         task = Task(
@@ -236,7 +236,7 @@ def _panel(dataset: str, curve: dict[str, Any], start: float, panel: float, top:
         return f"{x:.1f},{base - (accuracy - low) / (high - low) * (base - top):.1f}"
 
     parts = [_text(start + panel / 2, 24, f"{dataset}, accuracy in per cent", "middle")]
-    for tick in round_numbers(low, high, wanted=5):
+    for tick in round_numbers(low, high, count=5):
         y = float(at(labels[0], tick).split(",")[1])
         parts.append(f'<path class="grid" d="M{start},{y:.1f}h{panel}"/>' + _text(start - 6, y + 4, f"{tick:g}", "end"))
     parts += [_text(float(at(count, low).split(",")[0]), base + 18, str(count), "middle") for count in labels]

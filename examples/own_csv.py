@@ -10,7 +10,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from mtgcn import Graph, MutualTeachingClassifier
+from mtgcn import MutualTeachingClassifier, read_graph
 
 CLUBS = ("chess", "rowing", "theatre")
 PEOPLE = 120
@@ -50,7 +50,7 @@ def main() -> None:
         folder = Path(name)
         edges, nodes, labels, truth = made_up_files(folder)
 
-        graph = Graph.from_csv(edges, nodes=nodes, labels=labels)
+        graph = read_graph(edges, nodes=nodes, labels=labels)
         print(graph)
 
         model = MutualTeachingClassifier(random_state=0).fit_graph(graph)

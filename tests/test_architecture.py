@@ -13,10 +13,10 @@ import mtgcn
 ROOT = Path(mtgcn.__file__).parent
 # From the bottom up: a module may import its own floor and those before it.
 FLOORS = [
-    {"errors", "free_memory", "settings", "shapes"},
+    {"errors", "memory", "settings", "shapes"},
     {"storage", "io"},
     {"environment", "graph", "graph_checks", "graph_cache", "splits", "task"},
-    {"linalg", "neighbours", "structure"},
+    {"linalg"},
     {"nn"},
     {"training"},
     {"methods", "datasets"},

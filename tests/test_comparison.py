@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_said(graph, given, message):
 
 def test_progress_is_shown_where_it_is_asked_for(graph, capsys, monkeypatch):
     shown = []
-    monkeypatch.setattr("mtgcn.report.progress.reporting_progress", _recording(shown))
+    monkeypatch.setattr("mtgcn.report.progress.progress_callbacks", _recording(shown))
     mtgcn.compare(graph, ["lp"], labels_per_class=2, runs=1)
     assert shown == []
     mtgcn.compare(graph, ["lp"], labels_per_class=2, runs=1, verbose=True)

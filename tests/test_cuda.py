@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 from mtgcn.graph import Graph
-from mtgcn.linalg import transfers
-from mtgcn.linalg.device_keys import device_keys, keyed_normal, keyed_orders, random_order
+from mtgcn.linalg import arrays
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.node_keys import keyed_normal, keyed_permutations, node_keys, random_order
 from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.methods.mt_plus.views import Inputs
-from mtgcn.nn.dropout import DropoutStream
+from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
 from mtgcn.training.recording import recording
@@ -123,10 +123,10 @@ def weighted(kind: str) -> Graph:
 @pytest.mark.parametrize("kind", ["dense", "sparse", "none"])
 def test_keys_and_what_is_drawn_by_them_are_the_cpus(kind: str):
     graph = weighted(kind)
-    on_cpu, on_gpu = (device_keys(graph, device) for device in (CPU, CUDA))
+    on_cpu, on_gpu = (node_keys(graph, device) for device in (CPU, CUDA))
     assert torch.equal(on_gpu.cpu(), on_cpu)
     assert torch.equal(random_order(on_gpu, 3, 4).cpu(), random_order(on_cpu, 3, 4))
-    for one, other in zip(keyed_orders(on_gpu, 5, 3), keyed_orders(on_cpu, 5, 3), strict=True):
+    for one, other in zip(keyed_permutations(on_gpu, 5, 3), keyed_permutations(on_cpu, 5, 3), strict=True):
         assert torch.equal(one.cpu(), other)
     torch.testing.assert_close(keyed_normal(on_gpu, 1, 20).cpu(), keyed_normal(on_cpu, 1, 20), rtol=1e-5, atol=1e-6)
 
@@ -134,7 +134,9 @@ def test_keys_and_what_is_drawn_by_them_are_the_cpus(kind: str):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
     graph = weighted(kind)
-    np.testing.assert_allclose(Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CPU).sizes(), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CPU).sizes(), rtol=1e-6, atol=1e-6
+    )
     assert np.array_equal(Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CUDA).sizes())
     x, along = torch.rand(30, 5), torch.rand(graph.num_nodes, 5)
     for scaling in ("sum", "length"):
@@ -142,19 +144,22 @@ def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
         np.testing.assert_allclose(on_gpu.adjacency.matrix.toarray(), on_cpu.adjacency.matrix.toarray(), rtol=1e-6)
         torch.testing.assert_close(on_gpu.adjacency(along.to(CUDA)).cpu(), on_cpu.adjacency(along))
         torch.testing.assert_close(on_gpu.feature_operator()(x.to(CUDA)).cpu(), on_cpu.feature_operator()(x))
-    (there, sums), (here, expected) = Inputs(graph, ViewSettings(), CUDA)._neighbours(), Inputs(graph, ViewSettings(), CPU)._neighbours()
+    (there, sums), (here, expected) = (
+        Inputs(graph, ViewSettings(), CUDA)._neighbours(),
+        Inputs(graph, ViewSettings(), CPU)._neighbours(),
+    )
     torch.testing.assert_close(there(along.to(CUDA)).cpu(), here(along))
     torch.testing.assert_close(sums.cpu(), expected, rtol=1e-6, atol=0)
 
 
 def test_arrays_go_there_and_back_in_pieces(monkeypatch):
-    monkeypatch.setattr(transfers, "PIECE", 1000)
+    monkeypatch.setattr(arrays, "PIECE", 1000)
     array = np.arange(12_345).reshape(5, -1)
     array.setflags(write=False)
-    sent = transfers.on_device(array, np.int32, CUDA)
+    sent = arrays.on_device(array, np.int32, CUDA)
     assert torch.equal(sent.cpu(), torch.from_numpy(array.astype(np.int32)))
-    np.testing.assert_array_equal(transfers.on_host(sent * 2), array * 2)
-    np.testing.assert_array_equal(transfers.on_host(sent.T), array.T)
+    np.testing.assert_array_equal(arrays.on_host(sent * 2), array * 2)
+    np.testing.assert_array_equal(arrays.on_host(sent.T), array.T)
 
 
 @pytest.mark.parametrize("nodes", [200, 5000])  # all of them take part in a round of teaching, or some

@@ -1,10 +1,9 @@
-"""The pages read well, and what they say of the program is so."""
+"""Documentation: layout, names that exist, and code that runs. `mkdocs build --strict` checks links."""
 
 import ast
 import importlib
 import re
 import shlex
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -62,12 +61,6 @@ def test_no_cell_of_a_table_is_a_paragraph(page):
 
 
 @each_page
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text_of(page)):
-        assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-@each_page
 def test_files_that_are_named_exist(page):
     ours = ["/" + path.relative_to(ROOT).as_posix() for top in ROOT.glob("[a-z]*") for path in top.rglob("*.py")]
     for name in re.findall(r"(?<![\w/])[a-z][\w/]*\.py\b", " ".join(inline_code(page))):
@@ -100,19 +93,16 @@ def attribute(name):
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-def test_settings_that_are_listed_exist(method):
+def test_methods_page_lists_every_method(method):
     page = text_of(ROOT / "docs" / "methods.md")
-    section = re.search(rf"^## `{re.escape(method)}`\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
-    assert section, f"docs/methods.md has no section on {method}"
-    for table in re.findall(r"^\| setting \|.*\n\|[-| ]+\n((?:\|.*\n)+)", section[1], flags=re.MULTILINE):
-        first_column = [row.split(" | ")[0] for row in table.splitlines() if not row.startswith("| and those of")]
-        listed = set(re.findall(r"`(\w+)`", " ".join(first_column)))
-        assert listed <= {field.name for field in fields(METHODS[method])}
+    assert f"`{method}`" in page
+    assert f"\n::: {METHODS[method].__module__}\n" in page
 
 
-def test_the_picture_shows_every_room():
+def test_architecture_names_every_package():
     folders = {path.parent.name for path in (ROOT / "src" / "mtgcn").glob("*/__init__.py")}
-    assert folders <= set(re.findall(r'class="name"[^>]*>([^<]+)<', text_of(ROOT / "docs" / "images" / "rooms.svg")))
+    for page in ("architecture.md", "images/architecture.svg"):
+        assert folders <= set(re.findall(r"\w+", text_of(ROOT / "docs" / page)))
 
 
 def after_running(page):
@@ -131,14 +121,14 @@ def empty_cache(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("empty_cache")
-def test_the_readme_is_true():
+def test_readme_runs():
     names = after_running(ROOT / "README.md")
     truth = [names["club"].nodes[member]["club"] for member in names["club"]]
     assert sum(names["model"].transduction_ == truth) == 33
     assert len(names["model"].suggest(3)) == 3
 
 
-def test_the_commands_of_the_readme_are_targets_of_make():
+def test_readme_commands_are_make_targets():
     commands = re.findall(r"^make (\S+)", text_of(ROOT / "README.md"), flags=re.MULTILINE)
     assert commands == ["demo", "test"]
     assert all(f"\n{target}:" in text_of(ROOT / "Makefile") for target in commands)
@@ -146,37 +136,39 @@ def test_the_commands_of_the_readme_are_targets_of_make():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("empty_cache")
-def test_the_page_on_the_classifier_is_true():
-    names = after_running(ROOT / "docs" / "estimator.md")
+def test_python_page_runs():
+    names = after_running(ROOT / "docs" / "python.md")
     assert min(names["scores"]) > 0.9
-    assert len(set(names["model"].transduction_)) == 1
+    assert names["search"].best_score_ > 0.9
     del METHODS["shares"]
 
 
 @pytest.mark.usefixtures("empty_cache")
-def test_what_the_page_on_columns_shows_is_true(capsys):
-    names = after_running(ROOT / "docs" / "columns.md")
-    assert capsys.readouterr().out.splitlines() == names["model"].graph_.preparation.lines()
+def test_own_data_page_runs(capsys):
+    block = next(block for block in blocks(ROOT / "docs" / "own-data.md", "python") if "DataFrame" in block)
+    names = {}
+    exec(compile(block, "own-data.md", "exec"), names)  # noqa: S102
+    assert capsys.readouterr().out.splitlines() == names["model"].graph_.preprocessing.lines()
     assert names["model"].predict(names["frame"][:2]).tolist() == ["saver", "saver"]
 
 
 @pytest.mark.slow
-def test_the_page_on_comparing_is_true():
+def test_comparing_page_runs():
     results = after_running(ROOT / "docs" / "comparing.md")["results"]
     accuracy = {cell.method: cell.accuracy.mean for cell in results.comparison.cells}
-    assert list(accuracy) == ["lp", "logistic", "Shares"]
-    assert accuracy["lp"] > 0.8 > 0.2 > accuracy["Shares"]
+    assert list(accuracy) == ["lp", "logistic"]
+    assert min(accuracy.values()) > 0.8
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("empty_cache")
-def test_the_quickstart_is_true(tmp_path, monkeypatch, capsys):
+def test_quickstart_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "quickstart.md"
     names = after_running(page)
     assert names["accuracy"] > 0.9
     assert names["accuracy_of_new"] > 0.9
-    assert names["right"] == 33
+    assert names["correct"] == 33
     assert (names["same"].transduction_ == names["model"].transduction_).all()
     assert names["prediction"].probabilities.shape == (3, 1797, 10)
 

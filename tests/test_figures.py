@@ -15,8 +15,8 @@ import docs_tables  # noqa: E402
 import measuring  # noqa: E402
 
 # Pages on which a table of accuracies is either made from rows or says in so many words that it is not.
-PAGES_OF_ACCURACIES = ("README.md", "docs/results.md", "docs/trust.md")
-PAGE_OF_TIMES = ROOT / "docs" / "performance.md"
+PAGES_OF_ACCURACIES = ("README.md", "docs/results.md", "docs/uncertainty.md")
+PAGE_OF_TIMES = ROOT / "docs" / "benchmarks.md"
 TIMES_NOT_KEPT = "Numbers: not kept."
 # An accuracy as these pages write it: one digit behind the point.
 ACCURACY = re.compile(r"\b\d\d\.\d\b")

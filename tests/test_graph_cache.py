@@ -9,11 +9,11 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.absorbing_walks import absorbing_walk
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_laplacian
+from mtgcn.linalg.random_walks import absorbing_walk
 from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.uncertainty.suggestions import appearance
+from mtgcn.uncertainty.suggestions import smoothed_features
 
 
 class Thing:
@@ -25,7 +25,7 @@ class Thing:
 def maker():
     calls = []
 
-    @once_per_graph
+    @cached_per_graph
     def make(graph, size=3, *, colour="red"):
         calls.append((graph.labels.tolist(), size, colour))
         return Thing(size, colour)
@@ -99,7 +99,7 @@ def test_it_goes_with_the_graph(maker):
 def test_what_fails_is_tried_again():
     outcomes = iter([ValueError("no"), Thing()])
 
-    @once_per_graph
+    @cached_per_graph
     def make(graph):
         outcome = next(outcomes)
         if isinstance(outcome, Exception):
@@ -115,7 +115,7 @@ def test_what_fails_is_tried_again():
 def test_two_threads_that_ask_at_once_get_the_same():
     both_are_making = threading.Barrier(2)
 
-    @once_per_graph
+    @cached_per_graph
     def make(graph):
         both_are_making.wait(timeout=10)
         return Thing()
@@ -131,8 +131,8 @@ def test_two_threads_that_ask_at_once_get_the_same():
 
 @pytest.mark.parametrize(
     "make",
-    [normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), appearance],
-    ids=["normalized_adjacency", "scaled_laplacian", "absorbing_walk", "appearance"],
+    [normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), smoothed_features],
+    ids=["normalized_adjacency", "scaled_laplacian", "absorbing_walk", "smoothed_features"],
 )
 def test_what_is_kept_of_graphs(make):
     graph = path()

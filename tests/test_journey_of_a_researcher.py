@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mtgcn
-from mtgcn import Graph
+from mtgcn import read_graph
 
 pytestmark = pytest.mark.long
 
@@ -156,7 +156,7 @@ def test_python_says_what_the_command_said(desk, mtgcn_command, surroundings):
     told = json.loads(mtgcn_command("compare", *FILES, *COMPARED, "--labels-per-class", 2, "--json").stdout)
     program = """
 import json, mtgcn
-graph = mtgcn.Graph.from_csv("edges.csv", "nodes.csv", "labels.csv", name="edges.csv")
+graph = mtgcn.read_graph("edges.csv", nodes="nodes.csv", labels="labels.csv")
 results = mtgcn.compare(graph, methods=["gcn", "mt-plus", "mine:Centroid"], labels_per_class=2, runs=6, seed=0)
 print(json.dumps({cell.method: cell.accuracy.per_run for cell in results.comparison.cells}))
 """
@@ -183,7 +183,7 @@ def test_the_data_of_pytorch_geometric(desk, mtgcn_command):
     pyg = pytest.importorskip("torch_geometric.data")
     import torch
 
-    graph = Graph.from_csv(desk / "edges.csv", desk / "nodes.csv", desk / "labels.csv")
+    graph = read_graph(desk / "edges.csv", nodes=desk / "nodes.csv", labels=desk / "labels.csv")
     data = pyg.Data(
         x=torch.tensor(graph.features),
         edge_index=torch.tensor(np.stack(graph.adjacency.nonzero())),

@@ -5,12 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mtgcn._version import __version__
+
 if TYPE_CHECKING:
     from mtgcn.comparison import compare
     from mtgcn.datasets import load
     from mtgcn.estimator.classifier import MutualTeachingClassifier
     from mtgcn.estimator.label_folds import LabelFolds
     from mtgcn.graph import Graph
+    from mtgcn.io.options import TableOptions
+    from mtgcn.io.read import read_graph
     from mtgcn.methods import register
     from mtgcn.uncertainty.warnings import FitWarning
 
@@ -19,12 +23,13 @@ __all__ = [
     "Graph",
     "LabelFolds",
     "MutualTeachingClassifier",
+    "TableOptions",
     "__version__",
     "compare",
     "load",
+    "read_graph",
     "register",
 ]
-__version__ = "0.7.0"
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
 _HOME_OF = {
@@ -32,8 +37,10 @@ _HOME_OF = {
     "Graph": "mtgcn.graph",
     "LabelFolds": "mtgcn.estimator.label_folds",
     "MutualTeachingClassifier": "mtgcn.estimator.classifier",
+    "TableOptions": "mtgcn.io.options",
     "compare": "mtgcn.comparison",
     "load": "mtgcn.datasets",
+    "read_graph": "mtgcn.io.read",
     "register": "mtgcn.methods",
 }
 

@@ -45,9 +45,9 @@ class Communicator:
         basis: Tensor = torch.linalg.qr(columns)[0]
         return basis
 
-    def positions(self, draws: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        """Position of each local node when all nodes are sorted by their draws, which are distinct."""
-        order = draws.argsort()
+    def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
+        """Position of each local node when all nodes are sorted by their words: 64 bits, unsigned and distinct."""
+        order = (words ^ -(2**63)).argsort()
         return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
     def gather_labelled(self, labelled: Nodes, tables: Mapping[str, Tensor]) -> tuple[Nodes, Mapping[str, Tensor]]:

@@ -1,11 +1,9 @@
-"""`mtgcn.compare`: methods side by side on one graph, from Python, and what came of it as table, frame, LaTeX, figure
-or page."""
+"""`mtgcn.compare`: methods on the same splits of a graph, shown as table, data frame, LaTeX, figure or page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -14,14 +12,13 @@ import torch
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.experiments.compare import ComparedRows, compared_rows
-from mtgcn.experiments.comparisons import Comparison, comparison_of
-from mtgcn.experiments.progress import FittingProgress, silent_fitting
-from mtgcn.experiments.split_choice import RANDOM
+from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
+from mtgcn.experiments.protocol import RANDOM
+from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, create, typed_method_class
 from mtgcn.methods.plugins import as_method
-from mtgcn.storage.atomic import write_file
+from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,10 +41,11 @@ def compare(
 ) -> ComparisonResults:
     """Fit and score methods on the same splits of a graph, as `mtgcn compare` does.
 
-    `methods` are names, method objects with settings of their own (also classes that are frozen dataclasses with
-    `fit(task)`), or a mapping from what to call them to either. `split` is "random", "over-all", "public" or a split
-    file; the nodes of known class that a split does not give are what is scored. The others are measured against
-    `reference`: mt-plus, mt-gcn or the first, if it is not said.
+    Parameters
+    ----------
+    methods : names, method objects or classes (frozen dataclasses with `fit(task)`), or a mapping from names to these
+    split : "random", "over-all", "public" or a split file; labelled nodes outside the training set are test nodes
+    reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
 
     >>> import networkx
     >>> club = Graph.from_networkx(networkx.karate_club_graph(), label="club", name="karate")
@@ -59,7 +57,7 @@ def compare(
     if not isinstance(graph, Graph):
         raise InputError(
             f"graph is a {type(graph).__name__}; give a Graph that holds labels, by Graph.from_pyg, from_networkx, "
-            "from_scipy, from_csv or mtgcn.load"
+            "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
     progress: FittingProgress = silent_fitting
     if verbose:
@@ -85,19 +83,20 @@ def compare(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparisonResults:
-    """What came of a comparison. In a terminal it shows as its table, in a notebook as one with lines."""
+    """Results of a comparison, displayed as a table in terminals and notebooks."""
 
-    rows: Mapping[str, ComparedRows]  # of every method, one per run
-    comparison: Comparison  # means, intervals, paired differences
+    rows: Mapping[str, ComparedRows]  # one per run, by method
+    comparison: Comparison  # means, intervals and paired differences
 
     def table(self) -> str:
-        """One line per method as plain text: per cent, 95 % intervals, paired differences from the reference."""
-        from mtgcn.report.tables import comparison_table, plain_text
+        """Plain text, one line per method: accuracy in per cent, 95 % interval, difference from the reference."""
+        from mtgcn.report.comparisons import comparison_table
+        from mtgcn.report.tables import plain_text
 
         return plain_text(comparison_table(self.comparison))
 
     def to_pandas(self) -> DataFrame:
-        """One row per method and run; accuracy, macro F1 and calibration error as shares between 0 and 1."""
+        """One row per method and run; accuracy, macro F1 and calibration error between 0 and 1."""
         try:
             import pandas as pd
         except ImportError:
@@ -110,8 +109,8 @@ class ComparisonResults:
         return pd.DataFrame(rows, columns=list(kept))
 
     def to_latex(self, path: str | Path | None = None) -> str:
-        r"""A table for `\input`, which needs the package booktabs; written to a file too if one is named."""
-        from mtgcn.report.latex import comparison_tables
+        r"""A table for `\input` that needs the package booktabs; also written to `path` if given."""
+        from mtgcn.report.comparisons import comparison_tables
 
         text = comparison_tables([self.comparison])
         if path is not None:
@@ -119,38 +118,32 @@ class ComparisonResults:
         return text
 
     def plot(self) -> Figure:
-        """A figure of matplotlib: the accuracy of every run, means and intervals."""
-        from mtgcn.report.comparison_figure import comparison_figure
+        """A matplotlib figure of the accuracy of every run, with means and intervals."""
+        from mtgcn.report.comparisons import comparison_figure
 
         return comparison_figure(self.comparison)
 
     def report(self, path: str | Path) -> Path:
-        """Everything on one HTML page; gives back where it was written."""
-        from mtgcn.report.comparison_page import comparison_page
+        """Write an HTML page and return its path."""
+        from mtgcn.report.comparisons import comparison_page
 
         return write_file(path, comparison_page([self.comparison]))
 
     def to_dict(self) -> dict[str, Any]:
-        """What `mtgcn compare --json` prints."""
+        """The object that `mtgcn compare --json` prints."""
         return asdict(self.comparison)
 
     def __repr__(self) -> str:
         return self.table()
 
     def _repr_html_(self) -> str:
-        from mtgcn.report.comparison_text import cell_title, compared_cells, headings
+        from mtgcn.report.comparisons import comparison_table
+        from mtgcn.report.pages import html
 
-        heading = "".join(f"<th>{escape(name)}</th>" for name in headings(self.comparison))
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row)}</tr>"
-            for row in compared_cells(self.comparison)
-        )
-        title = escape(f"Accuracy % on {cell_title(self.comparison.cells[0])}")
-        return f"<table><caption>{title}</caption><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
+        return html(comparison_table(self.comparison))
 
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:
-    """Each method by what to call it."""
     if isinstance(methods, str):
         raise InputError(f"methods is the text {methods!r}; give a list, [{methods!r}]")
     if isinstance(methods, Mapping):

@@ -8,11 +8,11 @@ import numpy
 import scipy
 import torch
 
-import mtgcn
+from mtgcn._version import __version__
 from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
-MOST_THREADS = 256  # more than that and the system may refuse to start them, which ends the program
+MAX_THREADS = 256  # more than that and the system may refuse to start them, which ends the program
 
 
 def chosen_device(name: str | torch.device) -> torch.device:
@@ -43,7 +43,7 @@ def threads() -> int:
 def versions() -> dict[str, str]:
     """What the numbers depend on besides our own source."""
     return {
-        "mtgcn": mtgcn.__version__,
+        "mtgcn": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,

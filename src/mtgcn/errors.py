@@ -1,31 +1,81 @@
-"""The one kind of error that is a person's to mend."""
+"""Errors and notes for the user, and how messages show values."""
+
+from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
+
+LONGEST_SHOWN = 60  # characters of a value
+MOST_NAMES_SHOWN = 30
+LONGEST_NAME = 1000  # characters; an array of names is as wide as the longest of them
+LONGEST_TEXT = 1_000_000  # characters of a category, which is part of a feature name
+PACKAGE = Path(__file__).parent
 
 
 class InputError(ValueError):
-    """What was given cannot be used. The message names the value, the limit and the remedy, in one line."""
+    """Invalid input. The message gives the value, the limit and the remedy in one line."""
 
 
-LONGEST_SHOWN = 60
-MOST_NAMES_SHOWN = 30
+class GraphNote(UserWarning):
+    """A decision made while reading a graph, such as dropping the direction of edges."""
+
+
+def note(message: str) -> None:
+    """Warn with a `GraphNote`, attributed to the code that called into this package."""
+    warn_caller(GraphNote(message))
+
+
+def warn_caller(warning: Warning) -> None:
+    """Warn, attributed to the code that called into this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
 
 
 def shown(value: object) -> str:
-    """A value as it stands in a message: quoted, on one line, and not too long."""
+    """A value for a message: quoted, on one line, shortened."""
     text = str(value)
     if len(text) > LONGEST_SHOWN:
         text = text[: LONGEST_SHOWN - 1] + "…"
     return repr(text)
 
 
+def reason(problem: Exception) -> str:
+    """The message of another library's exception, short and on one line."""
+    message = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    message = " ".join(message.split()) or type(problem).__name__
+    return message if len(message) <= 3 * LONGEST_SHOWN else message[: 3 * LONGEST_SHOWN - 1] + "…"
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
-    """The error for a name nobody registered, with the nearest one that somebody did. What is no text is no name."""
+    """The error for an unknown name, with the closest known one."""
     known = list(known)
-    told = shown(name) if isinstance(name, str) else f"{repr(name)[:LONGEST_SHOWN]} of type {type(name).__name__}"
+    given = shown(name) if isinstance(name, str) else f"{repr(name)[:LONGEST_SHOWN]} of type {type(name).__name__}"
     is_text = isinstance(name, str) and len(name) <= LONGEST_SHOWN
     nearest = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.4) if is_text else ()
     some = ", ".join(known[:MOST_NAMES_SHOWN]) + (", …" if len(known) > MOST_NAMES_SHOWN else "")
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {some}"
-    return InputError(f"unknown {kind} {told}; {hint}")
+    return InputError(f"unknown {kind} {given}; {hint}")
+
+
+def check_names(names: Iterable[str], what: str, where: str = "", longest: int = LONGEST_NAME) -> None:
+    """Reject names of nodes, classes or columns (`what`) that are too long or cannot be written as UTF-8."""
+    place = f"{where}: " if where else ""
+    for name in names:
+        if len(name) > longest:
+            raise InputError(f"{place}{what} {shown(name)} has {len(name)} characters; give names of at most {longest}")
+        if not is_writable(name):
+            raise InputError(f"{place}{what} {shown(name)} contains an unpaired surrogate; rename it")
+
+
+def is_writable(text: str) -> bool:
+    """Whether a text can be encoded as UTF-8; unpaired surrogates, possible in JSON and GML escapes, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

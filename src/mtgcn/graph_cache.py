@@ -15,7 +15,7 @@ Settings = ParamSpec("Settings")
 Made = TypeVar("Made")
 
 
-def once_per_graph(
+def cached_per_graph(
     make: Callable[Concatenate[Graph, Settings], Made],
 ) -> Callable[Concatenate[Graph, Settings], Made]:
     """Let a function of a graph, and of further arguments that can be hashed, run once for each of them.
@@ -25,7 +25,7 @@ def once_per_graph(
     on to the graph it was made of. Two threads that ask at the same time may both make it, and both get the first's.
 
     >>> import numpy as np
-    >>> @once_per_graph
+    >>> @cached_per_graph
     ... def degrees(graph: Graph) -> np.ndarray:
     ...     print("counting")
     ...     return np.diff(graph.adjacency.indptr)

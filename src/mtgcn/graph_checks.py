@@ -1,4 +1,4 @@
-"""What a `Graph` asks of its parts: each is checked, copied and frozen, or refused with a line on how to mend it."""
+"""Checks of the parts of a `Graph`. Each part is validated, copied and frozen, or rejected with a remedy."""
 
 from __future__ import annotations
 
@@ -8,18 +8,66 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
-from mtgcn.io.arrays import as_array
-from mtgcn.io.labels import UNKNOWN, check_classes, encoded_labels
-from mtgcn.io.paths import reason, shown
-from mtgcn.io.texts import LONGEST_NAME, LONGEST_TEXT, check_names
+from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, reason, shown
+from mtgcn.labels import UNLABELED, check_classes, encoded_labels
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
-MOST_CLASSES = 100_000  # a stray number among labels would make as many classes, each with a probability at every node
+MAX_CLASSES = 100_000  # one stray number among labels would create as many classes
+BYTES_PER_NODE = 64  # ids, labels, row starts of the adjacency and temporary arrays
+
+
+def as_array(given: Any) -> Any:
+    """Tensors as NumPy arrays or scipy matrices, sparse matrices unchanged, anything else as an array."""
+    if given is None or sp.issparse(given):
+        return given
+    if hasattr(given, "detach"):
+        tensor = given.detach().cpu()
+        if str(tensor.layout) != "torch.strided":
+            tensor = tensor.to_sparse_coo().coalesce()
+            return sp.coo_array((tensor.values().numpy(), tensor.indices().numpy()), shape=tuple(tensor.shape))
+        return tensor.numpy()
+    return np.asarray(given)
+
+
+def checked_count(nodes: int, where: str) -> int:
+    """A number of nodes that fits into memory; one stray number in an edge list can ask for too many."""
+    if not isinstance(nodes, int | np.integer) or isinstance(nodes, bool):
+        raise InputError(f"{where} has {shown(nodes)} nodes; give a whole number")
+    if nodes < 0:
+        raise InputError(f"{where} has {nodes} nodes; give at least one")
+    if nodes > np.iinfo(np.int64).max:
+        raise InputError(f"{where} has more nodes than 64 bits can number; number them from 0 on")
+    check_fits(BYTES_PER_NODE * nodes, f"{where} numbers its nodes up to {nodes - 1}, which", "number them from 0 on")
+    return int(nodes)
+
+
+def compressed_matrix(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int], *, by_column: bool = False
+) -> sp.csr_array:
+    """A sparse matrix from its three arrays; a ValueError if an index would read memory out of bounds.
+
+    scipy's own check does not look at entries before an end of 0.
+    """
+    if len(shape) != 2 or min(shape) < 0:
+        raise ValueError(f"a matrix of shape {shape}")
+    rows, width = shape[::-1] if by_column else shape
+    for name, array in (("data", data), ("indices", indices), ("indptr", indptr)):
+        if array.ndim != 1 or array.dtype.kind not in ("biuf" if name == "data" else "iu"):
+            raise ValueError(f"{name} of type {array.dtype} and shape {array.shape}")
+    if not len(indices) == len(data) < np.iinfo(np.int64).max or len(indptr) != rows + 1:
+        raise ValueError(f"{len(indptr)} starts of {rows} rows, {len(indices)} indices and {len(data)} values")
+    if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("row starts are not increasing")
+    if len(indices) and (indices.min() < 0 or indices.max() >= width):
+        raise ValueError(f"an index beyond {width}")
+    check_fits(BYTES_PER_NODE * (rows + width), f"a matrix of shape {shape}", "give a smaller one")
+    build: Any = sp.csc_array if by_column else sp.csr_array
+    return sp.csr_array(build((data, indices, indptr), shape=shape))
 
 
 def checked_adjacency(given: object) -> sp.csr_array:
-    """A symmetric matrix of weights >= 0, without stored zeros, whose places take 32 bits each where they can."""
+    """A symmetric matrix of weights >= 0 without stored zeros, with 32-bit indices where they suffice."""
     adjacency = _matrix(given, copy=True)
     _refuse_unless_square(adjacency)
     if adjacency.shape[0] == 0:
@@ -31,7 +79,7 @@ def checked_adjacency(given: object) -> sp.csr_array:
         raise InputError(f"edge weight {adjacency.data.min():g}; weights must be >= 0")
     adjacency.eliminate_zeros()
     if max(adjacency.nnz, *adjacency.shape) <= np.iinfo(np.int32).max:
-        # A third less for every matrix that is made of it.
+        # A third less memory for every matrix derived from it.
         adjacency.indices, adjacency.indptr = (
             places.astype(np.int32, copy=False) for places in (adjacency.indices, adjacency.indptr)
         )
@@ -48,13 +96,13 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         table: Any = given if sparse else np.asarray(given)
         if table.dtype.kind == "c":
             raise TypeError("complex numbers")
-        with np.errstate(over="ignore"):  # what does not fit 32 bits is infinite then, and refused
+        with np.errstate(over="ignore"):  # overflow to infinity is rejected below
             features: Any = sp.csr_array(table, dtype=np.float32, copy=True) if sparse else table.astype(np.float32)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(f"features that are no table of numbers ({reason(problem)}); give one row per node") from None
+        raise InputError(f"features are not a table of numbers ({reason(problem)}); give one row per node") from None
     if features.ndim != 2 or features.shape[0] != nodes:
         raise InputError(f"features of shape {features.shape} for {nodes} nodes; give one row per node")
-    if not features.shape[1]:  # a table without columns tells as much as none
+    if not features.shape[1]:
         return None
     values = features.data if sparse else features
     if not np.isfinite(values).all():
@@ -67,22 +115,22 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
 
 
 def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
-    """Classes as numbers; all unknown where none were given."""
-    labels = np.full(nodes, UNKNOWN) if given is None else _array("labels", given)
+    """Class codes; all unlabelled if None."""
+    labels = np.full(nodes, UNLABELED) if given is None else _array("labels", given)
     _refuse_unless_one_per_node("labels", labels, nodes)
     if not np.issubdtype(labels.dtype, np.integer):
-        raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNKNOWN} where unknown")
-    if labels.dtype.kind == "u":  # which knows no -1; numbers beyond what others hold are refused below
-        labels = np.minimum(labels.astype(np.uint64), np.uint64(MOST_CLASSES)).astype(np.int64)
-    if labels.min(initial=UNKNOWN) < UNKNOWN:
-        raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNKNOWN} where unknown")
-    if labels.max(initial=UNKNOWN) >= MOST_CLASSES:
-        raise InputError(f"label {labels.max()}, and {MOST_CLASSES} classes are the most; number them from 0 on")
+        raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNLABELED} where unlabelled")
+    if labels.dtype.kind == "u":  # no -1; numbers beyond int64 are rejected below
+        labels = np.minimum(labels.astype(np.uint64), np.uint64(MAX_CLASSES)).astype(np.int64)
+    if labels.min(initial=UNLABELED) < UNLABELED:
+        raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNLABELED} where unlabelled")
+    if labels.max(initial=UNLABELED) >= MAX_CLASSES:
+        raise InputError(f"label {labels.max()} exceeds the limit of {MAX_CLASSES} classes; number classes from 0 on")
     return frozen(labels.astype(np.int64))
 
 
 def checked_node_ids(given: object, nodes: int) -> np.ndarray:
-    """One different name per node, of any type; numbers from 0 where none were given."""
+    """One unique id per node, of any type; 0, 1, … if None."""
     if given is None:
         return frozen(np.arange(nodes))
     node_ids = _array("node ids", given)
@@ -91,16 +139,16 @@ def checked_node_ids(given: object, nodes: int) -> np.ndarray:
         check_names((name for name in node_ids.tolist() if isinstance(name, str)), "node id")
     try:
         names, counts = np.unique(node_ids, return_counts=True)
-    except TypeError:  # numbers and texts among each other, which have no order
+    except TypeError:  # numbers and text, which have no order
         raise InputError("node ids of different types; give text alone or numbers alone") from None
     if len(names) < nodes:
-        raise InputError(f"node id {names[counts > 1][0]!r} stands for two nodes; give each its own")
+        raise InputError(f"node id {names[counts > 1][0]!r} occurs twice; give each node its own")
     return frozen(node_ids)
 
 
 def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) -> tuple[str, ...]:
-    """A name for every class that labels mention: its number where none were given."""
-    classes = int(labels.max(initial=UNKNOWN)) + 1
+    """A name for every class of the labels; its number by default."""
+    classes = int(labels.max(initial=UNLABELED)) + 1
     class_names = _names("class", given) or tuple(str(number) for number in range(classes))
     if len(set(class_names)) < len(class_names):
         raise InputError(f"class names {', '.join(map(shown, class_names[:8]))} are not all different; rename one")
@@ -110,10 +158,9 @@ def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) 
 
 
 def checked_name(given: object) -> str:
-    """The name of a graph, which stands in cards, rows and pages: often that of a file, and bytes of such a name that
-    are no text are written as their numbers."""
+    """The name of a graph, often a file name; bytes that are not UTF-8 are escaped."""
     if not isinstance(given, str):
-        raise InputError(f"a graph called {shown(given)}, of type {type(given).__name__}; give its name as text")
+        raise InputError(f"graph name {shown(given)} of type {type(given).__name__}; give text")
     name = given.encode("utf-8", "backslashreplace").decode()
     check_names([name], "graph name")
     return name
@@ -137,7 +184,7 @@ def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
 
 
 def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """Labels of any type as numbers; with names at hand they must be the numbers of these already."""
+    """Labels of any type as class codes. With `given_names` they must be codes already."""
     class_names = _names("class", given_names)
     if labels is None:
         return None, class_names
@@ -149,7 +196,7 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
 
 
 def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
-    """The labels of PyTorch Geometric's `Data` that a mask of it lets be seen, and the names of all classes."""
+    """The labels of a PyG `Data` under a mask, and the names of all classes."""
     chosen, labels = getattr(data, mask, None), getattr(data, "y", None)
     if chosen is None or labels is None:
         raise InputError(f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels")
@@ -157,11 +204,11 @@ def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[
     seen = np.asarray(as_array(chosen))
     if seen.shape != codes.shape or seen.dtype != bool:
         raise InputError(f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node")
-    return np.where(seen, codes, UNKNOWN), names
+    return np.where(seen, codes, UNLABELED), names
 
 
 def square_matrix(given: Any) -> sp.csr_array:
-    """Anything that holds a square matrix, as one of scipy's."""
+    """A square matrix as a scipy CSR array."""
     matrix = _matrix(as_array(given))
     _refuse_unless_square(matrix)
     matrix.sum_duplicates()
@@ -170,22 +217,22 @@ def square_matrix(given: Any) -> sp.csr_array:
 
 def _matrix(given: object, *, copy: bool = False) -> sp.csr_array:
     shape = getattr(given, "shape", None)
-    if shape is not None and len(shape) != 2:  # scipy would take three axes, and make one row of a single one
+    if shape is not None and len(shape) != 2:  # scipy accepts one and three axes
         raise InputError(f"adjacency of shape {tuple(shape)}; give a square matrix, one row per node")
     try:
         if not sp.issparse(given):
             given = np.asarray(given)
         if getattr(given, "dtype", np.dtype(float)).kind == "c":
             raise TypeError("complex numbers")
-        with np.errstate(over="ignore"):  # what does not fit 32 bits is infinite then, and refused
+        with np.errstate(over="ignore"):  # overflow to infinity is rejected below
             return sp.csr_array(given, dtype=np.float32, copy=copy)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(f"an adjacency that is no matrix of numbers ({reason(problem)}); give a square one") from None
+        raise InputError(f"adjacency is not a matrix of numbers ({reason(problem)}); give a square one") from None
 
 
 def _names(what: str, given: Any, longest: int = LONGEST_NAME) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InputError(f"{what} names are {shown(given)}; give a list of them")
+        raise InputError(f"{what} names are {shown(given)}; give a list")
     names = tuple(map(str, given))
     check_names(names, what, longest=longest)
     return names
@@ -195,7 +242,7 @@ def _array(what: str, given: object) -> np.ndarray:
     try:
         return np.array(given)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(f"{what} that are no array ({reason(problem)}); give one row of them") from None
+        raise InputError(f"{what} are not an array ({reason(problem)}); give one-dimensional data") from None
 
 
 def is_symmetric(adjacency: sp.csr_array) -> bool:

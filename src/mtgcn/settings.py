@@ -78,7 +78,13 @@ Rate = Annotated[float, Ge(0, RATE), Lt(1, RATE)]
 # ------------------------------------------------------------------------------------------------------------ reading
 
 Numbers = tuple[float, ...]  # typed as "1,2,3"
-_WORDS: dict[Any, str] = {int: "whole number", float: "number", bool: "true or false", str: "text", types.NoneType: "none"}
+_WORDS: dict[Any, str] = {
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "none",
+}
 _WORDS[Numbers] = "list of numbers"
 
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mtgcn.errors import InputError, unknown_name
-from mtgcn.free_memory import check_fits
+from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.io.json_text import parsed_json
-from mtgcn.io.paths import shown
+from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import parsed_json, read_plain
 
 SPLIT_PARTS = ("train", "validation", "test")
 

@@ -10,7 +10,7 @@ import pytest
 import mtgcn
 from mtgcn import datasets
 from mtgcn.cli import app as cli
-from mtgcn.experiments import split_choice
+from mtgcn.experiments import run as run_module
 from mtgcn.methods import METHODS
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
@@ -259,7 +259,7 @@ def test_demo_falls_back_to_digits(mtgcn_command, monkeypatch, reachable, datase
         monkeypatch.setattr(datasets, "load", lambda name: replace(digits, name=name))
     else:
         without_planetoid(monkeypatch, datasets.load)
-    monkeypatch.setattr(split_choice, "DEFAULT_RUNS", 2)
+    monkeypatch.setattr(run_module, "DEFAULT_RUNS", 2)
     status, out, err = mtgcn_command("demo")
     assert status == 0
     assert f"mtgcn compare --dataset {dataset} --labels-per-class 2" in out

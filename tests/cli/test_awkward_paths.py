@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from mtgcn.cli import app as cli
-from mtgcn.estimator.model_folder import read_card
+from mtgcn.estimator.persistence import read_card
 
 NULL, ZERO = (1, 3), (1, 5)  # the numbers of these devices on Linux
 QUICK = ["--method", "gcn", "--set", "epochs=3", "--folds", "0", "--device", "cpu"]
@@ -158,7 +158,7 @@ def test_names_that_are_too_long_and_links_in_a_circle(refused, own, name, why):
 
 
 def test_a_long_name_below_a_folder_that_is_not_there_yet(refused, own):
-    refused("a name has 300 bytes, and 255 will do", *own.fit, own.folder / "new" / TOO_LONG / "model")
+    refused("a name has 300 bytes, the limit is 255", *own.fit, own.folder / "new" / TOO_LONG / "model")
     assert own.names() == ["edges.csv", "labels.csv", "model"]
 
 
@@ -210,10 +210,10 @@ def test_names_that_are_not_unicode(mtgcn_command, own):
 
 def test_two_things_are_not_written_to_one_file(refused, own):
     (own.folder / "link").symlink_to("same")
-    refused("is to be written twice", *own.run, "--latex", own.folder / "same", "--report", own.folder / "link")
+    refused("would be written twice", *own.run, "--latex", own.folder / "same", "--report", own.folder / "link")
     for name in ("", "card.json", "graph.safetensors"):
         page = own.folder / "new" / name
-        refused("would be written where the model is", *own.fit, own.folder / "new", "--report", page)
+        refused("would overwrite the model", *own.fit, own.folder / "new", "--report", page)
     assert own.names() == ["edges.csv", "labels.csv", "link", "model"]
 
 
@@ -237,7 +237,7 @@ def test_a_page_that_cannot_be_written_says_that_the_model_is(refused, own, monk
 
     monkeypatch.setattr(os, "replace", full)
     said = f"cannot write {page}: No space left on device; make room there, or give another place. The model is written"
-    refused(f"{said} all the same: mtgcn report {new} makes the page", *own.fit, new, "--report", page)
+    refused(f"{said}; mtgcn report {new} makes the page", *own.fit, new, "--report", page)
     assert read_card(new)["method"]["name"] == "gcn"
     assert not page.exists()
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from mtgcn.cli import app as cli
-from mtgcn.cli.collecting import OBJECTS_BETWEEN
+from mtgcn.cli.process import GC_THRESHOLD
 
 TOLD = """
 import atexit, gc, sys
@@ -18,7 +18,7 @@ main()
 
 def test_a_process_that_is_the_command_searches_seldom_and_not_at_its_end():
     done = subprocess.run([sys.executable, "-c", TOLD], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == f"{OBJECTS_BETWEEN} True"
+    assert done.stdout.splitlines()[-1] == f"{GC_THRESHOLD} True"
 
 
 def test_a_program_that_calls_a_command_keeps_its_habits(capsys):

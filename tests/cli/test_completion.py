@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mtgcn import datasets
-from mtgcn.cli import completion
+from mtgcn.cli import options as completion
 from mtgcn.methods import METHODS
 
 
@@ -18,8 +18,8 @@ def test_the_names_are_those_that_exist():
 
 
 def test_a_list_of_methods_goes_on_after_its_comma():
-    assert completion.methods_so_far("mt") == ["mt-gcn", "mt-plus"]
-    assert completion.methods_so_far("mt-gcn,mt") == ["mt-gcn,mt-plus"]
+    assert completion.method_lists("mt") == ["mt-gcn", "mt-plus"]
+    assert completion.method_lists("mt-gcn,mt") == ["mt-gcn,mt-plus"]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mtgcn.cli.app import app
-from mtgcn.cli.examples import EXAMPLES
+from mtgcn.cli.app import EXAMPLES, app
 
 COMMANDS = typer.main.get_command(app).commands
 WIDTH = 80

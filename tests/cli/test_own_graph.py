@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtgcn.cli import app as cli
-from mtgcn.estimator.model_folder import load_model, read_card
+from mtgcn.estimator.persistence import load_model, read_card
 
 NODES, CLASSES = 60, ("ant", "bee", "cat")
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--device", "cpu"]
@@ -100,9 +100,9 @@ def test_fit_prints_a_summary_and_writes_a_model(mtgcn_command, own):
     assert lines["graph"].startswith("60 nodes, ")
     assert lines["graph"].endswith(" edges, 12 features")
     assert lines["labels"] == "24: ant 8, bee 8, cat 8"
-    assert lines["fitted"].startswith("mt-gcn, 40 epochs, ")
+    assert lines["fitted"].startswith("mt-gcn, 40 iterations, ")
     assert "% expected (95 % interval" in lines["accuracy"]
-    assert "each of the 24 labels without it, 5 folds" in lines["accuracy"]
+    assert "cross-validated on 24 labels in 5 folds" in lines["accuracy"]
     assert lines["model"] == str(own.out)
     model = load_model(own.out)
     right = [model.transduction_[place] == own.truth[name] for place, name in enumerate(model.graph_.node_ids)]
@@ -136,7 +136,7 @@ def test_how_labels_cover_the_components(mtgcn_command, own):
     assert reach["components"] - reach["components_with_labels"] >= 2
     status, out, _ = mtgcn_command("fit", *own.options, "--out", own.out, *QUICK, "--folds", 0)
     assert status == 0
-    assert "in those without" in out
+    assert "in components without labels" in out
     assert "accuracy    not known: not measured, as asked (--folds 0)" in out
 
 
@@ -260,7 +260,7 @@ def test_fit_says_who_decides(mtgcn_command, own, weighted_votes):
     assert (status, err) == (0, "")
     assert [line for line in out.splitlines() if line.startswith("peers")] == [
         "peers       the near neighbourhood decides here",
-        "peers       near neighbourhood 55 % of the vote (80 % of held-out labels), far neighbourhood 30 % (70 %), "
+        "peers       near neighbourhood weight 55 % (held-out accuracy 80 %), far neighbourhood 30 % (70 %), "
         "features 10 % (52 %), structure 5 %",
     ]
     assert "The near neighbourhood decides here" in page.read_text()
@@ -273,7 +273,7 @@ def test_fit_says_who_decides(mtgcn_command, own, weighted_votes):
     told = read_card(own.out)["training"]
     assert (told["peers"], told["teaching"]) == (summary["peers"], 0.1)
     status, out, _ = mtgcn_command("fit", *own.options, *options, "--set", "teaching=0.1")
-    assert "peers       the given labels say little, so the peers hardly teach each other" in out
+    assert "peers       the given labels carry little information, so the peers hardly teach each other" in out
 
 
 def test_of_methods_without_weighted_votes_there_is_nothing_to_say(mtgcn_command, own):
@@ -367,7 +367,7 @@ def test_predictions_for_nodes_the_model_knows(mtgcn_command, fitted, tmp_path):
     of_fit, again = tmp_path / "fit.csv", tmp_path / "again.csv"
     assert mtgcn_command("predict", fitted.out, "--out", of_fit)[0] == 0
     status, _, err = mtgcn_command("predict", fitted.out, "--nodes", nodes, "--out", again)
-    note = "60 of 60 nodes have ids that the model knows and get the answers of the fit"
+    note = "60 of 60 nodes have ids of the model and get the predictions of the fit"
     assert (status, err) == (0, f"mtgcn: note: {note}\n")
     assert read_csv(again) == read_csv(of_fit)[::-1]
     _, out, err = mtgcn_command("predict", fitted.out, "--nodes", nodes, "--out", again, "--json")
@@ -427,9 +427,9 @@ def test_label_says_what_changed_and_replaces_the_model(mtgcn_command, own, mode
     lines = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert lines["added"] == "2: ant 1, bee 1"
     assert lines["corrected"] == f"{ids[0]}: ant before, now bee"
-    assert lines["known"] == "1 of the labels were given before"
+    assert lines["known"] == "1 of the labels are in the model already"
     assert lines["labels"] == "26: ant 8, bee 10, cat 8"
-    assert lines["changed"].endswith("of 36 nodes that had no label are predicted otherwise than before")
+    assert lines["changed"].endswith("of 36 nodes without a label before")
     assert lines["confidence"].endswith(" before")
     assert "% expected" in lines["accuracy"]
     assert lines["accuracy"].endswith("; not known before")  # the first fit was not asked to measure it
@@ -443,7 +443,7 @@ def test_label_says_what_changed_and_replaces_the_model(mtgcn_command, own, mode
     assert (status, err, summary["refit"], summary["changes"]["repeated"]) == (0, "", None, 4)
     content = own.content()
     status, out, _ = mtgcn_command("label", own.out, more)
-    assert out.splitlines()[-1] == f"model       {own.out}, unchanged: there is nothing new to learn"
+    assert out.splitlines()[-1] == f"model       {own.out}, unchanged: no label is new"
     assert own.content() == content
 
 
@@ -848,7 +848,7 @@ def test_no_cuda(mtgcn_command, own, fitted, monkeypatch):
 
 
 def test_too_little_memory_is_told_before_fitting(mtgcn_command, own, monkeypatch):
-    monkeypatch.setattr("mtgcn.workflows.memory_check.available_bytes", lambda _: 20_000)
+    monkeypatch.setattr("mtgcn.workflows.fit.available_bytes", lambda _: 20_000)
     monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
     arguments = ["fit", *own.options, "--out", own.out, *QUICK]
     assert_refused(mtgcn_command, own, arguments, "out of memory: fitting 60 nodes takes about")
@@ -1025,11 +1025,11 @@ def test_commands_on_files_import_nothing_that_they_do_not_need(mixed, method):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
 def test_a_real_lack_of_memory_ends_in_one_line(own):
     program = (
-        "import resource, sys, mtgcn.free_memory, mtgcn.workflows.fitting, mtgcn.workflows.memory_check as check\n"
+        "import resource, sys, mtgcn.memory, mtgcn.workflows.fit as check\n"
         "from mtgcn.cli.app import main\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "check.available_bytes = lambda device: 2**40\n"  # the guesses are wrong, so that it comes to the worst
-        "mtgcn.free_memory.free_bytes = lambda: 2**40\n"
+        "mtgcn.memory.free_bytes = lambda: 2**40\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)\n"
         "sys.exit(main(sys.argv[1:]))"
     )

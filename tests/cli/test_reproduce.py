@@ -10,7 +10,7 @@ import pytest
 from mtgcn.cli import app as cli
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.experiments import curves, executors, units
+from mtgcn.experiments import curves, executors
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments.store import Store
 from mtgcn.methods import METHODS, create
@@ -205,7 +205,7 @@ def test_curves_are_drawn_if_asked_for_and_stay_on_the_page(reproduce, tmp_path,
 @pytest.fixture
 def digits_for_cora(monkeypatch):
     """No data of the suite are needed, but those that scikit-learn brings."""
-    monkeypatch.setattr(units, "datasets", SimpleNamespace(load=lambda name: replace(load("digits"), name=name)))
+    monkeypatch.setattr(plan_module, "datasets", SimpleNamespace(load=lambda name: replace(load("digits"), name=name)))
 
 
 def test_a_suite_has_a_page_and_summaries_of_its_own(reproduce, digits_for_cora, executed, tmp_path):

@@ -29,7 +29,7 @@ def test_without_the_package_one_line_says_how_to_get_it(refusal, monkeypatch):
 
 
 def test_an_address_that_cannot_be_served_is_refused(refusal):
-    assert "give the one others reach it by" in refusal("--host", "0.0.0.0")
+    assert "address that others use" in refusal("--host", "0.0.0.0")
     assert "give another --host or --port" in refusal("--host", "no.such.host.invalid")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "give another --host or --port" in refusal("--port", str(taken.getsockname()[1]))

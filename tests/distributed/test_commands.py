@@ -7,11 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+from mtgcn import read_graph
 from mtgcn.distributed.commands import main
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.graph import Graph
-from mtgcn.workflows.inputs import GraphFiles
-from mtgcn.workflows.predicting import predict_files
+from mtgcn.io.options import TableOptions
+from mtgcn.workflows.predict import predict_files
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
 
@@ -62,10 +62,10 @@ def test_a_fit_leaves_a_card_weights_and_predictions_as_predict_has_them(folder,
     assert len(card["history"]["supervised"]) == 5
     assert card["history"]["consistency"][0] == [None, None]
     model = MutualTeachingClassifier.load(folder / "model")
-    predict_files(folder / "model", GraphFiles(), out=folder / "predicted.csv")
+    predict_files(folder / "model", TableOptions(), out=folder / "predicted.csv")
     expected = {row["id"]: row for row in rows_of(folder / "predicted.csv")}
     assert {row["id"]: row for row in rows_of(folder / "result" / "predictions-0.csv")} == expected
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv", folder / "labels.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv", labels=folder / "labels.csv")
     assert model.graph_.node_ids.tolist() == graph.node_ids.tolist()
     np.testing.assert_array_equal(model.graph_.adjacency.toarray(), graph.adjacency.toarray())
     np.testing.assert_array_equal(model.graph_.features, graph.features)

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from mtgcn import read_graph
 from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.infomax import LocalInfomax, local_batches, local_views
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import scaled_operator
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.graph import Graph
 from mtgcn.methods.mt_plus.encoders import training_rows
 from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.nn.infomax import Infomax, InfomaxSettings
@@ -24,7 +24,7 @@ ENCODED = ViewSettings().encoder_input
 @pytest.mark.parametrize("at_once", [1024, 25])  # more nodes than there are, and so few that they come again and again
 def test_epochs_are_those_of_one_process(source, at_once, request):
     folder = request.getfixturevalue(source)
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")
     settings = InfomaxSettings(4, epochs=EPOCHS, batch_size=at_once)
     basis = torch.eye(graph.num_features)[:, :7]
     whole = Infomax(training_rows(graph, ENCODED, basis, settings, 4, CPU), settings, 4, CPU)

@@ -6,9 +6,8 @@ import pytest
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.errors import InputError
-from mtgcn.io.columns import Choices
-from mtgcn.io.notes import GraphNote
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.io.options import TableOptions
 from thread_ranks import on_ranks
 
 
@@ -22,7 +21,7 @@ def labelled(files, tmp_path):
 
         def work(ranks):
             graph = read_local_graph(read_manifest(files / "shards"), ranks)
-            labels, names = shared_labels(path, graph, Choices(may_add_nodes=False, **choices))
+            labels, names = shared_labels(path, graph, TableOptions(may_add_nodes=False, **choices))
             some = np.flatnonzero(labels >= 0)
             return {graph.ids[int(node)].as_py(): names[labels[node]] for node in some}
 
@@ -54,7 +53,7 @@ def test_unknown_ids_are_refused_or_dropped(labelled):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("id,label\nn1,cat\nn2,cat\n", "knows one class only, 'cat'"),
+        ("id,label\nn1,cat\nn2,cat\n", "has one class only, 'cat'"),
         ("id,label\nn1,cat\nn1,dog\n", "two labels for node 'n1'"),
         ("id,label\nn1,\n", "every label is empty"),
         ("id,label\n" + "".join(f"n{node},{'ab'[node % 2]}\n" for node in range(60)), "all 60 nodes are labelled"),

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from mtgcn import read_graph
 from mtgcn.distributed import local_graph
 from mtgcn.distributed.local_graph import parts_of, read_local_graph
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
 from thread_ranks import on_ranks
 
@@ -26,7 +26,7 @@ def test_parts_are_dealt_evenly_and_in_order():
 def test_rows_of_all_ranks_are_those_of_the_graph(files, count, at_once, monkeypatch):
     monkeypatch.setattr(local_graph, "AT_ONCE", at_once)
     manifest = read_manifest(files / "shards")
-    whole = Graph.from_csv(files / "edges.csv", files / "nodes.csv")
+    whole = read_graph(files / "edges.csv", nodes=files / "nodes.csv")
     values = torch.from_numpy(np.random.default_rng(0).random((60, 3), dtype=np.float32))
     propagated = normalized_adjacency(whole) @ values.numpy()
     linked = (whole.adjacency.toarray() * (1 - np.eye(60))) @ values.numpy()

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from mtgcn import read_graph
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.local_task import local_task
 from mtgcn.distributed.mt_gcn import fit_mt_gcn
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.io.columns import Choices
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe
@@ -24,7 +24,7 @@ def fit_on(count, folder, method, checkpoints=lambda graph: None):
 
     def work(ranks):
         graph = read_local_graph(read_manifest(folder / "shards"), ranks)
-        labels, names = shared_labels(folder / "labels.csv", graph, Choices())
+        labels, names = shared_labels(folder / "labels.csv", graph, TableOptions())
         task = local_task(graph, labels, len(names), seed=5)
         return graph.numbers.numpy(), fit_mt_gcn(method, graph, task, checkpoints(graph))
 
@@ -43,7 +43,7 @@ def fit_on(count, folder, method, checkpoints=lambda graph: None):
 
 
 def fit_alone(folder, method):
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv", folder / "labels.csv", name="edges.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv", labels=folder / "labels.csv", name="edges.csv")
     return method.fit(observe(graph, [Split(graph.known, [], [])], seed=5))
 
 

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from mtgcn import read_graph
 from mtgcn.distributed.commands import main
 from mtgcn.distributed.labels import shared_labels
 from mtgcn.distributed.local_graph import read_local_graph
@@ -17,12 +18,11 @@ from mtgcn.distributed.mt_plus import fit_mt_plus
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.graph import Graph
-from mtgcn.io.columns import Choices
+from mtgcn.io.options import TableOptions
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe
-from mtgcn.workflows.inputs import GraphFiles
-from mtgcn.workflows.predicting import predict_files
+from mtgcn.workflows.predict import predict_files
 from thread_ranks import on_ranks
 
 QUICK = {"directions": 6, "edge_directions": 12, "dimensions": 8, "infomax_epochs": 6, "rounds": 3, "steps": 3}
@@ -31,7 +31,7 @@ QUICK = {"directions": 6, "edge_directions": 12, "dimensions": 8, "infomax_epoch
 def fit_on(count, folder, method):
     def work(ranks):
         graph = read_local_graph(read_manifest(folder / "shards"), ranks)
-        labels, names = shared_labels(folder / "labels.csv", graph, Choices())
+        labels, names = shared_labels(folder / "labels.csv", graph, TableOptions())
         task = local_task(graph, labels, len(names), seed=5)
         return graph.numbers.numpy(), fit_mt_plus(method, graph, task, None)
 
@@ -52,7 +52,7 @@ def fit_on(count, folder, method):
 def test_ranks_give_what_one_process_gives(source, settings, request):
     folder = request.getfixturevalue(source)
     method = create("mt-plus", **QUICK | settings)
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv", folder / "labels.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv", labels=folder / "labels.csv")
     alone = method.fit(observe(graph, [Split(graph.known, [], [])], seed=5))
     for count in (1, 4):
         order, answers = fit_on(count, folder, method)
@@ -78,7 +78,7 @@ def test_ranks_give_what_one_process_gives(source, settings, request):
 
 def test_large_graphs_are_taught_by_some_of_their_nodes(files):
     method = create("mt-plus", **QUICK, nodes_per_round=20)
-    graph = Graph.from_csv(files / "edges.csv", files / "nodes.csv", files / "labels.csv")
+    graph = read_graph(files / "edges.csv", nodes=files / "nodes.csv", labels=files / "labels.csv")
     alone = method.fit(observe(graph, [Split(graph.known, [], [])], seed=5))
     assert 0 < alone.history["pseudo labels"].max() <= 20
     for count in (1, 4):
@@ -100,9 +100,9 @@ def test_the_command_fits_it_unasked_keeps_its_state_and_writes_a_model(files, t
     assert "going on after epoch 4" in printed.err
     expected = predictions(tmp_path / "result")
     assert predictions(tmp_path / "kept result") == predictions(tmp_path / "resumed") == expected
-    predict_files(tmp_path / "model", GraphFiles(), out=tmp_path / "predictions-of-model.csv")
+    predict_files(tmp_path / "model", TableOptions(), out=tmp_path / "predictions-of-model.csv")
     assert predictions(tmp_path) == expected
-    graph = Graph.from_csv(files / "edges.csv", files / "nodes.csv")
+    graph = read_graph(files / "edges.csv", nodes=files / "nodes.csv")
     model = MutualTeachingClassifier.load(tmp_path / "model")
     asked = model.predict_proba(graph=graph)  # of encoders and peers, as of any graph
     assert (asked.argmax(1) == model.label_distributions_.argmax(1)).mean() > 0.8

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from mtgcn import read_graph
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.sharding import cut
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.graph import Graph
-from mtgcn.io.columns import Choices
-from mtgcn.linalg.node_keys import node_keys
+from mtgcn.io.options import TableOptions
+from mtgcn.linalg.node_keys import as_array, node_keys
 from thread_ranks import on_ranks
 
 
@@ -21,14 +21,14 @@ def alike(tmp_path):
     text = "".join(f"n{a},n{b},{weight}\n" for a, b, weight in edges)
     (tmp_path / "edges.csv").write_text("source,target,weight\n" + text)
     (tmp_path / "nodes.csv").write_text("id,x,y\n" + "".join(f"n{node},{node % 2},{0.5}\n" for node in range(20)))
-    cut(tmp_path / "edges.csv", tmp_path / "nodes.csv", tmp_path / "shards", 4, Choices(may_add_nodes=False))
+    cut(tmp_path / "edges.csv", tmp_path / "nodes.csv", tmp_path / "shards", 4, TableOptions(may_add_nodes=False))
     return tmp_path
 
 
 @pytest.mark.parametrize("source", ["files", "sparse_files", "alike"])
 def test_keys_do_not_depend_on_how_the_graph_is_cut(source, request):
     folder = request.getfixturevalue(source)
-    expected = node_keys(Graph.from_csv(folder / "edges.csv", folder / "nodes.csv"))
+    expected = as_array(node_keys(read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")))
 
     def work(ranks):
         local = read_local_graph(read_manifest(folder / "shards"), ranks)

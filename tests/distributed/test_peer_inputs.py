@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from mtgcn import read_graph
 from mtgcn.distributed.communicator import RankCommunicator
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import RankInputs
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.graph import Graph
 from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.methods.mt_plus.views import build_views, views_of
 from thread_ranks import on_ranks
@@ -21,7 +21,7 @@ FEW = ViewSettings(directions=5, edge_directions=20, dimensions=8, infomax_epoch
 @pytest.mark.parametrize("settings", [FEW, ViewSettings(dimensions=8, infomax_epochs=0)], ids=["few", "all"])
 def test_rows_are_those_of_one_process(source, settings, request):
     folder = request.getfixturevalue(source)
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")
     alone = build_views(graph, settings, seed=3, device=torch.device("cpu"))
 
     def work(ranks):

@@ -14,7 +14,6 @@ from mtgcn.training.pseudo_labels import most_confident
 from thread_ranks import on_ranks
 
 
-
 def test_communicator_matches_one_process(files):
     table = torch.from_numpy(np.random.default_rng(0).random((60, 4), dtype=np.float32))
     draws = torch.from_numpy(np.random.default_rng(1).permutation(60) * 2**57 - 2**62)

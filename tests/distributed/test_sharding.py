@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from mtgcn import read_graph
 from mtgcn.distributed import sharding
 from mtgcn.distributed.sharding import cut
 from mtgcn.distributed.shards import read_manifest, read_part
-from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.io.columns import Choices
-from mtgcn.io.notes import GraphNote
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.io.options import TableOptions
 
-CHOICES = Choices(may_add_nodes=False)
+CHOICES = TableOptions(may_add_nodes=False)
 
 
 def whole_of(shards):
@@ -32,7 +31,7 @@ def whole_of(shards):
 @pytest.mark.parametrize("name", ["files", "sparse_files"])
 def test_all_parts_are_the_graph(name, request):
     folder = request.getfixturevalue(name)
-    graph = Graph.from_csv(folder / "edges.csv", folder / "nodes.csv")
+    graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")
     ids, adjacency, features = whole_of(folder / "shards")
     assert ids.tolist() == graph.node_ids.tolist()
     np.testing.assert_array_equal(adjacency, graph.adjacency.toarray())
@@ -41,7 +40,7 @@ def test_all_parts_are_the_graph(name, request):
     manifest = read_manifest(folder / "shards")
     assert manifest.card["edges"] == graph.num_edges
     assert manifest.mean_degree == graph.mean_degree
-    assert manifest.preparation == graph.preparation
+    assert manifest.preprocessing == graph.preprocessing
     assert manifest.card["sparse"] == sp.issparse(graph.features)
 
 
@@ -66,7 +65,7 @@ def test_edges_listed_twice_and_both_ways_count_once_by_the_larger_weight(untidy
     assert summary.edges == 2
     assert read_manifest(untidy / "shards").card["entries"] == 5
     with pytest.warns(GraphNote, match="without direction"):
-        graph = Graph.from_csv(untidy / "edges.csv", untidy / "nodes.csv")
+        graph = read_graph(untidy / "edges.csv", nodes=untidy / "nodes.csv")
     np.testing.assert_array_equal(features, graph.features)
     assert not (untidy / "shards" / "waiting").exists()
 
@@ -77,7 +76,7 @@ def test_edges_of_unknown_nodes_are_refused_or_dropped(untidy):
     with pytest.raises(InputError, match=r"line 8: node 'stranger' is not in .*drop to leave such edges out$"):
         cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
     assert not (untidy / "shards").exists()
-    drop = Choices(unknown_nodes="drop", may_add_nodes=False)
+    drop = TableOptions(unknown_nodes="drop", may_add_nodes=False)
     with pytest.warns(GraphNote, match="edges of 1 ids"):
         summary = cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, drop)
     assert summary.edges == 2

@@ -48,7 +48,7 @@ def test_a_manifest_tells_of_the_whole_graph(shards, files):
     assert manifest.num_nodes == 60
     assert manifest.name == "edges.csv"
     assert sum(part["nodes"] for part in manifest.parts) == 60
-    assert manifest.preparation.names == tuple(manifest.card["feature_names"])
+    assert manifest.preprocessing.names == tuple(manifest.card["feature_names"])
     assert is_shards(shards)
     assert not is_shards(files)
 

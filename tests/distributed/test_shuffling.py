@@ -7,11 +7,10 @@ import torch
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.distributed.shuffling import delivered, keyed_shuffle, numbers_before, places_in_orders
-from mtgcn.linalg.device_keys import keyed_orders
-from mtgcn.linalg.node_keys import equal_before, scrambled
+from mtgcn.linalg.node_keys import as_tensor, duplicate_ranks, keyed_permutations, splitmix64
 from thread_ranks import on_ranks
 
-KEYS = scrambled(np.arange(60, dtype=np.uint64))
+KEYS = splitmix64(np.arange(60, dtype=np.uint64))
 
 
 def test_rows_arrive_where_they_are_sent():
@@ -31,7 +30,7 @@ def test_rows_arrive_where_they_are_sent():
 def test_places_in_the_order_of_all(count):
     random = np.random.default_rng(count)
     owner = random.integers(0, count, len(KEYS))  # ranks need not have as many
-    draws = np.stack([KEYS, scrambled(KEYS), np.arange(60, dtype=np.uint64)])  # the last all go to one rank
+    draws = np.stack([KEYS, splitmix64(KEYS), np.arange(60, dtype=np.uint64)])  # the last all go to one rank
     expected = np.argsort(np.argsort(draws))
     for rank, found in enumerate(on_ranks(count, lambda ranks: places_in_orders(ranks, draws[:, owner == ranks.rank]))):
         np.testing.assert_array_equal(found, expected[:, owner == rank])
@@ -40,9 +39,9 @@ def test_places_in_the_order_of_all(count):
 @pytest.mark.parametrize("count", [1, 3])
 def test_equal_keys_are_counted_by_the_numbers_of_their_nodes(count):
     random = np.random.default_rng(0)
-    keys = scrambled(random.integers(0, 9, 60).astype(np.uint64))
+    keys = splitmix64(random.integers(0, 9, 60).astype(np.uint64))
     numbers, owner = random.permutation(60), random.integers(0, count, 60)
-    in_order = equal_before(keys[np.argsort(numbers)])[numbers]  # counted where nodes stand by their numbers
+    in_order = duplicate_ranks(as_tensor(keys[np.argsort(numbers)])).numpy()[numbers]
 
     def work(ranks):
         mine = owner == ranks.rank
@@ -55,7 +54,7 @@ def test_equal_keys_are_counted_by_the_numbers_of_their_nodes(count):
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_shuffle_is_the_permutation_of_one_process(files, count):
     table = torch.arange(120.0).view(60, 2)
-    orders = list(keyed_orders(torch.from_numpy(KEYS.view(np.int64)), seed=7, count=3))
+    orders = list(keyed_permutations(torch.from_numpy(KEYS.view(np.int64)), seed=7, count=3))
 
     def work(ranks):
         local = read_local_graph(read_manifest(files / "shards"), ranks)

@@ -9,8 +9,7 @@ from mtgcn.distributed.training import begin, train
 from mtgcn.errors import InputError
 from mtgcn.nn.base import StackedParameters
 from mtgcn.training import loop
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step
+from mtgcn.training.loop import Adam, Phase, Step
 from thread_ranks import on_ranks
 
 TARGETS = torch.tensor([1.0, 2.0, 6.0])

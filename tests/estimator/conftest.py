@@ -8,8 +8,8 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from mtgcn import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import save_model
-from mtgcn.estimator.model_folder.card import checksum
+from mtgcn.estimator.model_card import checksum
+from mtgcn.estimator.persistence import save_model
 from mtgcn.graph import UNKNOWN
 
 QUICK = {"warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4}
@@ -17,7 +17,7 @@ QUICK = {"warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4}
 
 @pytest.fixture(scope="module")
 def blobs():
-    """Three clouds of 20 points, 2 of each labelled: rows, y with -1 for the others, and the truth."""
+    """Three clusters of 20 points, 2 of each labelled: rows, y, truth."""
     rows, truth = make_blobs(60, centers=3, n_features=4, cluster_std=1.0, random_state=3)
     y = np.full(60, -1)
     for number in range(3):
@@ -35,7 +35,7 @@ def model(blobs):
 
 @pytest.fixture(scope="module")
 def ring():
-    """Two rings of 8 nodes, one label in each, features without any meaning: rows, y, truth, edges as an edge index."""
+    """Two rings of 8 nodes, one label in each, random features: rows, y, truth, edge index."""
     nodes = np.arange(16)
     forward = np.where(nodes % 8 == 7, nodes - 7, nodes + 1)
     y = np.full(16, -1)
@@ -113,7 +113,7 @@ def assert_equal():
 
 @pytest.fixture
 def rewritten(folder):
-    """Gives the card other content and a checksum that fits it, as somebody might on purpose."""
+    """Changes the card and its checksum."""
 
     def rewrite(**changes):
         path = folder / "card.json"

@@ -1,12 +1,9 @@
-"""`MutualTeachingClassifier`: scikit-learn's manners, graphs and labels of every kind, new nodes."""
-
 import pickle
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -20,13 +17,7 @@ from mtgcn import FitWarning, Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
 from mtgcn.task import Prediction
-
-FEW_EPOCHS = {"warmup_epochs": 30, "teaching_epochs": 10, "learning_rate": 0.05}
-
-
-def quick(method="mt-gcn", **parameters):
-    """A classifier that is done in a moment."""
-    return MutualTeachingClassifier(method, **{"settings": FEW_EPOCHS, "random_state": 0} | parameters)
+from small_models import FEW_EPOCHS, adjacency_of, quick
 
 
 def baseline(name):
@@ -34,24 +25,24 @@ def baseline(name):
     return quick(name, settings=epochs | ({"walks_per_node": 2} if name == "deepwalk" else {}))
 
 
-# ---- scikit-learn's own demands
+# ---- scikit-learn
 
 
 def expected_failures(_estimator):
     return {
-        "check_classifiers_classes": "it trains with the classes -1 and 1, and -1 is how unlabelled rows are written "
-        "here, as everywhere in sklearn.semi_supervised, whose estimators scikit-learn excuses from this by name"
+        "check_classifiers_classes": "-1 marks unlabelled rows, as in sklearn.semi_supervised, whose estimators "
+        "scikit-learn excludes from this check by name"
     }
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([quick()], expected_failed_checks=expected_failures)
-def test_scikit_learn_accepts_it(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_parameters_are_stored_untouched_and_survive_clone():
+def test_parameters_and_clone():
     settings, backbone = {"per_class": 3}, torch.nn.Linear(2, 2)
     model = MutualTeachingClassifier("mt-gcn", backbone=backbone, neighbors=4, settings=settings)
     assert model.settings is settings
@@ -62,7 +53,7 @@ def test_parameters_are_stored_untouched_and_survive_clone():
     assert copy.set_params(neighbors=7).neighbors == 7
 
 
-def test_it_stands_in_a_pipeline_a_search_and_cross_validation(blobs):
+def test_pipeline_and_search(blobs):
     rows, _, truth = blobs
     pipeline = make_pipeline(StandardScaler(), quick())
     folds = StratifiedKFold(3)
@@ -71,14 +62,14 @@ def test_it_stands_in_a_pipeline_a_search_and_cross_validation(blobs):
     assert search.best_score_ > 0.9
 
 
-def test_cross_validation_scores_only_rows_whose_class_is_known(blobs):
+def test_score_ignores_unlabelled_rows(blobs):
     rows, _, truth = blobs
     partly = np.where(np.arange(60) % 3 == 0, truth, -1)
     scores = cross_val_score(quick(), rows, partly, cv=StratifiedKFold(3))
     assert scores.min() > 0.9
 
 
-def test_pickle_keeps_the_answers(model, blobs):
+def test_pickle(model, blobs):
     rows, _, _ = blobs
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.label_distributions_, model.label_distributions_)
@@ -86,22 +77,22 @@ def test_pickle_keeps_the_answers(model, blobs):
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "suggest", "plot"])
-def test_nothing_is_answered_before_fit(method):
+def test_not_fitted(method):
     with pytest.raises(NotFittedError):
         getattr(quick(), method)()
 
 
-def test_the_page_of_a_fit_is_one_file(model, tmp_path):
+def test_report(model, tmp_path):
     with pytest.raises(NotFittedError):
         quick().report(tmp_path / "page.html")
     model.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "model.report(path, folds=5)" in page  # how to have the accuracy measured
+    assert "model.report(path, folds=5)" in page
     model.report(tmp_path / "page.html", folds=2)
     assert "labels are too few to tell" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-# ---- what is learnt
+# ---- learned attributes
 
 
 def test_learned_attributes(model, blobs):
@@ -120,24 +111,24 @@ def test_learned_attributes(model, blobs):
     assert model.method_ == create("mt-gcn", **FEW_EPOCHS)
 
 
-def test_when_nodes_were_labelled(model, blobs):
+def test_labeled_iter(model, blobs):
     _, y, _ = blobs
     when = model.labeled_iter_
     np.testing.assert_array_equal(when == 0, y != -1)
-    taught = when[when > 0]
-    assert len(taught)
-    assert taught.min() == 31  # the first epoch of teaching
-    assert taught.max() <= 40
+    pseudo_labelled = when[when > 0]
+    assert len(pseudo_labelled)
+    assert pseudo_labelled.min() == 31  # the first epoch of teaching
+    assert pseudo_labelled.max() <= 40
     assert set(when[when < 0]) <= {-1}
 
 
-def test_without_pseudo_labels_only_given_nodes_are_marked(blobs):
+def test_labeled_iter_without_pseudo_labels(blobs):
     rows, y, _ = blobs
     when = baseline("gcn").fit(rows, y).labeled_iter_
     np.testing.assert_array_equal(when, np.where(y == -1, -1, 0))
 
 
-def test_random_state_decides_everything_random(blobs):
+def test_random_state(blobs):
     rows, y, _ = blobs
     again = quick().fit(rows, y).label_distributions_
     np.testing.assert_array_equal(quick().fit(rows, y).label_distributions_, again)
@@ -146,7 +137,7 @@ def test_random_state_decides_everything_random(blobs):
     assert not np.array_equal(generator.fit(rows, y).label_distributions_, generator.fit(rows, y).label_distributions_)
 
 
-def test_all_rows_may_be_labelled(blobs):
+def test_all_rows_labelled(blobs):
     rows, _, truth = blobs
     assert quick().fit(rows, truth).score(rows, truth) > 0.9
 
@@ -154,12 +145,7 @@ def test_all_rows_may_be_labelled(blobs):
 # ---- graphs
 
 
-def adjacency_of(edges, nodes=16):
-    matrix = sp.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes)).tocsr()
-    return matrix.maximum(matrix.T)
-
-
-def test_edges_alone_are_enough(ring):
+def test_graph_without_features(ring):
     _, y, truth, edges = ring
     model = quick().fit(None, y, graph=adjacency_of(edges))
     np.testing.assert_array_equal(model.transduction_, truth)
@@ -167,13 +153,13 @@ def test_edges_alone_are_enough(ring):
     assert model.n_features_in_ == 0
     np.testing.assert_array_equal(model.predict(), truth)
     np.testing.assert_array_equal(model.predict(None, graph=adjacency_of(edges)), truth)
-    with pytest.raises(InputError, match="fitted without features and knows its own graph alone"):
+    with pytest.raises(InputError, match="fitted without features and predicts its own nodes only"):
         model.predict(np.ones((16, 3)))
-    with pytest.raises(InputError, match="its numbers mean nothing on another graph"):
+    with pytest.raises(InputError, match="does not apply to other nodes"):
         model.predict(None, graph=adjacency_of(edges[:, :-1]))
 
 
-def test_a_graph_fits_itself(ring):
+def test_fit_graph(ring):
     rows, y, _, edges = ring
     graph = Graph(adjacency=adjacency_of(edges), features=rows, labels=y, class_names=("left", "right"))
     model = quick().fit_graph(graph)
@@ -189,25 +175,25 @@ def test_a_graph_fits_itself(ring):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_is_an_estimator(blobs, name):
+def test_every_method(blobs, name):
     rows, y, truth = blobs
-    labels = np.where(np.arange(60) < 20, truth, y)  # enough for methods that hold some back
+    labels = np.where(np.arange(60) < 20, truth, y)  # enough for validation
     model = baseline(name).fit(rows - rows.min(), labels)
     assert model.label_distributions_.shape == (60, 3)
     np.testing.assert_array_equal(model.predict(rows - rows.min()), model.transduction_)
 
 
 @dataclass(frozen=True)
-class AlwaysTheFirst:
+class FirstClass:
     def fit(self, task):
         probabilities = np.zeros((task.runs, task.num_nodes, task.num_classes), dtype=np.float32)
         probabilities[..., 0] = 1
         return Prediction(probabilities)
 
 
-def test_a_persons_own_method(blobs):
+def test_custom_method(blobs):
     rows, y, _ = blobs
-    model = MutualTeachingClassifier(AlwaysTheFirst()).fit(rows, y)
+    model = MutualTeachingClassifier(FirstClass()).fit(rows, y)
     assert (model.transduction_ == 0).all()
     assert model.n_iter_ == 0
     assert (pickle.loads(pickle.dumps(clone(model).fit(rows, y))).transduction_ == 0).all()
@@ -215,7 +201,7 @@ def test_a_persons_own_method(blobs):
         model.predict(rows + 1)
 
 
-def test_methods_without_parameters_refuse_new_rows(blobs):
+def test_methods_without_parameters(blobs):
     rows, y, _ = blobs
     model = quick("lp", settings=None).fit(rows, y)
     np.testing.assert_array_equal(model.predict(rows[::2]), model.transduction_[::2])
@@ -223,7 +209,7 @@ def test_methods_without_parameters_refuse_new_rows(blobs):
         model.predict(rows + 1)
 
 
-def test_a_backbone_needs_a_method_that_has_one(blobs):
+def test_backbone_of_other_methods(blobs):
     rows, y, _ = blobs
     with pytest.raises(InputError, match="method 'lp' has no backbone to choose; use 'mt-gcn'"):
         quick("lp", backbone="gcn", settings=None).fit(rows, y)
@@ -231,7 +217,7 @@ def test_a_backbone_needs_a_method_that_has_one(blobs):
         quick(create("mt-gcn"), backbone="gcn").fit(rows, y)
 
 
-def test_a_backbone_alone_means_mt_gcn(blobs):
+def test_backbone_selects_mt_gcn(blobs):
     rows, y, truth = blobs
     model = quick(None, backbone="appnp").fit(rows, y)
     assert type(model.method_) is METHODS["mt-gcn"]
@@ -240,18 +226,18 @@ def test_a_backbone_alone_means_mt_gcn(blobs):
     assert len(model.predict(rows[:3] + 0.01)) == 3
 
 
-def test_a_method_that_needs_validation_labels_gets_some_of_the_given(blobs):
+def test_validation_labels(blobs):
     rows, y, _ = blobs
     model = baseline("gcn+v").fit(rows, y)
     np.testing.assert_array_equal(model.labeled_iter_, np.where(y == -1, -1, 0))
     alone = np.full(60, -1)
     alone[[np.flatnonzero(y == number)[0] for number in range(3)]] = range(3)
-    with pytest.raises(InputError, match="no class has 2; label more nodes"):
+    with pytest.raises(InputError, match="no class has 2 labels; label more nodes"):
         baseline("gcn+v").fit(rows, alone)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "complaint"),
+    ("parameters", "message"),
     [
         ({"method": "mt-gnc"}, "did you mean 'mt-gcn'"),
         ({"settings": {"per_clas": 3}}, "did you mean 'per_class'"),
@@ -268,14 +254,14 @@ def test_a_method_that_needs_validation_labels_gets_some_of_the_given(blobs):
         ({"method": 5, "settings": None}, "method is '5'; give a name"),
     ],
 )
-def test_bad_parameters_are_found_in_fit(blobs, parameters, complaint):
+def test_invalid_parameters(blobs, parameters, message):
     rows, y, _ = blobs
     model = quick(**parameters)
-    with pytest.raises(InputError, match=complaint):
+    with pytest.raises(InputError, match=message):
         model.fit(rows, y)
 
 
-def test_a_device_of_torch_is_a_device(blobs, tmp_path):
+def test_torch_device(blobs, tmp_path):
     rows, y, _ = blobs
     model = quick(device=torch.device("cpu")).fit(rows, y)
     np.testing.assert_array_equal(model.predict_proba(), quick(device="cpu").fit(rows, y).predict_proba())
@@ -284,13 +270,13 @@ def test_a_device_of_torch_is_a_device(blobs, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_one_clear_error(blobs):
+def test_missing_gpu(blobs):
     rows, y, _ = blobs
     with pytest.raises(InputError, match="'cuda' asked for, but torch finds no CUDA device"):
         quick(device="cuda").fit(rows, y)
 
 
-def test_nothing_to_score_is_said(model, blobs):
+def test_invalid_scores(model, blobs):
     rows, _, _ = blobs
     with pytest.raises(InputError, match="no row has a known class"):
         model.score(rows, np.full(60, -1))
@@ -301,8 +287,8 @@ def test_nothing_to_score_is_said(model, blobs):
 # ---- beyond one fit
 
 
-def test_the_default_is_mt_plus(blobs, monkeypatch, tmp_path):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))  # where it keeps what it learns without labels
+def test_default_method(blobs, monkeypatch, tmp_path):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
     rows, y, truth = blobs
     model = MutualTeachingClassifier(settings={"infomax_epochs": 20, "dimensions": 8}, random_state=0).fit(rows, y)
     assert type(model.method_) is METHODS["mt-plus"]
@@ -312,7 +298,7 @@ def test_the_default_is_mt_plus(blobs, monkeypatch, tmp_path):
         MutualTeachingClassifier("mt-plus", backbone="gcn").fit(rows, y)
 
 
-def test_a_model_is_saved_loaded_and_asked_what_to_label(model, blobs, tmp_path):
+def test_save_load_suggest(model, blobs, tmp_path):
     rows, y, _ = blobs
     model.save(tmp_path / "model")
     again = MutualTeachingClassifier.load(tmp_path / "model")
@@ -323,7 +309,7 @@ def test_a_model_is_saved_loaded_and_asked_what_to_label(model, blobs, tmp_path)
     assert (y[suggested] == -1).all()
 
 
-def test_digits_with_two_labels_per_class():
+def test_digits():
     """Half of the digits, one split; the comparison with LabelSpreading is examples/table_without_graph.py."""
     pixels, truth = load_digits(n_class=5, return_X_y=True)
     y = np.full(len(truth), -1)
@@ -334,11 +320,13 @@ def test_digits_with_two_labels_per_class():
     assert (model.transduction_ == truth)[y == -1].mean() > 0.9
 
 
-# ---- what it says while it works, and of its work
+# ---- progress and warnings
 
 
-def test_verbose_tells_every_stage_on_standard_error(blobs, capsys):
+def test_verbose(blobs, capsys):
     rows, y, _ = blobs
+    quick().fit(rows, y)
+    assert capsys.readouterr() == ("", "")
     quick(verbose=True).fit(rows, y)
     out, err = capsys.readouterr()
     assert (out, err.rpartition(", ")[0]) == ("", "fitting mt-gcn: done")
@@ -353,26 +341,20 @@ def test_verbose_tells_every_stage_on_standard_error(blobs, capsys):
     ]
 
 
-def test_without_verbose_nothing_is_printed(blobs, capsys):
-    rows, y, _ = blobs
-    quick().fit(rows, y)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_fit_that_may_be_worth_little_says_so(blobs):
+def test_fit_warnings(blobs):
     rows, y, _ = blobs
     few = y.copy()
     few[np.flatnonzero(y == 2)[0]] = -1
     with pytest.warns(FitWarning, match="Class '2': one label only") as caught:
         quick().fit(rows, few)
-    assert {warning.filename for warning in caught} == {__file__}  # in the name of whoever called
+    assert {warning.filename for warning in caught} == {__file__}
     unlike = rows * [10_000, 1, 1, 1]
     with pytest.warns(FitWarning, match="Column 0 of size .* the others hardly count") as caught:
         quick(scale=False).fit(unlike, few)
-    assert str(caught[0].message).startswith("Column 0")  # the cause first
+    assert str(caught[0].message).startswith("Column 0")
 
 
-def test_a_good_fit_warns_of_nothing(blobs):
+def test_no_warnings(blobs):
     rows, _, truth = blobs
     y = np.where(np.arange(60) < 20, truth, -1)
     with warnings.catch_warnings():
@@ -387,7 +369,39 @@ def test_a_good_fit_warns_of_nothing(blobs):
         (None, 50, "the graph has 60 nodes and y has 50 labels; give one for each node, in the same order"),
     ],
 )
-def test_a_graph_of_another_size_is_told_as_such(blobs, rows, labels, message):
+def test_graph_of_another_size(blobs, rows, labels, message):
     table, y, _ = blobs
     with pytest.raises(InputError, match=message):
         quick().fit(None if rows is None else table[:rows], y[:labels], graph=np.ones((60, 60)))
+
+
+def test_search_over_settings(blobs):
+    rows, _, truth = blobs
+    model = MutualTeachingClassifier("gcn", settings={"epochs": 20, "learning_rate": 0.05}, random_state=0)
+    search = GridSearchCV(model, {"settings__hidden_channels": [1, 8]}, cv=2, error_score="raise").fit(rows, truth)
+    assert search.best_estimator_.method_.epochs == 20
+    assert [entry["settings__hidden_channels"] for entry in search.cv_results_["params"]] == [1, 8]
+    assert search.best_estimator_.method_.hidden_channels == search.best_params_["settings__hidden_channels"] == 8
+    pipeline = make_pipeline(StandardScaler(), model)
+    name = "mutualteachingclassifier__settings__hidden_channels"
+    assert GridSearchCV(pipeline, {name: [4]}, cv=2, error_score="raise").fit(rows, truth).best_params_ == {name: 4}
+
+
+def test_set_params_copies_settings():
+    own = {"per_class": 3}
+    model = MutualTeachingClassifier("mt-gcn", settings=own).set_params(settings__peers=3, neighbors=4)
+    assert own == {"per_class": 3}
+    assert (model.settings, model.neighbors) == ({"per_class": 3, "peers": 3}, 4)
+    assert clone(model).settings == model.settings
+    assert model.set_params(settings={"peers": 2}, settings__per_class=9).settings == {"peers": 2, "per_class": 9}
+    assert model.set_params(settings=None).settings is None
+    assert MutualTeachingClassifier().set_params(settings__rounds=3).settings == {"rounds": 3}
+
+
+def test_unknown_setting(blobs):
+    rows, y, _ = blobs
+    model = MutualTeachingClassifier("gcn").set_params(settings__hidden=3)
+    with pytest.raises(InputError, match="unknown setting of gcn 'hidden'; did you mean 'hidden_channels'"):
+        model.fit(rows, y)
+    with pytest.raises(ValueError, match="Invalid parameter 'setting'"):
+        model.set_params(setting__hidden=3)

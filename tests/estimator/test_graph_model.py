@@ -1,14 +1,19 @@
-"""A model without scikit-learn's manners: it learns, answers and keeps what the classifier does."""
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.graph_model import GraphModel
+from mtgcn.estimator.graph_model import HOW_TO_MEASURE, GraphModel, fit_background, seed_of
+from mtgcn.estimator.persistence import save_model
+from mtgcn.report.fit_page import Background
+from mtgcn.splits import LARGEST_SEED
+from mtgcn.uncertainty.expected_accuracy import expected_accuracy
 
 
-def test_it_is_the_classifier_but_for_the_manners(farm, tmp_path, assert_equal, quick_settings):
+def test_graph_model_equals_classifier(farm, tmp_path, assert_equal, quick_settings):
     model = GraphModel("mt-gcn", settings=quick_settings, random_state=0).fit_graph(farm)
     assert_equal(model, MutualTeachingClassifier("mt-gcn", settings=quick_settings, random_state=0).fit_graph(farm))
     model.save(tmp_path / "model")
@@ -22,7 +27,7 @@ def test_it_is_the_classifier_but_for_the_manners(farm, tmp_path, assert_equal, 
     )
 
 
-def test_before_a_fit_there_is_nothing_to_ask(tmp_path):
+def test_not_fitted(tmp_path):
     model = GraphModel()
     for ask in (
         model.suggest,
@@ -33,3 +38,45 @@ def test_before_a_fit_there_is_nothing_to_ask(tmp_path):
     ):
         with pytest.raises(NotFittedError, match="this GraphModel is not fitted yet; call fit first"):
             ask()
+
+
+def test_seed_limit():
+    assert seed_of(LARGEST_SEED) == LARGEST_SEED
+    with pytest.raises(InputError, match=r"give at most 2\*\*128"):
+        seed_of(LARGEST_SEED + 1)
+
+
+@pytest.fixture(scope="module")
+def model(make_graph):
+    graph = make_graph(nodes=60, easy=True)
+    labels = np.where(np.arange(60) < 24, graph.labels, -1)
+    return MutualTeachingClassifier("lp", random_state=0).fit_graph(replace(graph, labels=labels))
+
+
+def test_background_after_a_fit(model):
+    assert fit_background(model) == Background(None, HOW_TO_MEASURE, ())
+
+
+def test_background_with_folds(model):
+    measured = expected_accuracy(model.graph_, model.method_, seed=0, folds=4)
+    assert fit_background(model, folds=4) == Background(measured)
+
+
+def test_background_with_too_few_labels(model):
+    labels = np.where(np.arange(60) < 6, model.graph_.labels, -1)
+    few = MutualTeachingClassifier("lp").fit_graph(replace(model.graph_, labels=labels))
+    assert "6 labels are too few to tell" in fit_background(few, folds=5).why_no_expected_accuracy
+
+
+def test_background_of_a_loaded_model(model, tmp_path):
+    stored = {"accuracy": 0.75, "ci95": [0.6, 0.9], "labels": 20, "folds": 5}
+    save_model(model, tmp_path / "model", training={"expected_accuracy": stored, "notes": ["income: standardised"]})
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
+    background = fit_background(loaded)
+    assert (background.expected_accuracy.accuracy, background.notes) == (0.75, ("income: standardised",))
+    assert fit_background(loaded.fit_graph(model.graph_)).expected_accuracy is None
+
+
+def test_one_fold(model):
+    with pytest.raises(InputError, match="folds is 1; give at least 2"):
+        fit_background(model, folds=1)

@@ -1,5 +1,3 @@
-"""Folds of the labelled rows alone, with labels of every kind that scikit-learn's own folds refuse."""
-
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -24,14 +22,14 @@ def labels_of(truth, kind):
 
 
 @pytest.mark.parametrize("kind", ["names", "numbers", "floats"])
-def test_labels_of_any_kind_go_through_cross_validation(blobs, kind):
+def test_cross_val_score(blobs, kind):
     rows, _, truth = blobs
     scores = cross_val_score(quick(), rows, labels_of(truth, kind), cv=LabelFolds(4))
     assert scores.shape == (4,)
     assert scores.min() > 0.9
 
 
-def test_every_label_is_held_out_once_and_every_other_row_never(blobs):
+def test_folds(blobs):
     _, _, truth = blobs
     y = labels_of(truth, "names")
     known = np.flatnonzero([name is not None for name in y])
@@ -43,7 +41,7 @@ def test_every_label_is_held_out_once_and_every_other_row_never(blobs):
         assert sorted(y[held_out]) == ["ant", "bee", "cat"]
 
 
-def test_it_serves_a_search(blobs):
+def test_search(blobs):
     rows, _, truth = blobs
     grid = {"settings__hidden_channels": [2, 16], "neighbors": [5]}
     search = GridSearchCV(quick(), grid, cv=LabelFolds(2)).fit(rows, labels_of(truth, "names"))
@@ -59,6 +57,6 @@ def test_it_serves_a_search(blobs):
         (2, [None, None], "none at all"),
     ],
 )
-def test_folds_that_cannot_be_made(splits, y, message):
+def test_invalid_folds(splits, y, message):
     with pytest.raises(InputError, match=message):
         next(LabelFolds(splits).split(None, y))

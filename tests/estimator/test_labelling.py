@@ -1,5 +1,3 @@
-"""More labels for a fitted model: what changes, what is refused, and that the fit is the one all labels would give."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +6,7 @@ import pytest
 from mtgcn import MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import Correction, with_more_labels
-from mtgcn.estimator.model_folder import load_model
+from mtgcn.estimator.persistence import load_model
 
 QUICK_PLUS = {"dimensions": 8, "infomax_epochs": 10}
 
@@ -19,7 +17,7 @@ def name(number):
 
 @pytest.fixture
 def more(farm_model):
-    """What these labels make of the farm's, nine of which are given: cat, dog, hen in turn."""
+    """More labels for the farm, whose first nine nodes are cat, dog, hen in turn."""
 
     def with_labels(labels, **options):
         return with_more_labels(farm_model, labels, **options)
@@ -27,13 +25,13 @@ def more(farm_model):
     return with_labels
 
 
-def test_what_was_made_of_the_graph_for_one_fit_serves_the_next_unless_there_are_new_classes(more, farm_model):
-    made_of = farm_model.graph_.without_labels
-    assert more({name(20): "dog"})[0].without_labels is made_of
-    assert more({name(20): "cow"}, new_classes=["cow"])[0].without_labels is not made_of
+def test_cached_values_are_reused_without_new_classes(more, farm_model):
+    unlabelled = farm_model.graph_.without_labels
+    assert more({name(20): "dog"})[0].without_labels is unlabelled
+    assert more({name(20): "cow"}, new_classes=["cow"])[0].without_labels is not unlabelled
 
 
-def test_labels_are_added_corrected_or_known(more, farm):
+def test_label_changes(more, farm):
     graph, classes, changes = more({name(20): "dog", name(21): "dog", name(30): "cat", name(0): "hen", name(1): "dog"})
     assert changes.added == {"cat": 1, "dog": 2}
     assert changes.corrected == [Correction(name(0), "cat", "hen")]
@@ -45,19 +43,19 @@ def test_labels_are_added_corrected_or_known(more, farm):
     assert (graph.node_ids.tolist(), graph.feature_names) == (farm.node_ids.tolist(), farm.feature_names)
 
 
-def test_nothing_new(more):
+def test_no_changes(more):
     _, _, changes = more({name(0): "cat", name(5): None, name(6): ""})
     assert (changes.added, changes.repeated, changes.any) == ({}, 1, False)
     assert more({})[2].any is False
 
 
-def test_nodes_that_are_not_there_are_told_together(more):
-    message = "2 of 3 labels are of nodes that the model does not have, for instance 'nobody', 'Knoten'; leave them out"
+def test_unknown_nodes(more):
+    message = "2 of 3 labels are of nodes that the model does not have, for instance 'unknown', 'Knoten'"
     with pytest.raises(InputError, match=message):
-        more({"nobody": "cat", name(20): "cat", "Knoten": "dog"})
+        more({"unknown": "cat", name(20): "cat", "Knoten": "dog"})
 
 
-def test_a_class_is_new_only_if_that_is_said(more, farm):
+def test_new_classes(more, farm):
     with pytest.raises(InputError, match=r"unknown class 'catt'; did you mean 'cat'\? .*--new-classes catt"):
         more({name(20): "catt"})
     graph, classes, changes = more({name(20): "cow", name(21): "hen"}, new_classes=["cow", "pig"])
@@ -72,7 +70,7 @@ def test_a_class_is_new_only_if_that_is_said(more, farm):
     ("method", "settings"),
     [("mt-gcn", {"warmup_epochs": 3, "teaching_epochs": 3}), ("mt-plus", QUICK_PLUS), ("lp", {})],
 )
-def test_labels_one_after_the_other_are_labels_at_once(farm, method, settings, assert_equal, monkeypatch, tmp_path):
+def test_label_equals_a_fit_with_all_labels(farm, method, settings, assert_equal, monkeypatch, tmp_path):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
     extra = {node: farm.class_names[node % 3] for node in (20, 21, 25)}
     labels = farm.labels.copy()
@@ -87,9 +85,9 @@ def test_labels_one_after_the_other_are_labels_at_once(farm, method, settings, a
     assert later.seed_ == 3
 
 
-def test_embeddings_come_from_the_model_alone(farm, monkeypatch, tmp_path):
+def test_label_reuses_embeddings(farm, monkeypatch, tmp_path):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
-    for graph in (farm, replace(farm, features=None, feature_names=())):  # there they are made of random numbers
+    for graph in (farm, replace(farm, features=None, feature_names=())):  # structural features are random
         MutualTeachingClassifier(settings=QUICK_PLUS).fit_graph(graph).save(tmp_path / "model")
         with monkeypatch.context() as patch:
             patch.setenv("MTGCN_CACHE", str(tmp_path / "another machine"))
@@ -103,15 +101,7 @@ def test_embeddings_come_from_the_model_alone(farm, monkeypatch, tmp_path):
         assert all(np.array_equal(model.parameters_[key], values) for key, values in before.items())
 
 
-def test_a_model_of_an_older_version_whose_seed_is_lost_learns_all_anew(farm, monkeypatch, tmp_path):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
-    model = MutualTeachingClassifier(settings=QUICK_PLUS).fit_graph(farm)
-    model.seed_ = None
-    monkeypatch.setattr(type(model.method_), "remember", lambda *_: pytest.fail("whose features?"))
-    assert model.label({name(20): "dog"}).seed_ is not None
-
-
-def test_rows_without_ids_are_named_by_their_place(blobs, quick_settings):
+def test_label_rows_by_position(blobs, quick_settings):
     rows, y, truth = blobs
     model = MutualTeachingClassifier("mt-gcn", settings=quick_settings, random_state=0).fit(rows, y)
     model.label({40: truth[40], 41: truth[41]})
@@ -121,7 +111,7 @@ def test_rows_without_ids_are_named_by_their_place(blobs, quick_settings):
         model.label({42: 7}, new_classes=[7])
 
 
-def test_the_last_label_of_a_class_cannot_be_taken_away(farm_model):
+def test_last_label_of_a_class(farm_model):
     labels = {name(node): "dog" for node in range(9) if node % 3 == 0}
     with pytest.raises(InputError, match="class 'cat' has no labelled node"):
         farm_model.label(labels)
@@ -136,8 +126,7 @@ def test_the_last_label_of_a_class_cannot_be_taken_away(farm_model):
         ("10", ["1", "2", "10"], [0, 1, 2]),
     ],
 )
-def test_names_of_digits_stay_apart(new, classes, labels):
-    """`1` and `1.0` are two names where a person says so."""
+def test_new_classes_that_look_like_numbers(new, classes, labels):
     path = np.eye(4, k=1) + np.eye(4, k=-1)
     model = MutualTeachingClassifier("lp").fit(np.arange(4.0)[:, None], ["1", "2", None, None], graph=path)
     model.has_node_ids_ = True

@@ -1,4 +1,4 @@
-"""Whatever is thrown at `fit`: probabilities, or one clear error. Never NaN, never another kind of exception."""
+"""Any input of `fit` gives probabilities or one error, never NaN or another exception."""
 
 import warnings
 
@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtgcn import MutualTeachingClassifier
+from mtgcn.errors import GraphNote
 from mtgcn.estimator.inputs import classes_and_labels
-from mtgcn.io.notes import GraphNote
 
-# A few epochs show what training does to strange numbers as well as many do.
 QUICK = {
     "mt-gcn": {"warmup_epochs": 3, "teaching_epochs": 3},
     "mt-plus": {"warmup_epochs": 2, "teaching_epochs": 2, "infomax_epochs": 2, "dimensions": 4},
@@ -20,12 +19,12 @@ QUICK = {
     "self-training": {"epochs": 2},
     "lp": {},
 }
-EXTREMES = (0.0, -0.0, 1.0, -1.0, 1e-40, 3e38, -3e38)  # the last are about as large as 32 bits can hold
+EXTREMES = (0.0, -0.0, 1.0, -1.0, 1e-40, 3e38, -3e38)  # up to about the range of 32-bit floats
 
 
 @pytest.fixture(autouse=True, scope="module")
 def empty_cache(tmp_path_factory):
-    """What a method keeps between fits is not added to the user's own cache."""
+    """Keeps the user's cache unchanged."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTGCN_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -79,7 +78,7 @@ def assert_distributions(probabilities, rows, classes):
 
 @settings(deadline=None, max_examples=150)
 @given(problems(), st.sampled_from(sorted(QUICK)), st.integers(1, 3))
-def test_an_answer_or_a_clear_error(problem, method, neighbors):
+def test_fit_gives_probabilities_or_one_error(problem, method, neighbors):
     table, y, graph = problem
     model = MutualTeachingClassifier(method, settings=QUICK[method], neighbors=neighbors, random_state=0)
     with warnings.catch_warnings():
@@ -95,7 +94,7 @@ def test_an_answer_or_a_clear_error(problem, method, neighbors):
         new = table[:1] + table[-1:]
         try:
             probabilities = model.predict_proba(new)
-        except ValueError:  # a number that is too large, or a single row that has no other to be attached to
+        except ValueError:
             return
         assert_distributions(probabilities, 1, len(model.classes_))
 
@@ -105,7 +104,7 @@ LABELS = st.sampled_from([-1, 0, 1, 2.0, 2.5, float("nan"), float("inf"), None, 
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(LABELS, max_size=6), st.booleans())
-def test_labels_of_any_kind_are_understood_or_refused(labels, as_array):
+def test_labels_of_any_type(labels, as_array):
     if as_array:
         array = np.empty(len(labels), dtype=object)
         array[:] = labels
@@ -117,6 +116,6 @@ def test_labels_of_any_kind_are_understood_or_refused(labels, as_array):
     assert len(codes) == len(labels)
     for label, code in zip(labels, codes, strict=True):
         if code == -1:
-            assert label is None or label == "" or label == -1 or label != label
+            assert label is None or label in ("", -1, "-1") or label != label
         else:
             assert classes[code] == label

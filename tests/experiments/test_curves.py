@@ -108,6 +108,9 @@ CURVES = {
         "runs": 10,
         "seed": 0,
         "device": "cpu",
+        "threads": 1,
+        "every": 10,
+        "versions": {},
         "settings": {"warmup_epochs": 200},
     },
     "epochs": [10, 20],
@@ -115,7 +118,7 @@ CURVES = {
     "losses": {"supervised": BAND},
     "class_names": ["a"],
     "precision": [BAND],
-    "format": 2,
+    "format": 3,
 }
 
 

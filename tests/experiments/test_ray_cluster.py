@@ -22,7 +22,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster as module
 from mtgcn.experiments.executors import in_this_process, usable_cores
 from mtgcn.experiments.plan import Selection, plan
-from mtgcn.experiments.ray_cluster import RayCluster, check_versions, ray_cluster, run_unit
+from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, check_versions, ray_cluster, run_unit
 
 RAY_SWEEP = Path(__file__).with_name("ray_sweep.py")
 UNITS = 4  # of that program
@@ -228,7 +228,7 @@ def test_a_cluster_that_was_there_before_gives_the_rows_of_one_process(tmp_path,
         status, out, errors = finished(*common, "--ray", address, "--out", tmp_path / "stranger", env=stranger)
         assert (status, out) == (2, "")
         assert len(errors.splitlines()) == 1
-        assert f"the cluster at {address} lets in only who has its token; set RAY_AUTH_MODE=token" in errors
+        assert f"the cluster at {address} requires its token; set RAY_AUTH_MODE=token" in errors
 
 
 @pytest.mark.long
@@ -346,7 +346,7 @@ def stand_in(monkeypatch):
 
 @pytest.fixture
 def units():
-    return [planned.unit for planned in plan(Selection(tables=["digits"], methods=["lp"], runs=1)).units]
+    return list(plan(Selection(tables=["digits"], methods=["lp"], runs=1)).units)
 
 
 def without_seconds(outcomes):
@@ -388,7 +388,7 @@ def test_a_node_that_does_not_answer_is_named(monkeypatch):
 
     assert cluster_of({"CPU": 2.0}).chosen_device("cpu") == "cpu"
     monkeypatch.setattr(module, "describe_node", never)
-    with pytest.raises(InputError, match=r"node n \(0\) of the Ray cluster head:6379 has not answered for 60 s; see"):
+    with pytest.raises(InputError, match=r"node n \(0\) of the Ray cluster head:6379 has not answered for 60 s; check"):
         cluster_of({"CPU": 2.0}).chosen_device("cpu")
 
 
@@ -419,3 +419,60 @@ def test_a_cluster_of_others_must_answer_and_is_left_as_it_is(stand_in, prepared
         assert stand_in.started == [("head:6379", None)]
         assert list(tmp_path.iterdir()) == []
     assert stand_in.started == []
+
+
+@pytest.mark.parametrize(
+    "address", ["somewhere", "ray://head:10001", "head", ":6379", "head:port", "http://head:1", ""]
+)
+def test_invalid_address(address):
+    with pytest.raises(InputError, match="give HOST:PORT of a cluster's head node, auto for the cluster that runs on"):
+        check_reachable(address)
+
+
+def test_closed_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=rf"no Ray cluster can be reached at {address} \(Connection refused\)"):
+            check_reachable(address)
+    for port in ("0", "99999"):
+        with pytest.raises(InputError, match="no Ray cluster can be reached"):
+            check_reachable(f"127.0.0.1:{port}")
+
+
+def test_unknown_host():
+    with pytest.raises(InputError, match=r"no Ray cluster can be reached at missing\.invalid:6379"):
+        check_reachable("missing.invalid:6379")
+
+
+def test_silent_port_times_out(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(module, "SECONDS_TO_JOIN", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"what listens at {address} has not answered as a Ray cluster for 2 s"):
+            check_reachable(address)
+
+
+ERRORS = {
+    "the cluster at head:1 has Ray 2.1.0 and Python 3.10.2, this process Ray 2.60.0 and Python 3.11.7;": (
+        "Traceback\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.1.0\n    Python: 3.10.2\n"
+        "This process on node 1.2.3.4 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+    ),
+    "the cluster at head:1 requires its token;": "ray.exceptions.AuthenticationError: RPC error\n\n",
+    "cannot join the Ray cluster at head:1: ValueError: no raylet here; this machine must be a node of it": (
+        "Traceback\n  line 1\nValueError: no raylet here\n"
+    ),
+    "cannot join the Ray cluster at head:1: it ended without a message;": "",
+}
+
+
+@pytest.mark.parametrize("message", ERRORS)
+def test_errors_of_ray_become_one_line(message, monkeypatch):
+    program = f"import sys; sys.stderr.write({ERRORS[message]!r}); sys.exit(1)"
+    monkeypatch.setattr(module, "_TRIAL", program)
+    monkeypatch.setattr(module, "_check_listening", lambda _: None)
+    with pytest.raises(InputError) as refused:
+        check_reachable("head:1")
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)

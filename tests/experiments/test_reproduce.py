@@ -1,23 +1,27 @@
 """Sweeps that are killed, shared out and interrupted, each as a process of its own; and how long they will take."""
 
+import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.experiments.executors import in_this_process
-from mtgcn.experiments.machines import Machines
+from mtgcn.experiments import executors, ray_cluster
+from mtgcn.experiments.executors import default_workers, in_this_process
 from mtgcn.experiments.plan import Selection, plan
-from mtgcn.experiments.reproduce import TimeLeft, carry_out
+from mtgcn.experiments.reproduce import Machines, TimeLeft, carry_out, machines
 from mtgcn.experiments.store import Store
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
@@ -176,7 +180,7 @@ def carried_out(sweep, folder, refused):
 
 def test_units_that_cannot_be_run_are_told_and_the_others_fill_the_tables(tmp_path):
     sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
-    first, *others = (planned.unit for planned in sweep.units)
+    first, *others = sweep.units
     found = carried_out(sweep, tmp_path, [first])
     assert found.failures == (f"{first.title}: it does not fit",)
     [table] = found.tables
@@ -186,13 +190,13 @@ def test_units_that_cannot_be_run_are_told_and_the_others_fill_the_tables(tmp_pa
 
 def test_where_no_unit_can_be_run_there_is_nothing_to_show(tmp_path):
     sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
-    found = carried_out(sweep, tmp_path, [planned.unit for planned in sweep.units])
+    found = carried_out(sweep, tmp_path, sweep.units)
     assert len(found.failures) == len(sweep.units)
     assert (found.tables, found.evidence) == ((), None)
 
 
 def test_time_left_is_guessed_from_what_the_method_took():
-    unit = plan(Selection(tables=["2"], methods=["mt-gcn"])).units[0].unit
+    unit = plan(Selection(tables=["2"], methods=["mt-gcn"])).units[0]
 
     class Row:
         method, dataset, seconds = "mt-gcn", "cora", 2.0
@@ -204,3 +208,38 @@ def test_time_left_is_guessed_from_what_the_method_took():
     assert guess.seconds([unit, unit], workers=2) == pytest.approx(20 * 30 * 2708 / cora)
     # Of a method never seen, what the others took.
     assert guess.seconds([replace(unit, method="gcn")], workers=1) == pytest.approx(60)
+
+
+def test_worker_exits_when_its_pipe_closes(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(executors, "keep_freed_blocks", lambda: None)
+    monkeypatch.setattr(executors, "os", SimpleNamespace(_exit=lambda code: ended.set()))
+    watched, held = Pipe(duplex=False)
+    executors._start_worker(watched)
+    assert not ended.is_set()
+    held.close()
+    assert ended.wait(timeout=30)
+
+
+def test_worker_processes():
+    with machines("cpu", threads=1, workers=3) as found:
+        assert (found.device, found.at_a_time) == ("cpu", 3)
+        assert found.executor(1) is in_this_process
+        assert found.executor(2) is not in_this_process
+    with machines("cpu", threads=1) as found:
+        assert found.at_a_time == default_workers("cpu", 1)
+
+
+def test_workers_and_ray_exclude_each_other():
+    with pytest.raises(InputError, match="--workers 2 are processes of this machine, and --ray local takes as many"):
+        machines("cpu", threads=1, workers=2, ray="local").__enter__()
+
+
+def test_missing_ray(monkeypatch):
+    monkeypatch.setattr(
+        ray_cluster, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)
+    )
+    with pytest.raises(
+        InputError, match=r"--ray needs the package ray, which is not installed; pip install 'mtgcn\[ray\]'"
+    ):
+        machines("cpu", threads=1, ray="local").__enter__()

@@ -13,8 +13,8 @@ import numpy as np
 
 from fuzz import nasty
 from fuzz.trial import Trial, require
-from mtgcn.storage import kept_arrays
-from mtgcn.storage.kept_arrays import kept_or_made
+from mtgcn.storage import cache
+from mtgcn.storage.cache import cached_arrays
 
 NAME = "0123abcd"
 MADE = {"vectors": np.arange(12, dtype=np.float32).reshape(4, 3), "bias": np.ones(3, np.float32)}
@@ -42,14 +42,14 @@ def drawn(random: Random) -> Trial:
 def trial_of(told: str, damage: Callable[[Path], object]) -> Trial:
     def attempt(folder: Path) -> None:
         os.environ["MTGCN_CACHE"] = str(folder)
-        path = kept_arrays._path("kind", NAME)
+        path = cache._path("kind", NAME)
         path.parent.mkdir()
         damage(path)
         for _ in range(2):  # what was made anew is kept, so nobody is warned a second time of the same
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "the kind numbers kept in .* made anew", RuntimeWarning)
-                warnings.filterwarnings("ignore", "cannot keep kind numbers", RuntimeWarning)
-                found = kept_or_made("kind", NAME, SHAPES, lambda: {key: array.copy() for key, array in MADE.items()})
+                warnings.filterwarnings("ignore", "the kind arrays stored in .* computed again", RuntimeWarning)
+                warnings.filterwarnings("ignore", "cannot store kind arrays", RuntimeWarning)
+                found = cached_arrays("kind", NAME, SHAPES, lambda: {key: array.copy() for key, array in MADE.items()})
             require(set(found) == set(MADE), f"arrays {set(found)}")
             for key, array in found.items():
                 require(array.shape == SHAPES[key], "an array of another shape")
@@ -61,6 +61,11 @@ def trial_of(told: str, damage: Callable[[Path], object]) -> Trial:
 
 def _of(**arrays: np.ndarray) -> Callable[[Path], object]:
     return lambda path: np.savez(path, allow_pickle=False, **MADE | arrays)
+
+
+def _one_array(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.ones(3))
 
 
 def _inflating(path: Path) -> None:
@@ -81,6 +86,6 @@ KEPT = (
     trial_of("members that are no arrays", _no_array),
     trial_of("an archive that unpacks to 3.7 GiB", _inflating),
     trial_of("a folder in place of the file", lambda path: path.mkdir()),
-    trial_of("one array alone, without an archive", lambda path: np.save(path.open("wb"), np.ones(3))),
+    trial_of("one array alone, without an archive", lambda path: _one_array(path)),
     trial_of("a pickle", lambda path: path.write_bytes(b"\x80\x04K\x01.")),
 )

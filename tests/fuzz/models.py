@@ -19,8 +19,7 @@ from fuzz.commands import run_command
 from fuzz.sound import require_sound_graph, require_sound_probabilities
 from fuzz.trial import Trial, require
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_folder.card import checksum
-from mtgcn.estimator.model_folder.files import ANSWERS, CARD, GRAPH, WEIGHTS, entry_of
+from mtgcn.estimator.model_card import ANSWERS, CARD, GRAPH, WEIGHTS, checksum
 
 NODES = 24
 METHODS = {
@@ -235,7 +234,7 @@ KEPT = (
     trial_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
     trial_of("classes by other names", "lp", _card_with(classes=["red", "green"])),
     trial_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),
-    trial_of("a preparation of nothing", "gcn", _card_with(preparation={"named": True, "columns": [{}]})),
+    trial_of("a preprocessing of nothing", "gcn", _card_with(preprocessing={"named": True, "columns": [{}]})),
     trial_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),
     trial_of("half a surrogate pair in a class", "lp", _card_with(class_names=["a\ud800", "b"])),
 )

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from fuzz import nasty
 from fuzz.sound import require_sound_graph
 from fuzz.trial import Trial
-from mtgcn import Graph
+from mtgcn import read_graph
 
 NODES = 8
 EDGE_INDEX = np.array([[0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]])
@@ -134,7 +134,7 @@ def _read_tables(random: Random, files: dict[str, bytes], suffix: str, told: str
         for name in given:
             paths[name] = folder / f"{name}{suffix}"
             paths[name].write_bytes(files[name])
-        require_sound_graph(Graph.from_csv(paths["edges"], paths.get("nodes"), paths.get("labels"), **options))
+        require_sound_graph(read_graph(paths["edges"], nodes=paths.get("nodes"), labels=paths.get("labels"), **options))
 
     return Trial(f"{told} {sorted(given)} {options}", attempt)
 
@@ -195,7 +195,7 @@ def _one_file(random: Random, content: bytes, name: str) -> Trial:
 
     def attempt(folder: Path) -> None:
         (folder / name).write_bytes(content)
-        require_sound_graph(Graph.from_file(folder / name))
+        require_sound_graph(read_graph(folder / name))
 
     return Trial(name, attempt)
 
@@ -244,7 +244,7 @@ def _npz(random: Random) -> Trial:
         (np.savez_compressed if packed else np.savez)(path, allow_pickle=False, **arrays)
         if byte_faults is not None:
             path.write_bytes(nasty.changed_bytes(Random(byte_faults), path.read_bytes()))
-        require_sound_graph(Graph.from_file(path))
+        require_sound_graph(read_graph(path))
 
     described = {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
     return Trial(f"npz {described} {'bytes changed' if byte_faults is not None else ''}", attempt)
@@ -275,7 +275,7 @@ def _pt(random: Random) -> Trial:
         torch.save(content, path)
         if byte_faults is not None:
             path.write_bytes(nasty.changed_bytes(Random(byte_faults), path.read_bytes()))
-        require_sound_graph(Graph.from_file(path))
+        require_sound_graph(read_graph(path))
 
     return Trial(f"pt, {name} is {str(parts.get(name))[:60]!r}", attempt)
 
@@ -286,7 +286,7 @@ def _pt(random: Random) -> Trial:
 def kept_file(told: str, name: str, content: str | bytes) -> Trial:
     def attempt(folder: Path) -> None:
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-        require_sound_graph(Graph.from_file(folder / name))
+        require_sound_graph(read_graph(folder / name))
 
     return Trial(told, attempt)
 
@@ -296,7 +296,7 @@ def kept_arrays(told: str, **arrays: np.ndarray | None) -> Trial:
 
     def attempt(folder: Path) -> None:
         np.savez(folder / "a.npz", allow_pickle=False, **given)
-        require_sound_graph(Graph.from_file(folder / "a.npz"))
+        require_sound_graph(read_graph(folder / "a.npz"))
 
     return Trial(told, attempt)
 
@@ -304,7 +304,7 @@ def kept_arrays(told: str, **arrays: np.ndarray | None) -> Trial:
 def kept_tensors(told: str, content: Any) -> Trial:
     def attempt(folder: Path) -> None:
         torch.save(content, folder / "a.pt")
-        require_sound_graph(Graph.from_file(folder / "a.pt"))
+        require_sound_graph(read_graph(folder / "a.pt"))
 
     return Trial(told, attempt)
 
@@ -314,7 +314,7 @@ def kept_tables(told: str, **tables: str) -> Trial:
         paths = {name: folder / f"{name}.csv" for name in tables}
         for name, path in paths.items():
             path.write_text(tables[name], encoding="utf-8")
-        require_sound_graph(Graph.from_csv(paths["edges"], paths.get("nodes"), paths.get("labels")))
+        require_sound_graph(read_graph(paths["edges"], nodes=paths.get("nodes"), labels=paths.get("labels")))
 
     return Trial(told, attempt)
 
@@ -333,7 +333,7 @@ def _inflating(folder: Path) -> None:
     path.write_bytes(nasty.archive_of_zeros({"features.npy": 3480}))
     with zipfile.ZipFile(path, "a") as archive, archive.open("edge_index.npy", "w") as member:
         np.save(member, EDGE_INDEX)
-    require_sound_graph(Graph.from_file(path))
+    require_sound_graph(read_graph(path))
 
 
 def _twice_in_an_archive(folder: Path) -> None:
@@ -342,7 +342,7 @@ def _twice_in_an_archive(folder: Path) -> None:
     content = zipfile.ZipFile(path).read("edge_index.npy")
     with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings(action="ignore"):
         archive.writestr("edge_index.npy", content)
-    require_sound_graph(Graph.from_file(path))
+    require_sound_graph(read_graph(path))
 
 
 def _no_array_in_an_archive(folder: Path) -> None:
@@ -350,7 +350,7 @@ def _no_array_in_an_archive(folder: Path) -> None:
     np.savez(path, edge_index=EDGE_INDEX)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("features.npy", b"no array")
-    require_sound_graph(Graph.from_file(path))
+    require_sound_graph(read_graph(path))
 
 
 # Without the edge index that else is there: `kept_arrays` leaves out what is None.
@@ -428,4 +428,4 @@ KEPT = (
 
 def _three_axes(folder: Path) -> None:
     np.savez(folder / "a.npz", adjacency=np.ones((4, 4, 4)))
-    require_sound_graph(Graph.from_file(folder / "a.npz"))
+    require_sound_graph(read_graph(folder / "a.npz"))

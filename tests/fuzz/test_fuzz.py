@@ -1,29 +1,78 @@
-"""Part of the attack in every run of the tests: all that ever broke, and some cases that are drawn anew."""
+"""Regression cases and random cases of every kind of input."""
 
-from fuzz.attack import SURFACES, Task, attacked
-from fuzz.fragile import BREAKING, HOLDING
+import os
+import signal
+import sys
+import warnings
+from importlib import import_module
+from itertools import count
 
-# As many as take about as long for each surface: half a minute of one core in all.
-DRAWN = {"readers": 1000, "arrays": 1000, "stored": 100, "options": 80, "models": 80, "caches": 300, "estimators": 120}
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz.trial import Trial, Unsound, require, succeeds
+from mtgcn.errors import InputError
+
+# Examples that take about as long for each kind; make fuzz multiplies them.
+EXAMPLES = {"readers": 500, "arrays": 500, "stored": 60, "options": 50, "models": 50, "caches": 150, "estimators": 80}
+FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
+SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}
+KEPT = [pytest.param(case, id=f"{name}: {case.told[:80]}") for name, module in SURFACES.items() for case in module.KEPT]
 
 
-def test_nothing_breaks():
-    outcomes = attacked([Task(surface, seed=0, cases=DRAWN[surface]) for surface in SURFACES])
-    assert [again for outcome in outcomes for again in outcome.breaks] == []
-    for outcome in outcomes:
-        assert outcome.tried - outcome.kept == DRAWN[outcome.surface]
-        assert outcome.answered > DRAWN[outcome.surface] / 20  # that all is refused would be no test either
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
 
 
-def test_the_attack_finds_out_whatever_breaks():
-    [outcome] = attacked([Task("fragile", seed=0, cases=3, cpu_seconds=2)])
-    assert outcome.tried == len(HOLDING) + len(BREAKING) + 3
-    broken = [title.partition(": ")[2] for title, _ in outcome.breaks]
-    assert broken == [trial.told for trial in BREAKING]
-    assert outcome.answered >= 1
+@pytest.mark.parametrize("case", KEPT)
+def test_regressions(case, tmp_path):
+    succeeds(case, tmp_path / "case")
 
 
-def test_a_case_can_be_tried_again_alone():
-    [outcome] = attacked([Task("fragile", seed=0, only=-len(BREAKING))])
-    assert [title.partition(": ")[2] for title, _ in outcome.breaks] == ["a traceback"]
-    assert outcome.tried == 1
+@pytest.mark.slow
+@pytest.mark.parametrize("surface", EXAMPLES)
+def test_random_cases(surface, tmp_path):
+    numbers, successes = count(), []
+
+    @settings(
+        max_examples=FACTOR * EXAMPLES[surface],
+        deadline=None,
+        database=None,
+        derandomize=FACTOR == 1,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.randoms(use_true_random=True))
+    def attempt(random):
+        trial = SURFACES[surface].drawn(random)
+        successes.append(succeeds(trial, tmp_path / str(next(numbers))))
+
+    attempt()
+    assert sum(successes) > len(successes) / 20  # a surface that refuses everything tests nothing
+
+
+def _raises(error):
+    def attempt(folder):
+        raise error
+
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("attempt", "raised"),
+    [
+        (_raises(KeyError("x")), KeyError),
+        (_raises(InputError("")), Unsound),
+        (_raises(InputError("x" * 10_000)), Unsound),
+        (lambda folder: warnings.warn("overflow", RuntimeWarning, stacklevel=1), RuntimeWarning),
+        (lambda folder: require(False, "NaN"), Unsound),
+        (lambda folder: sys.exit(0), SystemExit),
+        (lambda folder: np.ones(2**30), MemoryError),
+        (lambda folder: signal.raise_signal(signal.SIGPROF), BaseException),
+    ],
+)
+def test_failures_are_detected(attempt, raised, tmp_path):
+    with pytest.raises(raised):
+        succeeds(Trial("broken", attempt), tmp_path / "case")

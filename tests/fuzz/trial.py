@@ -1,8 +1,10 @@
-"""A case, and whether the program holds against it."""
+"""A case, and what counts as a failure."""
 
 from __future__ import annotations
 
-import traceback
+import os
+import resource
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,60 +14,71 @@ from pathlib import Path
 from sklearn.exceptions import DataConversionWarning
 
 from mtgcn import FitWarning
-from mtgcn.errors import InputError
-from mtgcn.io.notes import GraphNote
+from mtgcn.errors import GraphNote, InputError
 
-LONGEST_COMPLAINT = 2000  # characters that a person may be asked to read
+LONGEST_COMPLAINT = 2000  # characters of an error message
+MEMORY = 3 << 30  # bytes that a case may allocate
+CPU_SECONDS = 60  # that a case may take
 
 
 class Unsound(Exception):
-    """An answer that nobody should be given."""
+    """A result that violates an invariant."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to try in an empty folder. It returns if all is well, or raises what the program raised."""
+    """Something to try in an empty folder; it raises what the program raises."""
 
-    told: str  # what is tried, in a line
+    told: str  # one line that describes the case
     attempt: Callable[[Path], None]
 
 
-ANSWERED, REFUSED = "answered", "refused"
-
-
-def outcome_of(trial: Trial, folder: Path) -> str:
-    """`ANSWERED`, `REFUSED` in one line or, if the program did not hold, what went wrong, at length."""
+def succeeds(trial: Trial, folder: Path) -> bool:
+    """True if the program gives a sound result, False if it refuses in one line. Everything else is raised: other
+    exceptions, warnings, unsound results, too much memory or time."""
+    folder.mkdir()
+    before = os.getcwd()
+    os.chdir(folder)
     try:
-        with _strict_warnings():
+        with warnings.catch_warnings(), _limits():
+            warnings.simplefilter("error")
+            for meant in (FitWarning, GraphNote, DataConversionWarning):
+                warnings.simplefilter("ignore", meant)
             trial.attempt(folder)
     except InputError as refusal:
-        return _fault_of_refusal(str(refusal)) or REFUSED
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException:  # SystemExit, or that a limit was reached, are breaks as well
-        return traceback.format_exc(limit=-12)
-    return ANSWERED
+        message = str(refusal).strip()
+        require(0 < len(message) <= LONGEST_COMPLAINT, f"an error message of {len(message)} characters")
+        return False
+    finally:
+        os.chdir(before)
+    return True
 
 
 def require(sound: object, what: str) -> None:
-    """The answer is unsound unless this holds."""
+    """Raise `Unsound` unless the condition holds."""
     if not sound:
         raise Unsound(what)
 
 
+class TooLong(BaseException):
+    """Not an `Exception`, so that nothing catches it by mistake."""
+
+
 @contextmanager
-def _strict_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        # Remarks for a person, which belong to the answer; the last is scikit-learn's, of labels in a column.
-        for meant in (FitWarning, GraphNote, DataConversionWarning):
-            warnings.simplefilter("ignore", meant)
+def _limits() -> Iterator[None]:
+    """Bound memory and CPU time."""
+
+    def too_long(*_: object) -> None:
+        raise TooLong
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    handler = signal.signal(signal.SIGPROF, too_long)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard))
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    try:
         yield
-
-
-def _fault_of_refusal(message: str) -> str | None:
-    if not message.strip():
-        return "refused without a word"
-    if len(message) > LONGEST_COMPLAINT:
-        return f"refused in {len(message)} characters: {message[:200]} …"
-    return None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGPROF, handler)

@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.io.notes import GraphNote
+from mtgcn import read_graph
+from mtgcn.errors import GraphNote, InputError
 
 quick = settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -58,7 +57,7 @@ def a_graph_or_one_line(read):
 def test_any_edge_list(tmp_path, content):
     path = tmp_path / "edges.csv"
     path.write_bytes(content)
-    a_graph_or_one_line(lambda: Graph.from_csv(path))
+    a_graph_or_one_line(lambda: read_graph(path))
 
 
 @quick
@@ -67,30 +66,30 @@ def test_any_three_tables(tmp_path, edges, nodes, labels):
     paths = [tmp_path / name for name in ("edges.csv", "nodes.csv", "labels.csv")]
     for path, content in zip(paths, (edges, nodes, labels), strict=True):
         path.write_bytes(content)
-    a_graph_or_one_line(lambda: Graph.from_csv(*paths))
-    a_graph_or_one_line(lambda: Graph.from_csv(None, paths[1]))
-    a_graph_or_one_line(lambda: Graph.from_csv(paths[0], labels=paths[2]))
+    a_graph_or_one_line(lambda: read_graph(paths[0], nodes=paths[1], labels=paths[2]))
+    a_graph_or_one_line(lambda: read_graph(None, nodes=paths[1]))
+    a_graph_or_one_line(lambda: read_graph(paths[0], labels=paths[2]))
 
 
 @quick
 @given(contents, contents)
-def test_any_other_node_table_is_prepared_alike(tmp_path, first, second):
+def test_any_other_node_table(tmp_path, first, second):
     path = tmp_path / "nodes.csv"
     path.write_bytes(first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphNote)
         try:
-            preparation = Graph.from_csv(None, path).preparation
+            preprocessing = read_graph(None, nodes=path).preprocessing
         except InputError:
             return
-    a_graph_or_one_line(lambda: Graph.from_csv(None, path, preparation=preparation))
+    a_graph_or_one_line(lambda: read_graph(None, nodes=path, preprocessing=preprocessing))
     path.write_bytes(second)
-    a_graph_or_one_line(lambda: Graph.from_csv(None, path, preparation=preparation))
+    a_graph_or_one_line(lambda: read_graph(None, nodes=path, preprocessing=preprocessing))
 
 
 @quick
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=5), st.text(min_size=1, max_size=5)), min_size=1, max_size=10))
-def test_any_text_is_an_id_in_parquet(tmp_path, pairs):
+def test_any_parquet_ids(tmp_path, pairs):
     path = tmp_path / "edges.parquet"
     try:
         sources, targets = (pa.array(column, pa.string()) for column in zip(*pairs, strict=True))
@@ -99,11 +98,11 @@ def test_any_text_is_an_id_in_parquet(tmp_path, pairs):
     parquet.write_table(pa.table({"source": sources, "target": targets}), path)
     if any("\0" in node for pair in pairs for node in pair):
         with pytest.raises(InputError, match="a NUL"):
-            Graph.from_csv(path)
+            read_graph(path)
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphNote)
-        graph = Graph.from_csv(path)
+        graph = read_graph(path)
     ids = graph.node_ids.tolist()
     assert set(ids) == {node for pair in pairs for node in pair}
     for one, other in pairs:
@@ -125,22 +124,20 @@ def small_files(folder):
 @pytest.mark.parametrize("kind", ["graphml", "gml", "npz", "parquet"])
 @quick
 @given(data=st.data())
-def test_good_files_with_some_bytes_changed_or_missing(tmp_path, kind, data):
+def test_damaged_files(tmp_path, kind, data):
     small_files(tmp_path)
     content = bytearray((tmp_path / f"good.{kind}").read_bytes())
     for _ in range(data.draw(st.integers(0, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path / f"bad.{kind}"
     path.write_bytes(content[: data.draw(st.integers(1, len(content)))] if data.draw(st.booleans()) else content)
-    read = Graph.from_csv if kind == "parquet" else Graph.from_file
-    a_graph_or_one_line(lambda: read(path))
+    a_graph_or_one_line(lambda: read_graph(path))
 
 
 @pytest.mark.parametrize("kind", ["graphml", "gml", "npz", "parquet"])
 @quick
 @given(content=st.binary(max_size=200))
-def test_any_bytes_at_all(tmp_path, kind, content):
+def test_any_bytes(tmp_path, kind, content):
     path = tmp_path / f"any.{kind}"
     path.write_bytes(content)
-    read = Graph.from_csv if kind == "parquet" else Graph.from_file
-    a_graph_or_one_line(lambda: read(path))
+    a_graph_or_one_line(lambda: read_graph(path))

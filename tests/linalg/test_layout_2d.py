@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mtgcn.linalg import plane_layout as layout
-from mtgcn.linalg.layout_2d import nearest_rows, plane_layout
+from mtgcn.linalg import layout_2d as layout
+from mtgcn.linalg.layout_2d import layout_2d, nearest_rows
 
 
 @pytest.fixture(scope="module")
@@ -17,20 +17,20 @@ def groups():
 
 def test_groups_stay_together(groups):
     rows, group = groups
-    places = plane_layout(rows)
+    places = layout_2d(rows)
     near = nearest_rows(places.astype(np.float32), 5)
     assert np.mean(group[near] == group[:, None]) > 0.99
 
 
 def test_near_rows_are_near_on_the_plane(groups):
     rows = groups[0]
-    near, placed = nearest_rows(rows.astype(np.float32), 15), nearest_rows(plane_layout(rows).astype(np.float32), 5)
+    near, placed = nearest_rows(rows.astype(np.float32), 15), nearest_rows(layout_2d(rows).astype(np.float32), 5)
     kept = np.mean([np.isin(found, true).mean() for found, true in zip(placed, near, strict=True)])
     assert kept > 0.6  # by chance it would be 15 of 299
 
 
 def test_the_plane_is_used(groups):
-    places = plane_layout(groups[0])
+    places = layout_2d(groups[0])
     np.testing.assert_allclose(places.min(axis=0), [0, 0], atol=1e-9)
     assert places[:, 0].max() == pytest.approx(1)
     assert 0.2 < places[:, 1].max() <= 1
@@ -38,15 +38,15 @@ def test_the_plane_is_used(groups):
 
 def test_the_same_rows_and_seed_give_the_same_places(groups):
     rows = groups[0]
-    np.testing.assert_array_equal(plane_layout(rows), plane_layout(rows))
-    assert not np.array_equal(plane_layout(rows), plane_layout(rows, seed=1))
+    np.testing.assert_array_equal(layout_2d(rows), layout_2d(rows))
+    assert not np.array_equal(layout_2d(rows), layout_2d(rows, seed=1))
 
 
 def test_the_unit_of_the_rows_changes_nothing():
     rows = np.random.default_rng(0).normal(size=(60, 3))
-    places = plane_layout(rows)
+    places = layout_2d(rows)
     for unit in (2.0**-20, 2.0**20):  # by which numbers are multiplied without rounding
-        np.testing.assert_array_equal(plane_layout(rows * unit), places)
+        np.testing.assert_array_equal(layout_2d(rows * unit), places)
 
 
 def test_the_grid_pushes_as_the_formula_does_the_better_the_finer_it_is(monkeypatch):
@@ -97,7 +97,7 @@ def test_nobody_is_its_own_neighbour():
     ids=["constant", "three", "nan", "infinite", "one", "many equals", "no columns", "huge", "one far away"],
 )
 def test_any_table_has_places(rows):
-    places = plane_layout(rows)
+    places = layout_2d(rows)
     assert places.shape == (len(rows), 2)
     assert np.isfinite(places).all()
     assert places.min() >= 0
@@ -105,13 +105,13 @@ def test_any_table_has_places(rows):
 
 
 def test_equal_rows_make_a_cloud_and_not_a_dot():
-    places = plane_layout(np.ones((200, 4)))
+    places = layout_2d(np.ones((200, 4)))
     assert places.std(axis=0).min() > 0.1
     assert len(np.unique(places.round(3), axis=0)) > 150
 
 
 def test_progress_is_told_to_the_end():
     told = []
-    plane_layout(np.random.default_rng(0).normal(size=(30, 3)), progress=lambda done, total: told.append((done, total)))
+    layout_2d(np.random.default_rng(0).normal(size=(30, 3)), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (layout.STEPS, layout.STEPS)
     assert [done for done, _ in told] == sorted(done for done, _ in told)

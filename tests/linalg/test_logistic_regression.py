@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from mtgcn.linalg import logistic_regression
-from mtgcn.linalg.logistic_regression import LinearClassifiers, one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import LinearClassifiers, one_vs_rest, probabilities, rows_of
 from mtgcn.task import Nodes
 
 CLASSES = 3
@@ -28,7 +28,7 @@ def two_runs(labels):
 
 
 def fitted(features, labelled, strength=2.0):
-    return one_against_the_rest(rows_of(features, labelled), labelled, CLASSES, strength)
+    return one_vs_rest(rows_of(features, labelled), labelled, CLASSES, strength)
 
 
 def test_it_is_where_the_gradient_vanishes(features, labels):
@@ -57,7 +57,7 @@ def test_steps_that_lead_too_far_are_halved(monkeypatch):
     labelled = Nodes.of([np.arange(examples)], labels)
 
     def slope():
-        found = one_against_the_rest(rows_of(features, labelled), labelled, 2, 1000.0)
+        found = one_vs_rest(rows_of(features, labelled), labelled, 2, 1000.0)
         x = np.column_stack([features, np.ones(examples)])
         coefficients = np.vstack([found.weights[0], found.constants[0]])
         belongs = labels[:, None] == np.arange(2)
@@ -108,7 +108,7 @@ def test_features_of_any_size_have_a_solution(width):
     rows = np.random.default_rng(0).normal(size=(1, 4, width))
     rows[..., 1] *= 1e15
     labelled = Nodes(torch.tensor([[0, 1, 2, 3]]), torch.tensor([[0, 1, 0, 1]]))
-    found = one_against_the_rest(rows, labelled, 2, strength=1.0)
+    found = one_vs_rest(rows, labelled, 2, strength=1.0)
     scores = found.scores(rows[0])
     assert np.isfinite(scores).all()
     assert (scores[0].argmax(axis=1) == [0, 1, 0, 1]).mean() >= 0.5

@@ -1,17 +1,40 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.node_keys import drawn_by_key, keyed_normal, node_keys, scrambled
+from mtgcn.linalg import node_keys as module
+from mtgcn.linalg.node_keys import (
+    CPU,
+    as_array,
+    as_tensor,
+    keyed_bits,
+    keyed_normal,
+    keyed_permutations,
+    node_keys,
+    random_order,
+    resident_keys,
+    splitmix64,
+)
 
-MANY = scrambled(np.arange(20_000, dtype=np.uint64))
+MANY = splitmix64(np.arange(20_000, dtype=np.uint64))
+WORDS = np.append(MANY[:5000], np.array([0, 1, 2**63, 2**64 - 1], dtype=np.uint64))
 
 
-def test_words_are_scrambled_as_splitmix64_does():
+def keys_of(graph):
+    return node_keys(graph).numpy()
+
+
+def shuffled(graph, order):
+    features = None if graph.features is None else graph.features[order]
+    return Graph(graph.adjacency[order][:, order], features)
+
+
+def test_splitmix64_reference_values():
     # The first numbers of the generator from 1234567, as its authors' program prints them.
     states = [(1234567 + number * 0x9E3779B97F4A7C15) % 2**64 for number in range(5)]
-    assert scrambled(np.array(states, dtype=np.uint64)).tolist() == [
+    assert splitmix64(np.array(states, dtype=np.uint64)).tolist() == [
         6457827717110365317,
         3203168211198807973,
         9817491932198370423,
@@ -20,31 +43,26 @@ def test_words_are_scrambled_as_splitmix64_does():
     ]
 
 
-def shuffled(graph, order):
-    features = None if graph.features is None else graph.features[order]
-    return Graph(graph.adjacency[order][:, order], features)
-
-
-def test_keys_follow_the_nodes(make_graph):
+def test_keys_are_order_invariant(make_graph):
     for graph in (make_graph(weighted=True), make_graph(sparse=False)):
         order = np.random.default_rng(0).permutation(graph.num_nodes)
-        np.testing.assert_array_equal(node_keys(shuffled(graph, order)), node_keys(graph)[order])
+        np.testing.assert_array_equal(keys_of(shuffled(graph, order)), keys_of(graph)[order])
 
 
-def test_nodes_that_are_alike_have_different_keys():
+def test_equal_nodes_have_different_keys():
     rings = Graph(np.kron(np.eye(5), [[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
-    assert len(set(node_keys(rings))) == 15
+    assert len(set(keys_of(rings))) == 15
     order = np.random.default_rng(0).permutation(15)
-    assert set(node_keys(shuffled(rings, order))) == set(node_keys(rings))
+    assert set(keys_of(shuffled(rings, order))) == set(keys_of(rings))
 
 
-def test_a_key_depends_on_features_edges_and_weights_within_two_steps():
+def test_keys_depend_on_features_edges_and_weights_within_two_steps():
     path = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
     features = np.arange(1.0, 7.0)[:, None] * [[1, 0]]
-    keys = node_keys(Graph(path, features))
+    keys = keys_of(Graph(path, features))
 
     def changed(adjacency, features):
-        return np.flatnonzero(node_keys(Graph(adjacency, features)) != keys).tolist()
+        return np.flatnonzero(keys_of(Graph(adjacency, features)) != keys).tolist()
 
     other = features.copy()
     other[0, 0] = 9
@@ -56,59 +74,58 @@ def test_a_key_depends_on_features_edges_and_weights_within_two_steps():
     assert changed(without, features) == changed(heavier, features) == [3, 4, 5]
 
 
-def test_it_matters_whose_neighbours_have_which_features():
-    # Two paths with the same ends and the same nodes between them, which stand in another order.
+def test_keys_depend_on_which_neighbour_has_which_features():
+    # Two paths with the same ends and the same inner nodes, in another order.
     adjacency = np.kron(np.eye(2), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
-    keys = node_keys(Graph(adjacency, np.array([1.0, 2, 3, 4, 1, 3, 2, 4])[:, None]))
+    keys = keys_of(Graph(adjacency, np.array([1.0, 2, 3, 4, 1, 3, 2, 4])[:, None]))
     assert not set(keys[:4]) & set(keys[4:])
 
 
-def test_how_features_are_stored_does_not_matter(make_graph):
+def test_keys_ignore_how_features_are_stored(make_graph):
     graph = make_graph()
     dense = graph.features.toarray()
-    np.testing.assert_array_equal(node_keys(Graph(graph.adjacency, dense)), node_keys(graph))
     negative = np.where(dense == 0, np.float32(-0.0), dense)
     assert np.signbit(negative).any()
-    np.testing.assert_array_equal(node_keys(Graph(graph.adjacency, negative)), node_keys(graph))
     everywhere = np.indices(dense.shape).reshape(2, -1)
     explicit = sp.csr_array(sp.coo_array((negative.ravel(), tuple(everywhere)), shape=dense.shape))
     assert explicit.nnz == dense.size
-    np.testing.assert_array_equal(node_keys(Graph(graph.adjacency, explicit)), node_keys(graph))
+    for features in (dense, negative, explicit):
+        np.testing.assert_array_equal(keys_of(Graph(graph.adjacency, features)), keys_of(graph))
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 6])
 @pytest.mark.parametrize("features", [None, 3])
-def test_nodes_without_edges_have_keys_too(nodes, features):
+def test_nodes_without_edges_have_keys(nodes, features):
     values = None if features is None else np.zeros((nodes, features))
-    assert len(set(node_keys(Graph(np.zeros((nodes, nodes)), values)))) == nodes
+    assert len(set(keys_of(Graph(np.zeros((nodes, nodes)), values)))) == nodes
 
 
-def test_without_features_the_edges_tell_nodes_apart():
+def test_keys_without_features_follow_the_edges():
     star_and_tail = np.zeros((6, 6))
     star_and_tail[0, 1:5] = star_and_tail[4, 5] = 1
     graph = Graph(star_and_tail + star_and_tail.T)
     order = np.array([3, 5, 0, 4, 2, 1])
-    moved = dict(zip(order.tolist(), node_keys(shuffled(graph, order)), strict=True))
-    keys = node_keys(graph)
+    moved = dict(zip(order.tolist(), keys_of(shuffled(graph, order)), strict=True))
+    keys = keys_of(graph)
     assert [keys[node] == moved[node] for node in (0, 4, 5)] == [True] * 3
     assert {keys[node] for node in (1, 2, 3)} == {moved[node] for node in (1, 2, 3)}  # alike
 
 
-def test_draws_differ_by_key_seed_and_number():
-    draws = [drawn_by_key(MANY, seed, draw) for seed, draw in [(0, 0), (0, 1), (1, 0), (1, 1)]]
+def test_bits_differ_by_key_seed_and_draw():
+    draws = [keyed_bits(MANY, seed, draw) for seed, draw in [(0, 0), (0, 1), (1, 0), (1, 1)]]
     assert len(set(np.concatenate(draws))) == 4 * len(MANY)
-    np.testing.assert_array_equal(draws[0], drawn_by_key(MANY, 0, 0))
+    np.testing.assert_array_equal(draws[0], keyed_bits(MANY, 0, 0))
 
 
-def test_every_bit_of_a_draw_is_a_fair_coin():
-    words = drawn_by_key(np.arange(20_000, dtype=np.uint64), 0, 0)
+def test_bits_are_fair():
+    words = keyed_bits(np.arange(20_000, dtype=np.uint64), 0, 0)
     bits = (words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     np.testing.assert_allclose(bits.mean(0), 0.5, atol=0.02)  # five and a half standard deviations
     correlation = np.corrcoef(bits.T.astype(float)) - np.eye(64)
     assert np.abs(correlation).max() < 0.04
 
 
-def test_normal_numbers_move_with_the_nodes():
+def test_normal_numbers_are_order_invariant():
     keys, shuffle = MANY[:50], np.random.default_rng(0).permutation(50)
     np.testing.assert_array_equal(keyed_normal(keys[shuffle], 3, 4), keyed_normal(keys, 3, 4)[shuffle])
 
@@ -120,12 +137,59 @@ def test_normal_numbers_are_normal():
     np.testing.assert_allclose(np.cov(numbers.T), np.eye(3), atol=0.06)
     np.testing.assert_allclose((numbers < [1, 1, 1]).mean(0), 0.8413, atol=0.015)
     np.testing.assert_allclose((np.abs(numbers) < 2).mean(0), 0.9545, atol=0.01)
-    assert np.abs(numbers).max() > 3.3  # tails are there
+    assert np.abs(numbers).max() > 3.3  # the tails are there
     assert (keyed_normal(MANY, 1, 3) != numbers).any(axis=0).all()
 
 
-def test_the_largest_and_smallest_words_give_finite_numbers(monkeypatch):
+def test_normal_numbers_of_extreme_words_are_finite(monkeypatch):
     words = np.array([0, 2**32 - 1, 2**64 - 1, 2**64 - 2**32], dtype=np.uint64)
-    monkeypatch.setattr("mtgcn.linalg.node_keys.drawn_by_key", lambda keys, seed, draw: words)
+    monkeypatch.setattr(module, "splitmix64", lambda _: words[:, None])
     largest = np.sqrt(2 * 32 * np.log(2))
     np.testing.assert_allclose(keyed_normal(words, 0, 1)[:, 0], [largest, largest, 0, 0], atol=1e-5)
+
+
+def permutations(keys, seed, count):
+    return torch.stack(list(keyed_permutations(keys, seed, count))).numpy()
+
+
+def test_permutations_differ():
+    keys = as_tensor(WORDS)[:50]
+    orders, others = permutations(keys, 0, 4), permutations(keys, 1, 4)
+    np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(50), (4, 1)))
+    assert len({row.tobytes() for row in (*orders, *others)}) == 8
+    np.testing.assert_array_equal(permutations(keys, 0, 2), orders[:2])
+
+
+def test_permutations_are_uniform():
+    orders = permutations(as_tensor(WORDS)[:5], 0, 2000)
+    given = np.stack([np.bincount(orders[:, node], minlength=5) for node in range(5)])
+    np.testing.assert_allclose(given / 2000, 0.2, atol=0.05)  # five and a half standard deviations
+
+
+def test_permutations_are_order_invariant():
+    keys, shuffle = as_tensor(WORDS)[:50], np.random.default_rng(0).permutation(50)
+    orders, moved = permutations(keys, 3, 2), permutations(keys[torch.from_numpy(shuffle)], 3, 2)
+    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])
+
+
+# A device computes with tensors; here the device is the CPU.
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense", "none", "equal"])
+@pytest.mark.parametrize("at_once", [8, 10**6])
+def test_device_keys_have_the_same_bits(make_graph, monkeypatch, kind, at_once):
+    monkeypatch.setattr(module, "ENTRIES_AT_ONCE", at_once)
+    graph = make_graph(sparse=kind == "sparse", weighted=True, unreached=True)
+    features = {"none": None, "equal": -np.zeros((graph.num_nodes, 2))}.get(kind, graph.features)
+    graph = Graph(graph.adjacency, features)
+    keys = resident_keys(graph, CPU)
+    assert torch.equal(module.distinct_keys(keys, module.duplicate_ranks(keys)), node_keys(graph))
+
+
+def test_device_draws_have_the_same_bits(monkeypatch):
+    monkeypatch.setattr(module, "ENTRIES_AT_ONCE", 1000)
+    keys = as_tensor(WORDS)
+    np.testing.assert_array_equal(as_array(splitmix64(keys)), splitmix64(WORDS))
+    np.testing.assert_array_equal(random_order(keys, 3, 9), np.argsort(keyed_bits(WORDS, 3, 9)))
+    np.testing.assert_array_equal(keyed_normal(keys, 2, 7), keyed_normal(WORDS, 2, 7))
+    np.testing.assert_allclose(module._normal(keys, 2, 7), keyed_normal(WORDS, 2, 7), rtol=1e-6, atol=1e-6)

@@ -1,7 +1,11 @@
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
-from mtgcn.linalg.random_walks import random_walks
+from mtgcn.graph import Graph
+from mtgcn.linalg import random_walks as module
+from mtgcn.linalg.random_walks import AbsorbingWalk, absorbing_walk, conjugate_gradients, random_walks, solving_bytes
+from mtgcn.task import Nodes
 
 
 def test_every_step_follows_an_edge(make_graph):
@@ -30,3 +34,177 @@ def test_the_highest_throw_stays_with_its_node():
 
     path = sp.csr_array(np.array([[0, 1, 0], [1, 0, 1e-9], [0, 1e-9, 0]]))
     assert random_walks(path, np.array([0, 1, 2]), 3, Highest()).tolist() == [[0, 1, 2], [1, 2, 1], [2, 1, 2]]
+
+
+def dense_absorption(graph, alpha):
+    """(L + αI)^-1 by L's eigenvectors, so that what is nearly singular is inverted without losing digits; weights in
+    units of their mean."""
+    weights = graph.adjacency.toarray().astype(np.float64)
+    weights /= weights[weights > 0].mean()
+    laplacian = np.diag(weights.sum(1)) - weights
+    values, vectors = np.linalg.eigh(laplacian)
+    values[values < 1e-9] = 0  # one for each component
+    return (vectors / (values + alpha)) @ vectors.T
+
+
+@pytest.fixture(params=["factored", "conjugate gradients"])
+def solver(request, monkeypatch):
+    if request.param == "conjugate gradients":
+        monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
+    else:
+        monkeypatch.setattr(module, "FEW_ITERATIONS", -1)
+    return request.param
+
+
+def test_a_path_of_three_by_hand(solver):
+    # L + I = [[2, -1, 0], [-1, 3, -1], [0, -1, 2]], whose determinant is 8.
+    walk = AbsorbingWalk(Graph(adjacency=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])), alpha=1.0)
+    expected = np.array([[5, 2, 1], [2, 4, 2], [1, 2, 5]]) / 8
+    np.testing.assert_allclose(walk.columns(np.arange(3)), expected, rtol=1e-12)
+    assert walk.factored == (solver == "factored")
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("kind", [{}, {"weighted": True}, {"unreached": True}])
+def test_columns_are_those_of_the_inverse(make_graph, solver, kind, alpha):
+    graph = make_graph(nodes=60, **kind)
+    expected = dense_absorption(graph, alpha)
+    found = AbsorbingWalk(graph, alpha).columns(np.arange(60))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9 / alpha)
+    # What tells columns apart is a millionth of them; it has to be right as well.
+    centred = [values - values.mean(0) for values in (found[:55, :55], expected[:55, :55])]
+    if "unreached" not in kind:
+        np.testing.assert_allclose(*centred, rtol=1e-5, atol=1e-7)
+
+
+def test_rows_are_probabilities_of_where_a_walk_ends(make_graph, solver):
+    walk = AbsorbingWalk(make_graph(weighted=True, unreached=True), alpha=0.3)
+    ends = 0.3 * walk.columns(np.arange(40))
+    np.testing.assert_allclose(ends.sum(1), 1, rtol=1e-9)
+    assert (ends >= 0).all()
+
+
+def test_self_loops_lead_nowhere(make_graph):
+    graph = make_graph()
+    adjacency = graph.adjacency.toarray()
+    adjacency[3, 3] = 5
+    with_loop = AbsorbingWalk(Graph(adjacency=adjacency), 1e-6)
+    np.testing.assert_allclose(with_loop.columns(np.array([3])), AbsorbingWalk(graph, 1e-6).columns(np.array([3])))
+
+
+def test_other_components_absorb_nothing(make_graph, solver):
+    walk = AbsorbingWalk(make_graph(unreached=True), alpha=1e-6)
+    columns = walk.columns(np.array([0, 35, 38]))  # node 35 is alone; 37, 38 and 39 are a component
+    assert not columns[35:, 0].any()
+    assert columns[:, 1].nonzero()[0].tolist() == [35]
+    np.testing.assert_allclose(columns[35, 1], 1e6)
+    assert columns[:, 2].nonzero()[0].tolist() == [37, 38, 39]
+
+
+@pytest.mark.parametrize("at_once", [1, 80, 2**23])
+def test_columns_are_combined_by_run_and_class(make_graph, monkeypatch, at_once):
+    monkeypatch.setattr(module, "SOLVED_AT_ONCE", at_once)
+    graph = make_graph()
+    inverse = dense_absorption(graph, 0.1)
+    given = Nodes.of([np.array([3, 8, 5]), np.array([8])], np.array([0] * 8 + [1] + [0] * 31))
+    walk = AbsorbingWalk(graph, 0.1)
+    for combine in (np.add, np.maximum):
+        found = walk.by_class(given, 3, combine)
+        np.testing.assert_allclose(found[0, 0], combine(inverse[:, 3], inverse[:, 5]), rtol=1e-9)
+        np.testing.assert_allclose(found[:, 1], np.stack([inverse[:, 8]] * 2), rtol=1e-9)
+        assert not found[1, 0].any()  # the second run has no label of this class
+        assert not found[:, 2].any()
+
+
+def test_a_node_of_several_runs_is_solved_for_once(make_graph, monkeypatch):
+    walk, solved = AbsorbingWalk(make_graph(), 1e-6), []
+    columns = walk.columns
+    monkeypatch.setattr(walk, "columns", lambda nodes: solved.extend(nodes.tolist()) or columns(nodes))
+    walk.by_class(Nodes.of([np.array([3, 8]), np.array([8, 5]), np.array([3, 5])], np.zeros(40, int)), 1, np.add)
+    assert solved == [3, 5, 8]
+
+
+def test_a_walk_is_made_once_for_each_graph_and_alpha(make_graph):
+    graph, other = make_graph(), make_graph()
+    assert absorbing_walk(graph, 1e-6) is absorbing_walk(graph, 1e-6)
+    assert absorbing_walk(graph, 1e-6) is not absorbing_walk(graph, 1e-3)
+    assert absorbing_walk(graph, 1e-6) is not absorbing_walk(other, 1e-6)
+
+
+def test_solving_takes_eight_columns_of_doubles_for_each_label_and_never_more_than_half_a_gibibyte():
+    assert solving_bytes(1000, 5) == 1000 * 5 * 8 * 8
+    assert solving_bytes(10**8, 40) == 2**29
+
+
+def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):
+    monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
+    monkeypatch.setattr(module, "MOST_ITERATIONS", 2)
+    monkeypatch.setattr(module, "MOST_IN_32_BITS", 2)
+    with pytest.warns(RuntimeWarning, match="not settled after 2 iterations"):
+        AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))
+
+
+def ring(nodes):
+    return sp.csr_array(np.roll(np.eye(nodes), 1, axis=1) + np.roll(np.eye(nodes), -1, axis=1))
+
+
+def test_what_hangs_together_by_little_is_factored_and_what_is_near_everything_is_not():
+    random = np.random.default_rng(0)
+    close = random.random((300, 300)) < 0.05
+    assert AbsorbingWalk(Graph(adjacency=ring(300)), 1e-6).factored
+    assert not AbsorbingWalk(Graph(adjacency=np.triu(close, 1) | np.triu(close, 1).T), 1e-6).factored
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1e10, 1e15])
+def test_the_unit_of_weights_changes_nothing(make_graph, solver, unit):
+    graph = make_graph(weighted=True)
+    scaled = Graph(adjacency=graph.adjacency.astype(np.float64) * unit)
+    nodes = np.arange(40)
+    expected = AbsorbingWalk(graph, 1e-6).columns(nodes)
+    np.testing.assert_allclose(AbsorbingWalk(scaled, 1e-6).columns(nodes), expected, rtol=1e-5)
+
+
+def test_weights_of_very_unlike_size_leave_no_matrix_that_is_singular(solver):
+    weights = np.array([[0, 1e14, 0, 0], [1e14, 0, 1, 0], [0, 1, 0, 1e-3], [0, 0, 1e-3, 0]])
+    assert np.isfinite(AbsorbingWalk(Graph(adjacency=weights), 1e-6).columns(np.arange(4))).all()
+
+
+def test_columns_are_the_same_however_many_are_solved_together(make_graph, monkeypatch):
+    monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
+    graph = make_graph(nodes=60, unreached=True)
+    together = AbsorbingWalk(graph, 1e-6).columns(np.arange(60))
+    monkeypatch.setattr(module, "COLUMNS_AT_ONCE", 7)
+    np.testing.assert_allclose(AbsorbingWalk(graph, 1e-6).columns(np.arange(60)), together, rtol=1e-9)
+
+
+def test_thirty_two_bits_are_refined_until_as_little_is_left_as_of_sixty_four(make_graph, monkeypatch):
+    monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
+    bits = []
+
+    def remember(product, diagonal, right, left_over, most):
+        bits.append(right.element_size() * 8)
+        return conjugate_gradients(product, diagonal, right, left_over, most)
+
+    monkeypatch.setattr(module, "conjugate_gradients", remember)
+    walk = AbsorbingWalk(make_graph(nodes=60, weighted=True), 1e-6)
+    right = walk._right_hand_side(np.arange(5))
+    found = walk._solved(right, walk.component[:5])
+    assert set(bits) == {32}
+    assert len(bits) > 1
+    left = np.linalg.norm(right - walk.matrix @ found, axis=0) / np.linalg.norm(right, axis=0)
+    assert left.max() < 2 * module.RESIDUAL
+
+
+def test_what_thirty_two_bits_do_not_solve_is_solved_in_sixty_four(make_graph, monkeypatch):
+    monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
+    monkeypatch.setattr(module, "MOST_IN_32_BITS", 0)
+    graph = make_graph(nodes=60, weighted=True)
+    found = AbsorbingWalk(graph, 1e-3).columns(np.arange(60))
+    np.testing.assert_allclose(found, dense_absorption(graph, 1e-3), rtol=1e-5)
+
+
+def test_weights_that_grow_tenfold_from_link_to_link(solver):
+    weights = 10.0 ** np.arange(9)
+    chain = Graph(adjacency=sp.diags_array([weights, weights], offsets=[1, -1]).toarray())
+    found = AbsorbingWalk(chain, 1e-3).columns(np.arange(10))
+    np.testing.assert_allclose(found, dense_absorption(chain, 1e-3), rtol=1e-5, atol=1e-9)

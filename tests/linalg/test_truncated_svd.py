@@ -9,10 +9,10 @@ import torch
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.truncated_svd import (
     SPARE,
-    feature_directions,
-    kept_directions,
-    leading_directions,
-    turned_to_one_side,
+    feature_singular_vectors,
+    leading_singular_vectors,
+    num_components,
+    with_fixed_signs,
 )
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ def start_of(columns, count):
 
 def directions_of(matrix, count):
     product, transposed = products_with(matrix)
-    return leading_directions(product, transposed, count, start_of(matrix.shape[1], count + SPARE)).numpy()
+    return leading_singular_vectors(product, transposed, count, start_of(matrix.shape[1], count + SPARE)).numpy()
 
 
 def products_with(matrix):
@@ -65,7 +65,7 @@ def test_of_a_matrix_of_low_rank_they_keep_every_row():
 
 def test_leading_ones_of_a_diagonal_by_hand():
     diagonal = np.diag([1, 9, 2, 8, 3, 1, 1, 1]).astype(np.float32)
-    basis = leading_directions(*products_with(diagonal), 2, start_of(8, 8)).numpy()
+    basis = leading_singular_vectors(*products_with(diagonal), 2, start_of(8, 8)).numpy()
     np.testing.assert_allclose(np.abs(basis), np.eye(8)[:, [3, 1]], atol=1e-5)  # the largest comes last
 
 
@@ -73,7 +73,7 @@ def test_features_dense_and_sparse_give_the_same(make_graph):
     graph = replace(make_graph(nodes=60), features=np.random.default_rng(0).random((60, 50)).astype(np.float32))
     sparse = replace(graph, features=sp.csr_array(graph.features))
     for steps in (0, 3):
-        found, other = (feature_directions(one, "none", CPU, 40, steps, 0.2).numpy() for one in (graph, sparse))
+        found, other = (feature_singular_vectors(one, "none", CPU, 40, steps, 0.2).numpy() for one in (graph, sparse))
         assert found.shape == (50, 40)
         np.testing.assert_allclose(found.T @ found, np.eye(40), atol=1e-4)
         rows, others = graph.features @ found, graph.features @ other
@@ -83,15 +83,15 @@ def test_features_dense_and_sparse_give_the_same(make_graph):
 def test_of_surroundings_they_keep_what_surroundings_differ_in(make_graph):
     graph = replace(make_graph(nodes=60), features=np.random.default_rng(0).random((60, 50)).astype(np.float32))
     smooth = np.linalg.matrix_power(normalized_adjacency(graph).toarray(), 3) @ graph.features
-    basis = feature_directions(graph, "none", CPU, 34, 3, 0.0).numpy()
+    basis = feature_singular_vectors(graph, "none", CPU, 34, 3, 0.0).numpy()
     most = (np.linalg.svd(smooth, compute_uv=False)[:34] ** 2).sum()
     assert ((smooth @ basis) ** 2).sum() > 0.999 * most
 
 
 def test_a_direction_and_its_opposite_are_turned_to_one_side(matrix):
     basis = torch.from_numpy(directions_of(matrix, 5))
-    turned = turned_to_one_side(basis)
-    torch.testing.assert_close(turned, turned_to_one_side(basis * torch.tensor([1, -1, 1, -1, -1])))
+    turned = with_fixed_signs(basis)
+    torch.testing.assert_close(turned, with_fixed_signs(basis * torch.tensor([1, -1, 1, -1, -1])))
     torch.testing.assert_close(turned.abs(), basis.abs())
 
 
@@ -100,7 +100,7 @@ def _size(nodes, entries=1):
 
 
 def test_large_graphs_keep_fewer_directions():
-    kept = [kept_directions(512, _size(nodes)) for nodes in (1, 2**16, 2**17, 2**19, 2**20, 2**24)]
+    kept = [num_components(512, _size(nodes)) for nodes in (1, 2**16, 2**17, 2**19, 2**20, 2**24)]
     assert kept == [512, 512, 256, 64, 32, 32]
-    assert kept_directions(8, _size(2**24)) == 8
-    assert [kept_directions(256, _size(9, entries)) for entries in (2**19, 2**20, 2**25)] == [256, 128, 32]
+    assert num_components(8, _size(2**24)) == 8
+    assert [num_components(256, _size(9, entries)) for entries in (2**19, 2**20, 2**25)] == [256, 128, 32]

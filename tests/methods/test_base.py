@@ -81,7 +81,7 @@ def first_bad_batch(task):
 
 def test_the_epoch_is_that_of_the_loss(two_runs, monkeypatch):
     """A step that is far too long, which no setting allows, is one in the second epoch."""
-    monkeypatch.setattr("mtgcn.training.adam.EPSILON", 1e-45)
+    monkeypatch.setattr("mtgcn.training.loop.EPSILON", 1e-45)
     method = create("gcn", epochs=6, dropout=0.25)
     object.__setattr__(method, "learning_rate", 1e38)
     with pytest.raises(InputError) as refusal:

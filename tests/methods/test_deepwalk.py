@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.graph import Graph
-from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import one_vs_rest, probabilities, rows_of
 from mtgcn.methods import create
 from mtgcn.methods import deepwalk as module
 from mtgcn.splits import Split, draw_splits
-from mtgcn.storage import kept_arrays
 from mtgcn.task import observe, run_seed
 
 QUICK = {"embeddings": None, "walks_per_node": 2, "walk_length": 8, "dimensions": 6}
@@ -70,7 +69,7 @@ def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
     for run, seed in enumerate(task.seeds):
         vectors = method.embedding(task.graph.adjacency, seed)
         labelled = task.labelled[run : run + 1]
-        classifier = one_against_the_rest(rows_of(vectors, labelled), labelled, 3, 3.0)
+        classifier = one_vs_rest(rows_of(vectors, labelled), labelled, 3, 3.0)
         np.testing.assert_allclose(found[run], probabilities(classifier.scores(vectors))[0], atol=1e-12)
 
 
@@ -152,7 +151,7 @@ def test_damaged_files_are_made_anew(task, counted, cache, damage):
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     else:
         path.write_bytes(b"nonsense")
-    with pytest.warns(RuntimeWarning, match="cannot be used .* made anew"):
+    with pytest.warns(RuntimeWarning, match="cannot be used .* computed again"):
         assert np.array_equal(method.fit(alone).probabilities, expected)
     assert len(counted) == 2
     assert path.read_bytes() == whole
@@ -165,7 +164,7 @@ def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypat
     expected = create("deepwalk", **QUICK).fit(task).probabilities
     for path in cache.iterdir():
         path.unlink()
-    monkeypatch.setattr(kept_arrays, "write_atomically", full)
+    monkeypatch.setattr("mtgcn.storage.cache.write_atomically", full)
     with pytest.warns(RuntimeWarning, match="No space left on device; make room there or set MTGCN_CACHE"):
         assert np.array_equal(create("deepwalk", **QUICK).fit(task).probabilities, expected)
 

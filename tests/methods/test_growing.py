@@ -16,8 +16,7 @@ from mtgcn.methods.trained import supervised_step
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, train
+from mtgcn.training.loop import Adam, Phase, train
 
 GROWING = ("co-training", "self-training", "union", "intersection", "multi-stage", "m3s")
 EPOCHS = 8

@@ -5,8 +5,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.nn.axes import rows_at
-from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.base import NetworkSettings, rows_at
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe

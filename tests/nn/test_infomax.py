@@ -7,8 +7,7 @@ from torch.nn import functional
 
 from mtgcn.nn import infomax
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Views
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, Step, train
 
 CPU = torch.device("cpu")
 SMALL = InfomaxSettings(dimensions=4, epochs=5)

@@ -6,8 +6,8 @@ from torch import nn
 from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.methods.base import fit_in_chunks
+from mtgcn.nn.backbones import ModuleNetwork
 from mtgcn.nn.base import NetworkSettings
-from mtgcn.nn.module import ModuleNetwork
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 

@@ -1,4 +1,4 @@
-"""`mtgcn report` as a person meets it."""
+"""The command `mtgcn report`."""
 
 import gzip
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from mtgcn.cli import app as cli
 from mtgcn.estimator import MutualTeachingClassifier
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.persistence import save_model
 from mtgcn.experiments.store import Store
 
 
@@ -20,7 +20,7 @@ def folder(tmp_path, stored):
     return tmp_path
 
 
-def test_the_page_and_the_tables_are_written_from_the_rows_alone(folder, capsys):
+def test_report_writes_page_and_tables(folder, capsys):
     before = (folder / "rows.jsonl").read_bytes()
     assert cli.main(["report", str(folder)]) == 0
     assert capsys.readouterr().out == f"{folder / 'report.html'}\n{folder / 'tables.tex'}\n"
@@ -28,13 +28,13 @@ def test_the_page_and_the_tables_are_written_from_the_rows_alone(folder, capsys)
     assert (folder / "rows.jsonl").read_bytes() == before
 
 
-def test_a_sweep_at_work_is_not_disturbed(folder):
+def test_report_during_a_sweep(folder):
     with Store(folder) as store:
         assert cli.main(["report", str(folder)]) == 0
         assert len(store.units) == 8
 
 
-def test_packed_rows_are_read_alone_and_beside_others(folder, stored, capsys):
+def test_compressed_rows_are_read(folder, stored, capsys):
     path = folder / "rows.jsonl"
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
@@ -51,7 +51,7 @@ def test_packed_rows_are_read_alone_and_beside_others(folder, stored, capsys):
     assert "rows.jsonl.gz cannot be unpacked" in capsys.readouterr().err
 
 
-def test_a_folder_without_rows_is_refused(tmp_path, capsys):
+def test_folder_without_rows_is_refused(tmp_path, capsys):
     assert cli.main(["report", str(tmp_path)]) == cli.BAD_INPUT
     assert "holds neither a model (card.json) nor rows (rows.jsonl)" in capsys.readouterr().err
 
@@ -67,17 +67,17 @@ def model_folder(tmp_path, make_graph):
     return tmp_path / "model"
 
 
-def test_of_a_model_the_page_about_its_fit_is_written(model_folder, capsys):
+def test_report_of_a_model(model_folder, capsys):
     assert cli.main(["report", str(model_folder)]) == 0
     assert capsys.readouterr() == (f"{model_folder / 'report.html'}\n", "")
     page = (model_folder / "report.html").read_text(encoding="utf-8")
-    assert "every node classified" in page.lower()
+    assert "node classification" in page.lower()
     assert "<strong>75\u00a0%</strong>" in page
     assert "income: standardised" in page
     assert MutualTeachingClassifier.load(model_folder).graph_.num_nodes == 40  # the folder is still a model
 
 
-def test_the_page_of_a_model_goes_where_one_likes(model_folder, tmp_path, capsys):
+def test_out_sets_the_path_of_a_model_page(model_folder, tmp_path, capsys):
     page = tmp_path / "pages" / "mine.html"
     assert cli.main(["report", str(model_folder), "--out", str(page)]) == 0
     assert page.is_file()
@@ -87,12 +87,12 @@ def test_the_page_of_a_model_goes_where_one_likes(model_folder, tmp_path, capsys
     assert "is a folder; give a file name" in capsys.readouterr().err
 
 
-def test_rows_take_no_out(folder, tmp_path, capsys):
+def test_out_is_refused_for_rows(folder, tmp_path, capsys):
     assert cli.main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == cli.BAD_INPUT
     assert "is for the page of a model" in capsys.readouterr().err
 
 
-def test_a_damaged_model_is_said_to_be_one(model_folder, capsys):
+def test_damaged_model_is_one_clear_error(model_folder, capsys):
     (model_folder / "card.json").write_text("{")
     assert cli.main(["report", str(model_folder)]) == cli.BAD_INPUT
     assert "card.json is not JSON" in capsys.readouterr().err
@@ -111,7 +111,7 @@ COMPARISON_FILES = [
 ]
 
 
-def test_comparisons_have_a_page_of_their_own(tmp_path, capsys):
+def test_report_of_comparisons(tmp_path, capsys):
     compared_into(tmp_path)
     before = (tmp_path / "rows.jsonl").read_bytes()
     for name in COMPARISON_FILES:
@@ -119,11 +119,11 @@ def test_comparisons_have_a_page_of_their_own(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["report", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [str(tmp_path / name) for name in COMPARISON_FILES]
-    assert "Methods compared on digits" in (tmp_path / "report-comparison.html").read_text(encoding="utf-8")
+    assert "Comparison of methods on digits" in (tmp_path / "report-comparison.html").read_text(encoding="utf-8")
     assert (tmp_path / "rows.jsonl").read_bytes() == before
 
 
-def test_comparisons_and_sweeps_in_one_folder_do_not_mix(folder, capsys):
+def test_comparisons_and_sweeps_do_not_mix(folder, capsys):
     assert cli.main(["report", str(folder)]) == 0
     alone = (folder / "report.html").read_text(encoding="utf-8")
     compared_into(folder)

@@ -1,4 +1,4 @@
-"""The page about a fit as a reader has it: in a real browser, pointed at, searched, sorted, on any screen, by night."""
+"""The page of a fit in a real browser: hover, search, sorting, screen sizes, dark mode."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from browser import chromium
 from fitted_models import Model, with_labels
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.report.colours import DARK, LIGHT
 from mtgcn.report.fit_page import Background, fit_page
+from mtgcn.report.styles import DARK, LIGHT
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
 
 pytestmark = pytest.mark.long
@@ -38,7 +38,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def small(make_graph):
-    """120 customers of three kinds, some of whom have names that are no names."""
+    """120 customers of three classes, one with HTML as its name."""
     graph = make_graph(nodes=120, easy=True)
     ids = np.array([f"customer {number}" for number in range(120)], dtype=object)
     ids[5] = NASTY
@@ -76,7 +76,7 @@ def page(browser, small_page):
 
 
 def rows(browser):
-    """What the table shows, row by row."""
+    """The visible rows of the table."""
     return browser.run(
         "return Array.from(document.querySelectorAll('#rows tbody tr:not(.space)'), "
         "row => Array.from(row.cells, cell => cell.innerText.trim()))"
@@ -97,14 +97,14 @@ def neighbours_of(model, node):
     return [str(model.graph_.node_ids[one]) for one in adjacency.indices[slice(*adjacency.indptr[node : node + 2])]]
 
 
-def test_nothing_goes_wrong_and_nothing_is_fetched(page):
+def test_no_errors_and_no_requests(page):
     assert page.errors() == []
     assert page.run("return performance.getEntriesByType('resource').length") == 0
     assert "90 % expected accuracy" in " ".join(page.text(".figures").split())
-    assert "income: standardised" in page.text("#basis")
+    assert "income: standardised" in page.text("#data")
 
 
-def test_pointing_at_a_node_tells_who_it_is(page, small):
+def test_hover_shows_node_and_neighbours(page, small):
     node = page.run(LOOSEST_NODE)
     assert page.run("return document.getElementById('hint').hidden")
     point_at_node(page, node)
@@ -123,32 +123,32 @@ def test_pointing_at_a_node_tells_who_it_is(page, small):
     assert drawn_edges(page) == ""
 
 
-def test_a_chosen_node_stays_with_its_edges_and_leads_to_its_neighbours(page, small):
+def test_selected_node_links_to_its_neighbours(page, small):
     node = page.run(LOOSEST_NODE)
     point_at_node(page, node, click=True)
     page.point_at(5, 5)
-    assert page.text("#chosen h3") == f"customer {node}"
+    assert page.text("#selected h3") == f"customer {node}"
     assert drawn_edges(page) != ""
     neighbours = neighbours_of(small, node)
-    assert sorted(page.texts("#chosen .node")) == sorted(neighbours)
-    first = page.texts("#chosen .node")[0]
-    page.click("#chosen .node")
-    assert page.text("#chosen h3") == first
-    assert f"customer {node}" in page.texts("#chosen .node")
+    assert sorted(page.texts("#selected .node")) == sorted(neighbours)
+    first = page.texts("#selected .node")[0]
+    page.click("#selected .node")
+    assert page.text("#selected h3") == first
+    assert f"customer {node}" in page.texts("#selected .node")
 
 
-def test_suggestions_lead_to_the_map(page):
+def test_suggestion_selects_its_node(page):
     name = page.texts(".worth .node")[2]
     page.run("document.querySelectorAll('.worth .node')[2].click()")
-    assert page.text("#chosen h3") == name
+    assert page.text("#selected h3") == name
 
 
-def test_looking_closer_keeps_the_node_under_the_pointer(page):
+def test_zoom_keeps_the_selected_node_visible(page):
     node = page.run(LOOSEST_NODE)
-    page.run("choose(arguments[0])", node)
+    page.run("select(arguments[0])", node)
     for _ in range(3):
-        page.click("#closer")
-    page.run("choose(arguments[0])", node)
+        page.click("#zoom-in")
+    page.run("select(arguments[0])", node)
     left, _, width, _ = map(
         float, page.run("return document.querySelector('.ground svg').getAttribute('viewBox')").split()
     )
@@ -158,19 +158,19 @@ def test_looking_closer_keeps_the_node_under_the_pointer(page):
     assert page.run("return document.querySelector('.overlay').getAttribute('viewBox')").startswith("0 0 640 ")
 
 
-def test_the_table_is_searched(page):
+def test_search(page):
     assert page.text("#found") == "120 nodes"
     page.type("#search", "Customer 11")
     assert [row[0] for row in rows(page)] == ["customer 11", *(f"customer {number}" for number in range(110, 120))]
     assert page.text("#found") == "11 of 120 nodes"
     page.type("#search", "silver")
-    assert {row[1].split("\n")[0].removesuffix("given") for row in rows(page)} == {"silver & co"}
-    page.type("#search", "nobody is called that")
+    assert {row[1].split("\n")[0].removesuffix("label") for row in rows(page)} == {"silver & co"}
+    page.type("#search", "no such name")
     assert rows(page) == []
-    assert "No node is like that." in page.text("#rows")
+    assert "No matching nodes." in page.text("#rows")
 
 
-def test_the_table_is_sorted_both_ways(page):
+def test_sorting(page):
     def probabilities():
         return [int(row[2].removesuffix(" %")) for row in rows(page)]
 
@@ -188,7 +188,7 @@ def test_the_table_is_sorted_both_ways(page):
     assert rows(page)[0][0] == "customer 119"
 
 
-def test_certainty_and_class_narrow_the_table_and_the_map(page, small):
+def test_filters_apply_to_table_and_map(page, small):
     page.run("const s = document.getElementById('certainty'); s.value = 'given'; s.dispatchEvent(new Event('change'))")
     assert page.text("#found") == "9 of 120 nodes"
     page.run("const s = document.getElementById('certainty'); s.value = ''; s.dispatchEvent(new Event('change'))")
@@ -201,21 +201,21 @@ def test_certainty_and_class_narrow_the_table_and_the_map(page, small):
     assert page.text("#found") == "120 nodes"
 
 
-def test_names_are_text_wherever_they_stand(page):
+def test_names_are_never_html(page):
     page.type("#search", "onerror")
     assert rows(page)[0][0] == NASTY
     page.click("#rows tbody button")
-    assert page.text("#chosen h3") == NASTY
+    assert page.text("#selected h3") == NASTY
     assert page.run("return document.querySelectorAll('img').length") == 0
     assert page.errors() == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_screen_is_filled_and_not_left(browser, small_page, width, dark):
+def test_layout_fits_the_screen(browser, small_page, width, dark):
     browser.show(width=width, dark=dark)
     browser.open(small_page)
-    browser.run("choose(0)")
+    browser.run("select(0)")
     assert browser.run("return document.documentElement.scrollWidth") <= width
     beyond = browser.run(
         "return Array.from(document.querySelectorAll('main *, header *'))"
@@ -236,7 +236,7 @@ def test_every_screen_is_filled_and_not_left(browser, small_page, width, dark):
     assert all(len(row) >= 3 and row[2].endswith("%") for row in rows(browser))
 
 
-def test_dark_and_light_classes_differ(browser, small_page):
+def test_dark_mode_changes_class_colours(browser, small_page):
     seen = []
     for dark in (False, True):
         browser.show(width=1280, dark=dark)
@@ -245,7 +245,7 @@ def test_dark_and_light_classes_differ(browser, small_page):
     assert seen[0] != seen[1]
 
 
-def test_of_20_000_nodes_only_the_rows_in_sight_are_drawn(browser, large_page):
+def test_only_visible_rows_are_drawn(browser, large_page):
     assert large_page.stat().st_size < 2_000_000
     browser.show(width=1280)
     browser.open(large_page)
@@ -261,7 +261,7 @@ def test_of_20_000_nodes_only_the_rows_in_sight_are_drawn(browser, large_page):
     assert browser.errors() == []
 
 
-def test_without_scripts_the_pictures_are_still_there(browser, small_page):
+def test_page_without_scripts(browser, small_page):
     browser.show(width=1280)
     browser.scripts(False)
     try:

@@ -1,55 +1,75 @@
-"""Progress that goes to a file is a line now and then."""
+"""Progress: lines where standard error is a file, a bar with the time remaining in a terminal."""
+
+import pytest
 
 from mtgcn.report import progress
-from mtgcn.report.progress import fitting_progress
+from mtgcn.report.progress import fitting_progress, page_progress
 from mtgcn.training.progress import _progress, stage
 
 
-def tell(epochs):
+def report(epochs):
     for done in epochs:
         _progress.get()(done, 100)
 
 
-def test_a_fit_that_takes_long_says_where_it_is(capsys, monkeypatch):
-    clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test sets."""
+    now = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    return now
+
+
+def test_long_fit_prints_a_line_now_and_then(capsys, clock):
     with fitting_progress("fitting mt-gcn"):
-        tell([10, 20, 30, 40])
+        for done in range(10, 50, 10):
+            clock[0] += 20
+            report([done])
     out, err = capsys.readouterr()
     assert out == ""
-    lines = err.splitlines()
-    assert 1 <= len(lines) < 4
-    assert all(line.startswith("fitting mt-gcn: epoch ") and " of 100, " in line for line in lines)
+    assert err == "fitting mt-gcn: epoch 20 of 100, 40 s\nfitting mt-gcn: epoch 40 of 100, 80 s\n"
 
 
-def test_a_quick_fit_says_nothing(capsys):
+def test_quick_fit_prints_nothing(capsys):
     with fitting_progress("fitting mt-gcn"):
-        tell([50, 100])
+        report([50, 100])
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_stage_is_named_while_it_lasts(capsys, monkeypatch):
-    clock = iter(range(0, 1000, 40))
-    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+def test_lines_name_the_stage(capsys, clock):
     with fitting_progress("fitting mt-plus"):
+        clock[0] = 40
         with stage("vectors 2 of 2"):
-            tell([10])
-        tell([20])
-    assert [line.split(": ")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "fitting mt-plus, vectors 2 of 2, 80 s",  # when the stage begins
-        "fitting mt-plus, vectors 2 of 2",
-        "fitting mt-plus",
+            clock[0] = 80
+            report([10])
+        clock[0] = 120
+        report([20])
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting mt-plus, vectors 2 of 2, 40 s",
+        "fitting mt-plus, vectors 2 of 2: epoch 10 of 100, 80 s",
+        "fitting mt-plus: epoch 20 of 100, 120 s",
     ]
 
 
-def test_the_clock_runs_on_between_stages_and_when_one_is_done(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+def test_every_stage_prints_its_line(capsys, clock):
+    with fitting_progress("fitting mt-plus", every_stage=True):
+        with stage("embeddings 1 of 2"):
+            report([10, 100])
+        with stage("weights"):
+            pass
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting mt-plus, embeddings 1 of 2, 0 s",
+        "fitting mt-plus, weights, 0 s",
+        "fitting mt-plus: done, 0 s",
+    ]
+
+
+def test_bar_shows_stage_epochs_clock_and_time_remaining(clock, monkeypatch):
     bars = []
 
     class Watched(progress.Progress):
         def __init__(self, *columns, **options):
-            super().__init__(*columns, **options | {"auto_refresh": False, "disable": True})
+            super().__init__(*columns, **options | {"auto_refresh": False}, get_time=lambda: clock[0])
             bars.append(self)
 
     monkeypatch.setattr(progress, "Progress", Watched)
@@ -60,37 +80,34 @@ def test_the_clock_runs_on_between_stages_and_when_one_is_done(monkeypatch):
 
     with fitting_progress("fitting mt-plus"):
         with stage("embeddings 1 of 2"):
-            assert shown() == ["fitting mt-plus, embeddings 1 of 2", "", "0:00:00"]
-            tell([100])
-            now[0] += 7
-            assert shown() == ["fitting mt-plus, embeddings 1 of 2", "100/100 epochs", "0:00:07"]
-        now[0] += 60
-        assert shown() == ["fitting mt-plus", "", "0:01:07"]
-        with stage("embeddings 2 of 2"):  # as many epochs as before
-            tell([100])
-            now[0] += 3
-            assert shown()[1:] == ["100/100 epochs", "0:01:10"]
+            assert shown() == ["fitting mt-plus, embeddings 1 of 2", "", "0:00:00", ""]
+            for done in (10, 20, 30):
+                clock[0] += 5
+                report([done])
+            assert shown()[1:] == ["30/100 epochs", "0:00:15", "0:00:35 left"]  # 2 epochs per second
+            report([100])
+            assert shown()[1:] == ["100/100 epochs", "0:00:15", ""]
+        clock[0] += 60
+        assert shown() == ["fitting mt-plus", "", "0:01:15", ""]  # the clock continues between stages
 
 
-def test_every_stage_has_its_line_where_that_is_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "monotonic", lambda: 5.0)
-    with fitting_progress("fitting mt-plus", every_stage=True):
-        with stage("embeddings 1 of 2"):
-            tell([10, 100])
-        with stage("votes"):
-            pass
-    assert capsys.readouterr().err.splitlines() == [
-        "fitting mt-plus, embeddings 1 of 2, 0 s",
-        "fitting mt-plus, votes, 0 s",
-        "fitting mt-plus: done, 0 s",
-    ]
+def test_page_progress_prints_lines_only_when_slow(capsys, clock):
+    with page_progress("making the page") as show:
+        show("placing nodes", 10, 300)
+        assert capsys.readouterr() == ("", "")
+        clock[0] += 6
+        show("finding similar nodes", 0, 0)
+        clock[0] += 6
+        show("placing nodes", 75, 300)
+    assert capsys.readouterr() == (
+        "",
+        "making the page: finding similar nodes, 6 s\nmaking the page: placing nodes, 25 %, 12 s\n",
+    )
 
 
-def test_a_stage_in_which_nobody_counts_is_shown_too(capsys, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
-    with fitting_progress("fitting mt-plus"):
-        now[0] = 31
-        with stage("votes"):
-            now[0] = 32
-    assert capsys.readouterr().err == "fitting mt-plus, votes, 31 s\n"
+def test_page_progress_shows_a_bar(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with page_progress("making the page") as show:
+        show("placing nodes", 75, 300)
+    assert "making the page: placing nodes" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tables as a terminal and as a pipe shows them."""
+"""Tables in a terminal, in a pipe and in LaTeX."""
 
 from pathlib import Path
 
@@ -6,7 +6,19 @@ import pytest
 from rich.console import Console
 
 from mtgcn.datasets import Description
-from mtgcn.report.tables import comparison_table, dataset_table, plain_text, print_table
+from mtgcn.report import tables
+from mtgcn.report.comparisons import comparison_table
+from mtgcn.report.pages import html
+from mtgcn.report.tables import (
+    Entry,
+    Row,
+    Table,
+    dataset_table,
+    description_table,
+    latex_escaped,
+    plain_text,
+    print_table,
+)
 
 
 def description(name, **counts):
@@ -25,30 +37,41 @@ def description(name, **counts):
     return Description(name=name, **known | counts)
 
 
-def test_datasets_are_readable_at_80_columns():
-    console = Console(width=80, force_terminal=True, color_system=None)
-    with console.capture() as captured:
-        console.print(dataset_table([description("amazon-photo"), description("cora", nodes=2708)]))
-    lines = captured.get().splitlines()
+@pytest.fixture
+def terminal(capsys, monkeypatch):
+    """Prints a table to a terminal of 80 columns; returns the lines."""
+
+    def lines(table):
+        monkeypatch.setattr(tables, "Console", lambda: Console(width=80, force_terminal=True, color_system=None))
+        print_table(table)
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+def test_dataset_table_fits_80_columns(terminal):
+    lines = terminal(dataset_table([description("amazon-photo"), description("cora", nodes=2708)]))
     assert all(len(line) <= 80 for line in lines)
-    assert [line.split("│")[1:3] for line in lines if "2708" in line] == [[" cora         ", "  2708 "]]
-    assert len(lines) == 6  # three rules, a heading and two rows: nothing is wrapped
+    [cora] = [line for line in lines if "2708" in line]
+    assert cora.split() == ["cora", "2708", "1234567", "1234567", "10", "12345"]
 
 
 @pytest.mark.parametrize("name", ["mine:Shares", "correct-and-smooth, smoothing_steps=50"])
-def test_a_comparison_keeps_its_numbers_whole_at_80_columns(compared, name):
-    console = Console(width=80, force_terminal=True, color_system=None)
-    with console.capture() as captured:
-        console.print(comparison_table(compared(((name, 0.123), ("mt-plus", 0.98765)), seconds=40.0)))
-    lines = captured.get().splitlines()
+def test_comparison_table_fits_80_columns(terminal, compared, name):
+    lines = terminal(comparison_table(compared(((name, 0.123), ("mt-plus", 0.98765)), seconds=40.0)))
     assert all(len(line.rstrip()) <= 80 for line in lines)
-    numbers = ["12.3", "12.3 to 12.3", "-86.5", "-86.5 to -86.5"]
     [line] = [line for line in lines if "12.3 to" in line]
-    assert all(number in line for number in numbers)
-    assert "…" not in captured.get()
+    assert all(number in line for number in ["12.3", "12.3 to 12.3", "-86.5", "-86.5 to -86.5"])
+    assert "…" not in "".join(lines)
 
 
-def test_a_piped_table_has_aligned_columns_and_neither_lines_nor_wrapping(capsys, compared):
+def test_long_text_wraps_in_a_terminal(terminal):
+    lines = terminal(description_table(description("cora")))
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith("self-loops") and line.split()[-1] == "12345" for line in lines)
+
+
+def test_piped_table_is_aligned_plain_text(capsys, compared):
     long = "a method with a name that is far longer than any terminal is wide, " * 4
     print_table(comparison_table(compared((("lp", 0.5), (long, 0.61)))))
     title, heading, lp, other, caption = capsys.readouterr().out.splitlines()
@@ -56,21 +79,26 @@ def test_a_piped_table_has_aligned_columns_and_neither_lines_nor_wrapping(capsys
     assert other.startswith(long)
     assert lp.index("50.0") == other.index("61.0") == heading.index("mean")
     assert caption.startswith("seed 7, cpu, 1 thread, torch ")
-    printed = "".join((title, heading, lp, other, caption))
-    assert not set(printed) & set("─│┃━┏┓└┘\x1b")
+    assert not set(title + heading + lp + other + caption) & set("─│┃━┏┓└┘\x1b")
     assert not any(line.endswith(" ") for line in (title, heading, lp, other, caption))
 
 
-def test_plain_text_keeps_what_looks_like_markup(compared):
-    assert "[bold]x[/bold]" in plain_text(comparison_table(compared((("[bold]x[/bold]", 0.5),))))
+def test_markup_is_text(compared, terminal):
+    table = comparison_table(compared((("[bold]x[/bold]", 0.5),)))
+    assert "[bold]x[/bold]" in plain_text(table)
+    assert any("[bold]x[/bold]" in line for line in terminal(table))
 
 
-@pytest.mark.parametrize("labels", [1, (1, 2, 3), None])
-def test_titles_say_how_many_labels_there_were(compared, labels):
-    title = plain_text(comparison_table(compared(labels_per_class=labels))).splitlines()[0]
-    words = {
-        1: "1 label per class",
-        (1, 2, 3): "1, 2, 3 labels of the classes in turn",
-        None: "labels that differ from run to run",
-    }
-    assert f"on edges_1.csv, {words[labels]}, 4 runs" in title
+def test_latex_escapes():
+    assert latex_escaped(r"a_b & 5 % {x} \ ~ ^ # $") == (
+        r"a\_b \& 5 \% \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \# \$"
+    )
+
+
+def test_html_escapes_and_groups():
+    rows = [Row("<b>", [Entry("-1.0", ("-2.0", "+0.0")), Entry("<i>", bold=True)], note="on <cpu>", style="reference")]
+    text = str(html(Table(["method", "diff", "p"], rows, groups=["2 & more"])))
+    assert '<tr><th rowspan="2">method</th><th colspan="2" class="cell-start">2 &amp; more</th></tr>' in text
+    assert '<tr class="reference"><th scope="row">&lt;b&gt;<span class="range">on &lt;cpu&gt;</span></th>' in text
+    assert '<td class="cell-start">−1.0<span class="range">−2.0 to +0.0</span></td>' in text
+    assert '<td class="best">&lt;i&gt;</td>' in text

@@ -1,5 +1,3 @@
-"""A lock is one process's at a time, says whose it is, and dies with its process."""
-
 import os
 import signal
 import subprocess
@@ -10,7 +8,7 @@ import time
 import pytest
 
 from mtgcn.storage import locks
-from mtgcn.storage.locks import HeldElsewhere, OwnedLock, one_at_a_time
+from mtgcn.storage.locks import HeldElsewhere, OwnedLock, exclusive_lock
 
 HOLD = (
     "import sys, time; from pathlib import Path; from mtgcn.storage.locks import OwnedLock\n"
@@ -29,15 +27,15 @@ def holder(tmp_path):
     process.stdout.close()
 
 
-def test_whoever_comes_second_is_told_who_holds_it(tmp_path, holder):
-    for _ in range(2):  # asking takes nothing away from the one who holds it
+def test_held_lock_names_its_owner(tmp_path, holder):
+    for _ in range(2):
         with pytest.raises(HeldElsewhere) as held:
             OwnedLock(tmp_path / "x.lock").acquire()
         assert held.value.owner == str(holder.pid)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a signal that cannot be caught")
-def test_it_dies_with_its_process(tmp_path, holder):
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_killed_process_releases_its_lock(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     lock = OwnedLock(tmp_path / "x.lock")
@@ -47,7 +45,7 @@ def test_it_dies_with_its_process(tmp_path, holder):
     assert not (tmp_path / "x.lock.owner").exists()
 
 
-def test_it_is_free_again_after_its_release(tmp_path):
+def test_release(tmp_path):
     first, second = OwnedLock(tmp_path / "x.lock"), OwnedLock(tmp_path / "x.lock")
     first.acquire()
     with pytest.raises(HeldElsewhere):
@@ -57,7 +55,7 @@ def test_it_is_free_again_after_its_release(tmp_path):
     second.release()
 
 
-def test_a_lock_whose_owner_cannot_be_written_is_not_held(tmp_path):
+def test_unwritable_owner_releases_the_lock(tmp_path):
     (tmp_path / "x.lock.owner").mkdir()
     lock = OwnedLock(tmp_path / "x.lock")
     with pytest.raises(OSError, match=r"x\.lock\.owner"):
@@ -66,12 +64,12 @@ def test_a_lock_whose_owner_cannot_be_written_is_not_held(tmp_path):
     OwnedLock(tmp_path / "x.lock").acquire()
 
 
-def test_those_who_wait_come_one_after_the_other_and_know_that_they_waited(tmp_path):
+def test_exclusive_lock_serialises(tmp_path):
     inside, waited, most = [], [], 0
 
     def work():
         nonlocal most
-        with one_at_a_time(tmp_path / "below" / "y.lock", "working") as had_to_wait:
+        with exclusive_lock(tmp_path / "below" / "y.lock", "working") as had_to_wait:
             inside.append(1)
             most = max(most, len(inside))
             waited.append(had_to_wait)
@@ -85,29 +83,29 @@ def test_those_who_wait_come_one_after_the_other_and_know_that_they_waited(tmp_p
         thread.join()
     assert most == 1
     assert sorted(waited) == [False, True, True]
-    assert list((tmp_path / "below").iterdir()) == []  # no lock is left behind
+    assert list((tmp_path / "below").iterdir()) == []
 
 
-def test_where_no_lock_can_be_written_nobody_waits(tmp_path):
+def test_unwritable_lock_is_skipped(tmp_path):
     (tmp_path / "file").write_text("")
-    with one_at_a_time(tmp_path / "file" / "y.lock", "working") as waited:
+    with exclusive_lock(tmp_path / "file" / "y.lock", "working") as waited:
         assert waited is False
 
 
-def test_whoever_waits_is_told_for_what_and_has_patience_for_so_long(tmp_path, holder, monkeypatch, caplog):
-    monkeypatch.setattr(locks, "UNSAID", 0.1)
-    for patience in ({"patience": 0.3}, {}):
-        monkeypatch.setattr(locks, "PATIENCE", 0.3)
-        with pytest.raises(HeldElsewhere), one_at_a_time(tmp_path / "x.lock", "making it", **patience):
-            pytest.fail("it is held by somebody else")
-    assert (tmp_path / "x.lock").exists()  # it is not ours to take away
-    said = {record.getMessage() for record in caplog.records}
-    assert said == {f"another process is making it; waiting for it, at most 0 s (lock {tmp_path / 'x.lock'})"}
+def test_long_wait_is_logged_and_times_out(tmp_path, holder, monkeypatch, caplog):
+    monkeypatch.setattr(locks, "QUIET_SECONDS", 0.1)
+    for timeout in ({"timeout": 0.3}, {}):
+        monkeypatch.setattr(locks, "TIMEOUT", 0.3)
+        with pytest.raises(HeldElsewhere), exclusive_lock(tmp_path / "x.lock", "making it", **timeout):
+            pytest.fail("another process holds it")
+    assert (tmp_path / "x.lock").exists()
+    logged = {record.getMessage() for record in caplog.records}
+    assert logged == {f"another process is making it; waiting for it, at most 0 s (lock {tmp_path / 'x.lock'})"}
 
 
-def test_a_short_wait_is_not_worth_a_word(tmp_path, caplog):
-    with one_at_a_time(tmp_path / "y.lock", "working"):
-        thread = threading.Thread(target=lambda: one_at_a_time(tmp_path / "y.lock", "working").__enter__())
+def test_short_wait_is_not_logged(tmp_path, caplog):
+    with exclusive_lock(tmp_path / "y.lock", "working"):
+        thread = threading.Thread(target=lambda: exclusive_lock(tmp_path / "y.lock", "working").__enter__())
         thread.start()
         time.sleep(0.2)
     thread.join()

@@ -8,10 +8,44 @@ from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
-from mtgcn.training.adam import Adam
-from mtgcn.training.divergence import watching_divergence
-from mtgcn.training.loop import Phase, Step, train
-from mtgcn.training.progress import reporting_progress
+from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.progress import progress_callbacks, watching_divergence
+
+
+class Two:
+    """One parameter that decays and one that does not."""
+
+    def __init__(self):
+        self.decays, self.stays = (torch.linspace(-1, 1, 6).view(2, 3).requires_grad_() for _ in range(2))
+
+    def parameters(self):
+        return [self.decays, self.stays]
+
+    def decayed_parameters(self):
+        return [self.decays]
+
+
+# The last are as small as Adam's epsilon, which then halves a step.
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-8])
+@pytest.mark.parametrize("weight_decay", [None, 0.3])
+def test_steps_are_those_of_torch(size, weight_decay):
+    ours, theirs = Two(), Two()
+    adam = Adam(0.1) if weight_decay is None else Adam(0.1, weight_decay)
+    reference = torch.optim.Adam(
+        [{"params": [theirs.decays], "weight_decay": weight_decay or 0}, {"params": [theirs.stays]}], lr=0.1
+    )
+    optimisation = adam.begin(ours)
+    for step in range(5):
+        gradient = size * torch.randn(2, 3, generator=torch.Generator().manual_seed(step))
+        for parameter in (*ours.parameters(), *theirs.parameters()):
+            parameter.grad = gradient.clone()
+        optimisation.step()
+        reference.step()
+    for found, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    optimisation.zero_grad()
+    assert all(parameter.grad is None for parameter in ours.parameters())
+
 
 ADAM = Adam(learning_rate=0.01, weight_decay=5e-4)
 MT_GCN = {"warmup_epochs": 4, "teaching_epochs": 3, "per_class": 4}
@@ -123,7 +157,7 @@ def test_every_epoch_drops_other_units(task):
 def test_progress_is_reported_up_to_the_last_epoch_and_only_when_asked(task):
     calls = []
     method = create("gcn", epochs=23)
-    with reporting_progress(lambda done, total: calls.append((done, total))):
+    with progress_callbacks(lambda done, total: calls.append((done, total))):
         method.fit(task)
     assert calls[-1] == (23, 23)
     assert len(calls) > 1

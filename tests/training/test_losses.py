@@ -6,7 +6,7 @@ import torch
 
 from mtgcn.task import Nodes
 from mtgcn.training.losses import consistency_loss, pseudo_label_loss, supervised_loss
-from mtgcn.training.pseudo_labels import Chosen
+from mtgcn.training.pseudo_labels import PseudoLabels
 
 RUNS, PEERS, CLASSES, SLOTS = 3, 2, 4, 8
 LABELLED = Nodes.of([np.array([5, 2, 7]), np.array([1]), np.array([0, 3])], np.array([0, 3, 2, 1, 0, 1, 2, 3]))
@@ -23,7 +23,7 @@ def chosen():
     filled = torch.from_numpy(np.random.default_rng(0).random((SLOTS, RUNS, PEERS)) < 0.6)
     filled[:, 0], filled[:, 2] = True, False
     assert 0 < filled[:, 1].sum() < 2 * SLOTS
-    return Chosen(torch.zeros(SLOTS, RUNS, PEERS, dtype=torch.int64), filled, per_class=2)
+    return PseudoLabels(torch.zeros(SLOTS, RUNS, PEERS, dtype=torch.int64), filled, per_class=2)
 
 
 def test_losses_of_one_model_by_hand():
@@ -32,7 +32,7 @@ def test_losses_of_one_model_by_hand():
     assert supervised_loss(learner, labelled, "sum").item() == pytest.approx(math.log(2) + math.log(4))
     assert supervised_loss(learner, labelled, "mean").item() == pytest.approx(1.5 * math.log(2))
 
-    chosen = Chosen(torch.tensor([0, 1])[:, None, None], torch.ones(2, 1, 1, dtype=torch.bool), per_class=1)
+    chosen = PseudoLabels(torch.tensor([0, 1])[:, None, None], torch.ones(2, 1, 1, dtype=torch.bool), per_class=1)
     certainty = torch.tensor([1.0, 0.5])[:, None, None]
     assert pseudo_label_loss(learner, certainty, chosen).item() == pytest.approx((math.log(2) + math.log(4) / 2) / 2)
     teacher = torch.tensor([[0.8, 0.2], [0.5, 0.5]]).log()[..., None, None]

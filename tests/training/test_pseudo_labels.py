@@ -5,7 +5,20 @@ import pytest
 import torch
 
 from mtgcn.graph import Graph
-from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
+from mtgcn.task import MISSING, Nodes
+from mtgcn.training.pseudo_labels import (
+    PseudoLabels,
+    certainty,
+    confidence,
+    default_per_class,
+    joined,
+    labelled_mask,
+    most_confident,
+    most_confident_per_class,
+    one_hot_classes,
+    top_nodes_per_class,
+    unambiguous,
+)
 
 
 def stacked(rows):
@@ -87,7 +100,7 @@ def test_rows_are_those_of_the_chosen_nodes_and_the_next_peer_hands_over_its_cho
     # Two slots, one run, three peers; node n of peer p holds 10 n + p for its one class.
     nodes = torch.tensor([[[0, 1, 2]], [[3, 3, 0]]])
     filled = torch.tensor([[[True, True, True]], [[True, True, False]]])
-    chosen = Chosen(nodes, filled, per_class=1)
+    chosen = PseudoLabels(nodes, filled, per_class=1)
     values = (torch.arange(4)[:, None, None, None] * 10 + torch.arange(3)).float()
     assert chosen.rows(values)[:, 0, 0].tolist() == [[0, 11, 22], [30, 31, 2]]
     handed = chosen.from_next_peer()
@@ -98,7 +111,7 @@ def test_rows_are_those_of_the_chosen_nodes_and_the_next_peer_hands_over_its_cho
 def test_own_class_is_the_value_of_the_class_a_slot_stands_for():
     # Two slots for each of three classes, one run, two peers: 100 slot + 10 class + peer.
     rows = torch.arange(6)[:, None, None, None] * 100 + torch.arange(3)[:, None, None] * 10 + torch.arange(2)
-    chosen = Chosen(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
+    chosen = PseudoLabels(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
     own = chosen.own_class(rows.float())
     assert own.shape == (6, 1, 2)
     assert own[:, 0].tolist() == [[0, 1], [100, 101], [210, 211], [310, 311], [420, 421], [520, 521]]
@@ -158,5 +171,84 @@ def test_a_node_is_chosen_if_any_peer_of_its_run_chose_it():
     # Two slots, two runs, two peers; of the second run's first peer no slot is filled, and names node 0.
     nodes = torch.tensor([[[1, 2], [0, 4]], [[2, 3], [0, 4]]])
     filled = torch.tensor([[[True, True], [False, True]], [[True, False], [False, False]]])
-    marks = Chosen(nodes, filled, per_class=1).chosen_by_any(5)
+    marks = PseudoLabels(nodes, filled, per_class=1).chosen_by_any(5)
     assert marks.T.nonzero().tolist() == [[0, 1], [0, 2], [1, 4]]
+
+
+NOBODY_LABELLED = torch.zeros(5, 1, dtype=torch.bool)
+
+
+def marks_of(pairs, nodes=5, classes=2, runs=1):
+    """Marks at (node, class) in run 0, or at (node, class, run)."""
+    marks = torch.zeros(nodes, classes, runs, dtype=torch.bool)
+    for node, its_class, *run in pairs:
+        marks[node, its_class, run[0] if run else 0] = True
+    return marks
+
+
+def test_every_class_takes_its_best_nodes_whatever_other_classes_say():
+    score = torch.tensor([[9.0, 8.0], [7.0, 7.0], [6.0, 1.0], [5.0, 7.0], [0.0, 0.0]])[..., None]
+    assert torch.equal(top_nodes_per_class(score, 2, NOBODY_LABELLED), marks_of([(0, 0), (1, 0), (0, 1), (1, 1)]))
+    labelled = torch.tensor([True, False, False, False, False])[:, None]
+    # Without node 0; of nodes 1 and 3, equal in class 1, the first goes first.
+    assert torch.equal(top_nodes_per_class(score, 1, labelled), marks_of([(1, 0), (1, 1)]))
+
+
+def test_nodes_that_score_nothing_are_never_taken():
+    score = torch.tensor([[0.0, 2.0], [0.0, 0.0], [0.5, 0.0], [0.0, 1.0], [0.0, 0.0]])[..., None]
+    assert torch.equal(top_nodes_per_class(score, 4, NOBODY_LABELLED), marks_of([(0, 1), (2, 0), (3, 1)]))
+
+
+def test_the_surest_predictions_are_taken_from_those_predicted_as_the_class():
+    probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.45, 0.55], [0.2, 0.8]])
+    logits = probabilities.log()[..., None, None]
+    assert torch.equal(most_confident_per_class(logits, 2, NOBODY_LABELLED), marks_of([(0, 0), (2, 0), (4, 1), (3, 1)]))
+    labelled = torch.tensor([True, False, False, False, True])[:, None]
+    # Node 1 comes after 2 in class 0; class 1 has node 3 alone, and takes no node that is predicted as class 0.
+    assert torch.equal(most_confident_per_class(logits, 2, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
+    assert torch.equal(most_confident_per_class(logits, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
+
+
+def test_other_peers_are_not_asked():
+    probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.45, 0.55], [0.2, 0.8]])
+    logits = torch.stack([probabilities.log(), probabilities.flip(1).log()], -1)[:, :, None]
+    alone = most_confident_per_class(logits[..., :1], 2, NOBODY_LABELLED)
+    assert torch.equal(most_confident_per_class(logits, 2, NOBODY_LABELLED), alone)
+
+
+def test_node_0_is_not_marked_by_classes_that_nobody_is_predicted_as():
+    logits = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0]])[..., None, None]
+    assert torch.equal(most_confident_per_class(logits, 1, NOBODY_LABELLED), marks_of([(4, 1)]))
+
+
+def test_runs_choose_apart():
+    score = torch.tensor([[[1.0, 2.0]], [[2.0, 1.0]]])  # two nodes, one class, two runs
+    labelled = torch.zeros(2, 2, dtype=torch.bool)
+    expected = marks_of([(1, 0, 0), (0, 0, 1)], nodes=2, classes=1, runs=2)
+    assert torch.equal(top_nodes_per_class(score, 1, labelled), expected)
+
+
+def test_a_node_of_two_classes_is_contested():
+    marks = marks_of([(0, 0), (0, 1), (1, 0), (4, 1)])
+    assert torch.equal(unambiguous(marks), marks_of([(1, 0), (4, 1)]))
+
+
+def test_marks_of_given_classes():
+    assert torch.equal(one_hot_classes(torch.tensor([[1], [0], [1]]), 2), marks_of([(0, 1), (1, 0), (2, 1)], nodes=3))
+
+
+def test_what_is_marked_joins_behind_the_labels():
+    labelled = Nodes(torch.tensor([[4, 2], [3, MISSING]]), torch.tensor([[1, 0], [1, 0]]))
+    marks = marks_of([(0, 0, 0), (1, 1, 0), (1, 0, 0), (0, 1, 1)], runs=2)
+    grown = joined(labelled, marks)
+    # Node 1 is marked for both classes and enters with both; the second run's row ends in nobody.
+    assert grown.index.tolist() == [[4, 2, 0, 1, 1], [3, 0, MISSING, MISSING, MISSING]]
+    assert grown.classes.tolist()[0] == [1, 0, 0, 0, 1]
+    assert grown.classes[1, :2].tolist() == [1, 1]
+
+
+def test_nothing_may_join():
+    labelled = Nodes(torch.tensor([[4, 2]]), torch.tensor([[1, 0]]))
+    grown = joined(labelled, marks_of([]))
+    assert grown.index.tolist() == [[4, 2]]
+    assert grown.classes.tolist() == [[1, 0]]

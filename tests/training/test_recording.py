@@ -1,14 +1,48 @@
-"""Snapshots of a training: what they hold, and that taking them changes nothing."""
-
 import numpy as np
 import pytest
+import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.methods.base import fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
-from mtgcn.training.recording import recording
+from mtgcn.training.recording import PseudoLabelRecord, recording
+
+
+def marks(*pairs):
+    result = torch.zeros(40, 2, dtype=torch.bool)
+    for node, run in pairs:
+        result[node, run] = True
+    return result
+
+
+def test_the_first_epoch_counts(two_runs):
+    record = PseudoLabelRecord(two_runs, epochs_before=5)
+    record.next_epoch(marks((3, 0), (4, 1)))
+    record.next_epoch(marks((3, 0), (3, 1)))
+    record.next_epoch(marks((7, 0)))
+    first = record.first_epochs()
+    assert first.shape == (2, 40)
+    assert {(run, node): first[run, node] for run, node in zip(*first.nonzero(), strict=True)} == {
+        (0, 3): 6,
+        (1, 4): 6,
+        (1, 3): 7,
+        (0, 7): 8,
+    }
+
+
+def test_an_epoch_can_be_named(two_runs):
+    record = PseudoLabelRecord(two_runs)
+    record.add(marks((1, 0)), epoch=9)
+    record.add(marks((1, 0), (2, 0)), epoch=17)
+    assert record.first_epochs()[:, :4].tolist() == [[0, 9, 17, 0], [0, 0, 0, 0]]
+    assert record.first_epochs().dtype == "int32"
+
+
+def test_who_had_no_pseudo_label_has_zero(two_runs):
+    assert not PseudoLabelRecord(two_runs, epochs_before=3).first_epochs().any()
+
 
 SETTINGS = {"warmup_epochs": 6, "teaching_epochs": 8, "per_class": 4, "learning_rate": 0.05}
 

@@ -1,1 +1,1 @@
-"""Commands that `mtgcn.cli.app` has, arguments only, and what all commands share."""
+"""The command line: options and printing. What the commands do is in `mtgcn.workflows` and below."""

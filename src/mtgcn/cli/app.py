@@ -1,4 +1,4 @@
-"""The command `mtgcn`: arguments only. Each command imports what it needs, so that `--help` stays fast."""
+"""The command `mtgcn`. Each command imports what it needs when it runs, so that `--help` stays fast."""
 
 from __future__ import annotations
 
@@ -12,52 +12,112 @@ from typing import Annotated
 import typer
 
 import mtgcn
-from mtgcn.cli import data, experiments, own_graph, reproduction, studio
-from mtgcn.cli.collecting import collect_seldom
-from mtgcn.cli.examples import epilogue
-from mtgcn.cli.streams import discard_output, flushed_output, prepare_streams
+from mtgcn.cli import data, experiments, fit, reproduction, studio
+from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
-from mtgcn.training.freed_blocks import keep_freed_blocks
+from mtgcn.memory import keep_freed_blocks
 
-BAD_INPUT = 2  # the exit status of everything a person can mend
-INTERRUPTED = 130  # as shells count it
-# What a system answers to writing into an open file; files of ours are told of where they are written.
+BAD_INPUT = 2  # exit status of every error that the user can fix
+INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
+# Errors while writing to an open stream. Errors of files are reported where the files are written.
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, studio.studio),
+    "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
+    "The paper's tables": (reproduction.reproduce, reproduction.report),
+}
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "datasets": (
+        "mtgcn datasets",
+        "mtgcn datasets cora",
+    ),
+    "methods": (
+        "mtgcn methods",
+        "mtgcn methods mt-plus",
+        "mtgcn methods mine:Shares",
+    ),
+    "run": (
+        "mtgcn run --dataset cora --labels-per-class 2",
+        "mtgcn run --dataset pubmed --labels-per-class 3 --method mt-gcn --set peers=4",
+        "mtgcn run --edges e.csv --labels l.csv --labels-per-class 3 --out rows/",
+        "mtgcn run --graph graph.npz --split splits.json --method mine:Shares --json",
+    ),
+    "compare": (
+        "mtgcn compare --dataset citeseer --labels-per-class 3 --methods lp,gcn,mt-plus",
+        "mtgcn compare --edges edges.csv --nodes nodes.csv --labels-per-class 3",
+        "mtgcn compare --graph data.pt --labels-per-class 5 --latex table.tex",
+        "mtgcn compare --dataset cora --split public --report page.html --out rows/",
+        "mtgcn compare --dataset digits --labels-per-class 2 --methods gcn,mine:Shares",
+    ),
+    "reproduce": (
+        "mtgcn reproduce",
+        "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
+        "mtgcn reproduce --suite world --datasets dblp,chameleon",
+        "mtgcn reproduce --suite world --ray head:6379",
+    ),
+    "report": (
+        "mtgcn report model/",
+        "mtgcn report model/ --out page.html",
+        "mtgcn report reproduction/",
+    ),
+    "demo": ("mtgcn demo",),
+    "fit": (
+        "mtgcn fit --edges edges.csv --labels labels.csv --out model/",
+        "mtgcn fit --edges e.csv --nodes n.csv --column label=topic --out model/",
+        "mtgcn fit --nodes table.csv --knn 10 --out model/ --report page.html",
+    ),
+    "predict": (
+        "mtgcn predict model/ --out predictions.csv",
+        "mtgcn predict model/ --nodes new.csv --out predictions.csv",
+    ),
+    "suggest": (
+        "mtgcn suggest model/",
+        "mtgcn suggest model/ --count 3 --json",
+        "mtgcn suggest model/ --out to-label.csv",
+    ),
+    "label": ("mtgcn label model/ to-label.csv",),
+    "studio": (
+        "mtgcn studio",
+        "mtgcn studio --dataset digits --project digits/",
+        "mtgcn studio --edges edges.csv --nodes nodes.csv --port 8080 --no-browser",
+    ),
+}
 
 app = typer.Typer(
     name="mtgcn",
     help="Classify the nodes of a graph from a handful of labels.",
-    epilog="mtgcn COMMAND -h tells what a command takes, with examples.",
+    epilog="mtgcn COMMAND -h shows the options of a command, with examples.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0, or 2 after one line about bad input. Anything else is a traceback."""
-    if arguments is None:  # so this process is the command
-        collect_seldom()
+    """Run a command. Returns the exit status: 0, or 2 after one line about bad input. Other errors are raised."""
+    if arguments is None:  # this process runs one command
+        collect_rarely()
     keep_freed_blocks()
     prepare_streams()
     typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        # What was typed is the context's object, for pages that say how they were made.
+        # The context's object is the command line, which pages of results quote.
         status = app(args=typed, prog_name="mtgcn", standalone_mode=False, obj=shlex.join(["mtgcn", *typed]))
     except typer.TyperException as error:
         return _complain(error.format_message())
     except InputError as error:
         return _complain(str(error))
     except OSError as error:
-        return _complain(_system_complaint(error))
-    if (refused := flushed_output()) is not None:
-        return _complain(_system_complaint(refused))
+        return _complain(_system_error(error))
+    if (failure := flush_output()) is not None:
+        return _complain(_system_error(failure))
     if status == INTERRUPTED:
         print("mtgcn: interrupted", file=sys.stderr)
     return status or 0
 
 
-def _system_complaint(error: OSError) -> str:
-    """What the system says against a path or, where there is none, against what was printed; all else is a fault."""
+def _system_error(error: OSError) -> str:
+    """The message for an error with a path, or for one while writing to standard output. Others are raised again."""
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}; check path and permissions"
     if error.errno not in UNWRITABLE:
@@ -74,7 +134,7 @@ def _complain(message: str) -> int:
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", metavar="")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", metavar="")] = False,
 ) -> None:
     if version:
         print(f"mtgcn {mtgcn.__version__}")
@@ -85,15 +145,11 @@ def _root(
 
 
 def paragraphs(command: Callable[..., None]) -> str:
-    """What a command says of itself, to be wrapped by whoever shows it and not where the source is."""
+    """The docstring of a command, one line per paragraph, so that the terminal wraps it."""
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
 
 
-COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your own graph": (own_graph.fit, own_graph.predict, own_graph.suggest, own_graph.label, studio.studio),
-    "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
-    "The paper's tables": (reproduction.reproduce, reproduction.report),
-}
 for panel, commands in COMMANDS.items():
     for command in commands:
-        app.command(rich_help_panel=panel, help=paragraphs(command), epilog=epilogue(command.__name__))(command)
+        examples = "\n  ".join(["Examples:", *EXAMPLES[command.__name__]])
+        app.command(rich_help_panel=panel, help=paragraphs(command), epilog=examples)(command)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtgcn.cli.completion import dataset_names, method_names
-from mtgcn.cli.shared import AsJson, print_json
+from mtgcn.cli.options import AsJson, dataset_names, method_names, print_json
 
 
 def datasets(

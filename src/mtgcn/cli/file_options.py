@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from mtgcn.cli.shared import (
+from mtgcn.cli.options import (
     Columns,
     Edges,
     Exclude,
@@ -23,7 +23,7 @@ from mtgcn.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 FILES = "files"  # the parameter of a command that stands for all these options
 
@@ -44,9 +44,9 @@ class FileOptions:
     unknown_nodes: UnknownNodes = "error"
     header: Header = None
 
-    def files(self) -> GraphFiles:
+    def files(self) -> TableOptions:
         """The same, checked and ready to be read."""
-        from mtgcn.workflows.inputs import GraphFiles, parsed_columns
+        from mtgcn.io.options import TableOptions, parsed_columns
 
         columns, kinds = parsed_columns(self.columns or ())
         texts = {
@@ -55,14 +55,14 @@ class FileOptions:
             "features": None if self.features is None else listed(self.features, "features"),
             "exclude": () if self.exclude is None else listed(self.exclude, "exclude"),
         }
-        return GraphFiles(**vars(self) | texts)
+        return TableOptions(**vars(self) | texts)
 
 
 def takes_graph_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command, in place of its parameter `files: GraphFiles`, the options of these names; or all there are.
+    """Gives a command, in place of its parameter `files: TableOptions`, the options of these names; or all there are.
 
         @takes_graph_files()
-        def fit(out: Out, files: GraphFiles, seed: Seed = 0) -> None: ...
+        def fit(out: Out, files: TableOptions, seed: Seed = 0) -> None: ...
 
     Called from a program, the command takes the options by name too, as typer passes them.
     """
@@ -78,8 +78,8 @@ def takes_graph_files(*names: str) -> Callable[[Callable[..., None]], Callable[.
             chosen = {option.name: given.pop(option.name) for option in options if option.name in given}
             command(**given, **{FILES: FileOptions(**chosen).files()})
 
-        # `GraphFiles` would bring numpy into every --help, so its name is all that a command knows of it.
-        written = signature(command, locals={"GraphFiles": object}, eval_str=True)
+        # `TableOptions` would bring numpy into every --help, so its name is all that a command knows of it.
+        written = signature(command, locals={"TableOptions": object}, eval_str=True)
         parameters: list[Parameter] = []
         for parameter in written.parameters.values():
             own = parameter.replace(kind=Parameter.KEYWORD_ONLY)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mtgcn.cli.shared import Device, listed, remark
+from mtgcn.cli.options import Device, listed, remark
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,13 +92,12 @@ def reproduce(
     """The paper's tables, or a suite of other graphs, measured anew. Stopped at any moment, the same command goes on
     where it was."""
     from mtgcn.environment import chosen_device
-    from mtgcn.experiments.machines import machines
     from mtgcn.experiments.plan import Selection, plan
     from mtgcn.experiments.protocol import checked_seed
-    from mtgcn.experiments.reproduce import carry_out
+    from mtgcn.experiments.reproduce import carry_out, machines
     from mtgcn.experiments.store import Store
-    from mtgcn.report.files import write_reproduction
     from mtgcn.report.progress import fitting_progress, sweep_progress
+    from mtgcn.report.reproduction import write_reproduction
 
     selection = Selection(
         suite=suite,
@@ -124,7 +123,7 @@ def reproduce(
             try:
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
             except KeyboardInterrupt:
-                done = sum(one.unit.id in store.units for one in planned.units)
+                done = sum(unit.id in store.units for unit in planned.units)
                 remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
                 raise
             text, files = write_reproduction(out, reproduction)
@@ -152,11 +151,11 @@ def report(
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
     mtgcn run and compare put there.
     """
-    from mtgcn.storage.folder_update import place_of
+    from mtgcn.storage.folders import current_path
 
-    if place_of(folder, "card.json").exists():
-        from mtgcn.estimator.model_folder import load_model
-        from mtgcn.storage.destinations import check_file
+    if current_path(folder, "card.json").exists():
+        from mtgcn.estimator.persistence import load_model
+        from mtgcn.storage.files import check_file
 
         page = out or folder / "report.html"
         check_file(page)
@@ -165,10 +164,11 @@ def report(
         return
     if out is not None:
         raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
-    from mtgcn.experiments.comparisons import stored_comparisons
+    from mtgcn.experiments.compare import stored_comparisons
     from mtgcn.experiments.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
     from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
-    from mtgcn.report.files import write_comparisons, write_report
+    from mtgcn.report.comparisons import write_comparisons
+    from mtgcn.report.reproduction import write_report
 
     if not any((folder / name).is_file() for name in (ROWS_FILE, PACKED_ROWS_FILE)):
         raise InputError(

@@ -25,11 +25,8 @@ import numpy as np
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import part_name
 from mtgcn.errors import InputError
-from mtgcn.io.json_text import parsed_json
 from mtgcn.shapes import Int
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 
 LATEST, STATE = "latest.json", "state.npz"
 LARGEST_LATEST = 64 * 2**20

@@ -8,20 +8,19 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.shared import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
+from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
 from mtgcn.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from mtgcn.distributed.ranks import Ranks
-    from mtgcn.io.columns import Choices
-    from mtgcn.workflows.inputs import GraphFiles
+    from mtgcn.io.options import TableOptions
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 LOST, STOPPED = 1, 143
@@ -68,20 +67,20 @@ def _print(message: str) -> None:
 @takes_graph_files("edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header")
 def shard(
     *,
-    files: GraphFiles,
+    files: TableOptions,
     parts: Annotated[int, typer.Option(help="How many parts; as many ranks may share them.", metavar="N")],
     out: Annotated[Path, typer.Option(help="Folder for the parts; older ones there are replaced.", metavar="SHARDS")],
     as_json: AsJson = False,
 ) -> None:
     """Cut a graph into parts, piece by piece: it never has to fit into memory."""
     from mtgcn.distributed.sharding import cut
-    from mtgcn.workflows.notes import collected_notes
+    from mtgcn.workflows.output import collected_notes
 
     if files.edges is None or files.nodes is None:
         raise InputError("shards are cut of an edge list and a node table; give --edges and --nodes")
-    choices = _choices(files.unknown_nodes, files.columns, files.header, files)
+    options = _checked(files)
     with collected_notes() as notes:
-        summary = cut(files.edges, files.nodes, out, parts, choices)
+        summary = cut(Path(files.edges), Path(files.nodes), out, parts, options)
     if as_json:
         print_json({**asdict(summary), "notes": notes})
         return
@@ -122,7 +121,7 @@ def fit(
 ) -> None:
     """Learn the classes of all nodes from the labels of a few; started by torchrun, or alone."""
     from mtgcn.distributed.fitting import DEFAULT_METHOD, FitOptions
-    from mtgcn.workflows.inputs import parsed_roles
+    from mtgcn.io.options import parsed_roles
 
     options = FitOptions(
         shards,
@@ -135,36 +134,26 @@ def fit(
         every,
         resume,
         model,
-        _choices(unknown_nodes, parsed_roles(columns or ()), header),
+        _checked(TableOptions(columns=parsed_roles(columns or ()), unknown_nodes=unknown_nodes, header=header)),  # type: ignore[arg-type]
     )
     status = _on_all_ranks(options, device, as_json)
     if status:
         raise typer.Exit(status)
 
 
-def _choices(unknown_nodes: str, columns: Any, header: bool | None, files: GraphFiles | None = None) -> Choices:
-    """What was said about tables, as their readers take it."""
-    from mtgcn.io.columns import Choices, column_titled
-
-    if unknown_nodes not in ("error", "drop"):
-        raise unknown_name("choice of --unknown-nodes", unknown_nodes, ("error", "drop"))
-    named: dict[str, Any] = {"node_id" if role == "id" else role: column_titled(name) for role, name in columns.items()}
-    if files is not None:
-        named |= {
-            "features": None if files.features is None else [column_titled(name) for name in files.features],
-            "exclude": [column_titled(name) for name in files.exclude],
-            "kinds": {column_titled(name): kind for name, kind in files.kinds.items()},
-        }
-    named["unknown_nodes"] = unknown_nodes
-    return Choices(**named, may_add_nodes=False, header=header)
+def _checked(files: TableOptions) -> TableOptions:
+    """The options, for shards, which cannot add nodes."""
+    if files.unknown_nodes not in ("error", "drop"):
+        raise unknown_name("choice of --unknown-nodes", files.unknown_nodes, ("error", "drop"))
+    return replace(files, may_add_nodes=False)
 
 
 def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
     """Fit, and end as all ranks should: whatever happens, one of them tells it, in one line."""
     from mtgcn.distributed.fitting import fit_shards
     from mtgcn.distributed.ranks import Ranks
+    from mtgcn.memory import return_freed_blocks
     from mtgcn.report.progress import fitting_progress
-    from mtgcn.training.freed_blocks import return_freed_blocks
 
     return_freed_blocks()
     ranks = Ranks()

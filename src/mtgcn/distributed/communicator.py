@@ -47,11 +47,9 @@ class RankCommunicator(Communicator):
             columns = (columns.double() @ (combine[:, independent] / lengths[independent].sqrt())).float()
         return columns
 
-    def positions(self, draws: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        # Unsigned words, in the order of the signed ones.
-        words = draws.cpu().numpy().view(np.uint64) ^ np.uint64(1 << 63)
-        [places] = places_in_orders(self.ranks, words[None])
-        return torch.from_numpy(places).to(draws.device)
+    def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
+        [places] = places_in_orders(self.ranks, words.cpu().numpy().view(np.uint64)[None])
+        return torch.from_numpy(places).to(words.device)
 
     def gather_labelled(self, labelled: Nodes, tables: Mapping[str, Tensor]) -> tuple[Nodes, Mapping[str, Tensor]]:
         """In the order of the node table."""

@@ -17,8 +17,7 @@ from mtgcn.distributed.training import Progress, begin, train
 from mtgcn.linalg.operators import Operator, SparseOperator
 from mtgcn.nn.infomax import InfomaxSettings, Propagation, activated
 from mtgcn.shapes import Float, UInt64
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step
+from mtgcn.training.loop import Adam, Phase, Step
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,9 @@ from mtgcn.distributed.shards import Manifest, read_manifest
 from mtgcn.distributed.whole_model import Told, write_model
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator import model_folder
-from mtgcn.io.columns import Choices
-from mtgcn.io.labels import UNKNOWN
-from mtgcn.io.paths import readable_file
+from mtgcn.estimator import persistence
+from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.labels import UNLABELED
 from mtgcn.methods import method_class, method_from_text
 from mtgcn.settings import parse_settings
 from mtgcn.splits import check_seed
@@ -51,7 +50,7 @@ class FitOptions:
     every: int = 50
     resume: bool = False
     model: Path | None = None  # a folder for a model as `mtgcn fit` writes it
-    choices: Choices = field(default_factory=Choices)  # of the label table
+    choices: TableOptions = field(default_factory=TableOptions)  # of the label table
 
 
 def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
@@ -104,13 +103,13 @@ def _checked(options: FitOptions) -> tuple[Manifest, Any]:
     readable_file(options.labels)
     check_destination(options.out)
     if options.model is not None:
-        model_folder.check_destination(options.model)
+        persistence.check_destination(options.model)
     return read_manifest(options.shards), method
 
 
 def _sum_of_labels(ranks: Ranks, graph: LocalGraph, labels: np.ndarray) -> str:
     """Of the labels that there are, in the order of the node table."""
-    known = labels != UNKNOWN
+    known = labels != UNLABELED
     mine = zip(graph.numbers.cpu().numpy()[known].tolist(), labels[known].tolist(), strict=True)
     pairs = sorted(pair for some in ranks.everyones(list(mine)) for pair in some)
     return hashlib.sha256(repr(pairs).encode()).hexdigest()

@@ -8,7 +8,7 @@ import pyarrow as pa
 from mtgcn.errors import InputError, shown
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.table import MISSING, Coded
-from mtgcn.linalg.node_keys import scrambled
+from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, UInt64
 
 IDS_AT_ONCE = 1 << 16  # hashing takes some bytes for every letter
@@ -28,9 +28,9 @@ def id_hashes(ids: pa.Array) -> UInt64[np.ndarray, "ids 2"]:
         terms = (place.astype(np.uint64) << np.uint64(8)) + letters
         for column, salt in enumerate((np.uint64(0), _OTHER)):
             sums = np.zeros(len(letters) + 1, dtype=np.uint64)
-            np.cumsum(scrambled(terms ^ salt), dtype=np.uint64, out=sums[1:])
+            np.cumsum(splitmix64(terms ^ salt), dtype=np.uint64, out=sums[1:])
             total = sums[ends[1:] - ends[0]] - sums[ends[:-1] - ends[0]]
-            found[start : start + len(some), column] = scrambled(total + lengths.astype(np.uint64))
+            found[start : start + len(some), column] = splitmix64(total + lengths.astype(np.uint64))
     return found
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shuffling import keyed_shuffle, places_in_orders
-from mtgcn.linalg.node_keys import drawn_by_key
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.operators import Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.mt_plus.encoders import BATCH_STREAM
@@ -80,7 +80,7 @@ def local_batches(
     if nodes <= size:
         return [Batch(nodes, torch.arange(local.num_nodes, device=device), local.numbers)] * epochs
     wanted = epochs * size
-    draws = [drawn_by_key(keys, seed, BATCH_STREAM + number) for number in range(-(-wanted // nodes))]
+    draws = [keyed_bits(keys, seed, BATCH_STREAM + number) for number in range(-(-wanted // nodes))]
     slots = places_in_orders(local.ranks, np.stack(draws)) + nodes * np.arange(len(draws))[:, None]
     mine = np.tile(np.arange(local.num_nodes), (len(draws), 1))[slots < wanted]
     slots = slots[slots < wanted]

@@ -25,13 +25,12 @@ from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, operator
 from mtgcn.methods.mt_gcn import MTGCN, Teaching
 from mtgcn.methods.trained import supervised_step
-from mtgcn.nn.axes import each_peer, mean_of_peers
+from mtgcn.nn.base import each_peer, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.shapes import Float
 from mtgcn.task import Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step
-from mtgcn.training.pseudo_labels import Chosen, confidence
+from mtgcn.training.loop import Adam, Phase, Step
+from mtgcn.training.pseudo_labels import PseudoLabels, confidence
 
 
 class LocalGCN(GCN):
@@ -91,7 +90,7 @@ class SharedTeaching(Teaching):
             losses["consistency"] = losses["consistency"] * share
         return Step(losses, {**step.notes, "agreement": step.notes["agreement"] * share})
 
-    def _choose(self, logits: Tensor) -> tuple[Chosen, Tensor]:
+    def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
         if not self.settings.choose_with_dropout:
             logits = self.network.logits_without_dropout()
         sure, predicted = confidence(logits)

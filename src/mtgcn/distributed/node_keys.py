@@ -11,7 +11,7 @@ import torch
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import read_part
 from mtgcn.distributed.shuffling import numbers_before
-from mtgcn.linalg.node_keys import ROUNDS, feature_keys, numbered_keys, surrounded_keys
+from mtgcn.linalg.node_keys import ROUNDS, distinct_keys, feature_keys, neighbourhood_keys
 from mtgcn.shapes import UInt64
 
 
@@ -22,7 +22,7 @@ def shared_node_keys(local: LocalGraph, features: sp.csr_array | np.ndarray) -> 
         mine = torch.from_numpy(keys.view(np.int64)[:, None].copy()).to(local.ranks.device)
         beside = local.boundary.beside(mine)[:, 0].cpu().numpy().view(np.uint64)
         keys = local.ranks.together(partial(_surrounded, local, keys, beside))
-    return numbered_keys(keys, numbers_before(local.ranks, keys, local.numbers.cpu().numpy()))
+    return distinct_keys(keys, numbers_before(local.ranks, keys, local.numbers.cpu().numpy()))
 
 
 def _surrounded(
@@ -35,5 +35,5 @@ def _surrounded(
         start, end = end, end + weights.shape[0]
         columns = rows.indices[rows.indptr[start] : rows.indptr[end]]
         some = sp.csr_array((weights.data, columns, weights.indptr), shape=(end - start, len(beside)))
-        found.append(surrounded_keys(keys[start:end], beside, some))
+        found.append(neighbourhood_keys(keys[start:end], beside, some))
     return np.concatenate(found)

@@ -1,6 +1,6 @@
 """A node table read in batches: first for its ids and to learn how its columns are prepared, then for the features.
 
-Preparation is learned as everywhere (`preparation/learning.py`), from as many rows as memory is sure to hold: all of
+Preprocessing is learned as everywhere (`io/preprocessing/fit.py`), from as many rows as memory is sure to hold: all of
 them, or a random choice that a hash of their number makes, the same every time.
 """
 
@@ -14,20 +14,19 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
-from mtgcn.io.columns import ID_NAMES, LABEL_NAMES, Choices, NodeColumns, node_columns, open_table
-from mtgcn.io.faults import Faults
+from mtgcn.errors import InputError, note
+from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.io.columns import ID_NAMES, NodeColumns, given_kinds, node_columns, open_table
 from mtgcn.io.ids import checked_ids
-from mtgcn.io.node_rows import FEW_NONZEROS, TextColumn, column_table, number_columns, told_kinds
-from mtgcn.io.notes import say
-from mtgcn.io.paths import PathLike, readable_file
-from mtgcn.io.preprocessing.learning import learn
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.preprocessing.table import ColumnTable, Texts
-from mtgcn.io.table import MISSING, Batch, Coded, NotNumbers, Table
-from mtgcn.linalg.node_keys import scrambled
+from mtgcn.io.node_table import SPARSE_BELOW, TextColumn, column_table, number_columns
+from mtgcn.io.options import PathLike, TableOptions, readable_file
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
+from mtgcn.io.preprocessing.fit import fit_columns
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.table import MISSING, Batch, Coded, Faults, NotNumbers, Table
+from mtgcn.linalg.node_keys import splitmix64
 
-MOST_ROWS, MOST_CELLS = 200_000, 1 << 26  # that preparation is learned from
+MOST_ROWS, MOST_CELLS = 200_000, 1 << 26  # that preprocessing is learned from
 FEWEST_ROWS = 10_000
 
 
@@ -40,7 +39,7 @@ class LearnedTable:
     numbers: Sequence[int]  # the columns that are numbers already
     sparse: bool
     ids: pa.Array
-    preparation: Preparation
+    preprocessing: Preprocessor
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
         """The features of some rows after those of others, in order."""
@@ -51,20 +50,20 @@ class LearnedTable:
             }
             values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
             rows = column_table(self.table, self.columns, self.numbers, values, cells, batch.places)
-            yield self.preparation.matrix(rows)
+            yield self.preprocessing.matrix(rows)
 
 
-def learned_table(path: PathLike, choices: Choices, most_rows: int | None = None) -> LearnedTable:
+def learned_table(path: PathLike, choices: TableOptions, most_rows: int | None = None) -> LearnedTable:
     """Read a node table once."""
     table = open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], choices)
     columns = node_columns(table, choices, labels_elsewhere=True)
     if not columns.features:
         raise InputError(f"{table.path} has no column that could be a feature; add some")
     if columns.label is not None:
-        say(
+        note(
             f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit by --labels"
         )
-    told = told_kinds(table, choices)
+    told = given_kinds(table, choices)
     numbers = number_columns(table, columns, choices, told)
     rows = most_rows or max(FEWEST_ROWS, min(MOST_ROWS, MOST_CELLS // len(columns.features)))
     while True:
@@ -73,16 +72,16 @@ def learned_table(path: PathLike, choices: Choices, most_rows: int | None = None
             break
         except NotNumbers as found:  # further down than the beginning that was looked at
             numbers = [column for column in numbers if column not in found.columns]
-    preparation = learn(sample, told, scale=choices.scale)
-    if not preparation.names:
+    preprocessing = fit_columns(sample, told, scale=choices.scale)
+    if not preprocessing.names:
         raise InputError(
-            f"{table.path}: nothing can be learned from its columns ({'; '.join(preparation.lines()[:3])})"
+            f"{table.path}: nothing can be learned from its columns ({'; '.join(preprocessing.lines()[:3])})"
         )
     if len(ids) > sample.rows:
-        say(
+        note(
             f"{table.path}: how columns are prepared was learned from {sample.rows} of {len(ids)} rows, drawn at random"
         )
-    return LearnedTable(table, columns, numbers, sp.issparse(sample.numbers), ids, preparation)
+    return LearnedTable(table, columns, numbers, sp.issparse(sample.numbers), ids, preprocessing)
 
 
 def _texts_of(columns: NodeColumns, numbers: Sequence[int]) -> list[int]:
@@ -124,11 +123,11 @@ class _Sample:
         self.sparse = False
 
     def add(self, batch: Batch, before: int) -> None:
-        hashes = scrambled(np.arange(before, before + len(batch), dtype=np.uint64))
+        hashes = splitmix64(np.arange(before, before + len(batch), dtype=np.uint64))
         rows = np.flatnonzero(hashes <= self.threshold)
         values = batch.numbers[rows]
         if not self.blocks:
-            self.sparse = bool(np.count_nonzero(batch.numbers) < FEW_NONZEROS * batch.numbers.size)
+            self.sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
         self.blocks.append(sp.csr_array(values) if self.sparse else values)
         self.places.append(batch.places[rows])
         self.hashes.append(hashes[rows])

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from mtgcn.linalg.node_keys import scrambled
+from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, Real
 
 TITLE = "communities of communities by label propagation, the largest ordered by reverse Cuthill-McKee"
@@ -76,7 +76,7 @@ def _communities(
     for number in range(ROUNDS):
         for first, some in rows():
             # Half of the nodes at a time: two that join each other at once would only change places.
-            turn = scrambled(np.arange(first, first + some.shape[0], dtype=np.uint64) + np.uint64(number)) % np.uint64(
+            turn = splitmix64(np.arange(first, first + some.shape[0], dtype=np.uint64) + np.uint64(number)) % np.uint64(
                 2
             )
             movable = np.flatnonzero(turn == 0)

@@ -16,11 +16,11 @@ from mtgcn.distributed.checkpoints import Checkpoints
 from mtgcn.distributed.doubles import in_doubles, shared_in_doubles
 from mtgcn.distributed.encoders import TrainedEncoder, trained_encoders
 from mtgcn.distributed.local_graph import LocalGraph
+from mtgcn.linalg.arrays import on_device
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.transfers import on_device
-from mtgcn.linalg.truncated_svd import SPARE, kept_directions, leading_directions, turned_to_one_side
+from mtgcn.linalg.truncated_svd import SPARE, leading_singular_vectors, num_components, with_fixed_signs
 from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
 from mtgcn.methods.mt_plus.views import ENCODERS, Inputs, Rows, own_sizes, with_ones
 from mtgcn.nn.infomax import Propagation
@@ -108,8 +108,8 @@ def shared_directions(
     wanted: int,
     propagation: Propagation | None = None,
 ) -> Float[Tensor, "features directions"]:
-    """`feature_directions` of all ranks' rows: of the features, or of the propagated features."""
-    columns, count, device = local.manifest.num_features, kept_directions(wanted, local.whole), local.ranks.device
+    """`feature_singular_vectors` of all ranks' rows: of the features, or of the propagated features."""
+    columns, count, device = local.manifest.num_features, num_components(wanted, local.whole), local.ranks.device
     number = torch.float32 if device.type == "cuda" else torch.float64
     if columns <= count:
         return torch.eye(columns, device=device, dtype=number)
@@ -121,11 +121,11 @@ def shared_directions(
             return values
         return personalized_page_rank(values, adjacency, propagation.steps, propagation.restart)
 
-    found = leading_directions(
+    found = leading_singular_vectors(
         lambda basis: walk(features(basis)),
         lambda rows: local.ranks.total(back(walk(rows)).contiguous()),
         count,
         torch.from_numpy(start).to(device, number),
         gram=lambda rows: local.ranks.total(rows.T @ rows),
     )
-    return turned_to_one_side(found)
+    return with_fixed_signs(found)

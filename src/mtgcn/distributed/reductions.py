@@ -9,7 +9,7 @@ from torch.nn import functional
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.training.pseudo_labels import Chosen, KeyLayout, chosen_above, sorted_keys
+from mtgcn.training.pseudo_labels import KeyLayout, PseudoLabels, chosen_above, sorted_keys
 
 DIGIT = 8  # bits of a key that are settled in one round
 
@@ -22,7 +22,7 @@ def most_confident_of_all(
     classes: int,
     per_class: int,
     exclude: Bool[Tensor, "here runs"],
-) -> Chosen:
+) -> PseudoLabels:
     """`most_confident` of all nodes: those of the chosen that are this rank's, so that all ranks' are the whole choice.
 
     Ranks do not send their own top t, which are many on a large graph, but find out together how sure the t-th is.

@@ -20,15 +20,12 @@ import numpy as np
 from mtgcn.distributed.answers import LocalAnswer
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.errors import InputError
-from mtgcn.estimator.answers import summing_to_one
-from mtgcn.estimator.graph_model import GIVEN, NEVER
-from mtgcn.io.json_text import parsed_json
-from mtgcn.io.labels import UNKNOWN
+from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED
+from mtgcn.estimator.inference import normalised
+from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
-from mtgcn.storage.atomic import write_file
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.reading import read_plain
-from mtgcn.workflows.predictions import Predictions, write_predictions
+from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
+from mtgcn.workflows.predict import Predictions, write_predictions
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 KIND = "mtgcn distributed result"
@@ -60,9 +57,9 @@ def local_predictions(
     return Predictions(
         ids=np.array(local.ids.to_pylist(), dtype=object),
         class_names=class_names,
-        probabilities=summing_to_one(answer.probabilities),
+        probabilities=normalised(answer.probabilities),
         peers=answer.peers,
-        labeled_iter=np.where(labels != UNKNOWN, GIVEN, np.where(taught > 0, taught, NEVER)),
+        labeled_iter=np.where(labels != UNLABELED, GIVEN, np.where(taught > 0, taught, NOT_PSEUDO_LABELED)),
         weights=None if votes is None else votes.weights[0],
     )
 

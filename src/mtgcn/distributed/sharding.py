@@ -25,14 +25,13 @@ from mtgcn.distributed.node_table import LearnedTable, learned_table
 from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_text, part_name, write_part
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
-from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, Choices, open_table
-from mtgcn.io.edge_rows import edge_batches
-from mtgcn.io.paths import readable_file
+from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, open_table
+from mtgcn.io.edge_list import edge_batches
+from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.shapes import Int
-from mtgcn.storage.destinations import check_folder
-from mtgcn.storage.folder_update import holds_others, updating
+from mtgcn.storage.files import Spill, check_folder
+from mtgcn.storage.folders import has_other_files, updating
 from mtgcn.storage.locks import HeldElsewhere
-from mtgcn.storage.spill import Spill
 
 MOST_PARTS = 10_000
 BYTES_PER_BUCKET = (
@@ -56,7 +55,7 @@ class ShardSummary:
     columns: list[str]
 
 
-def cut(edges: Path, nodes: Path, out: Path, parts: int, choices: Choices) -> ShardSummary:
+def cut(edges: Path, nodes: Path, out: Path, parts: int, choices: TableOptions) -> ShardSummary:
     """Cut the graph of an edge list and a node table into parts, and write them to a folder."""
     if not 1 <= parts <= MOST_PARTS:
         raise InputError(f"--parts is {parts}; give 1 to {MOST_PARTS}")
@@ -90,7 +89,7 @@ def _writable(name: str) -> str:
 def check_destination(folder: Path) -> None:
     """Refuse a place where shards could not be written, or where something else stands: before time is spent."""
     check_folder(folder, holds="the shards")
-    if folder.is_dir() and holds_others(folder) and not is_shards(Path(os.path.abspath(folder))):
+    if folder.is_dir() and has_other_files(folder) and not is_shards(Path(os.path.abspath(folder))):
         raise InputError(f"{folder} holds files and no shards; give another folder, nothing was touched")
 
 
@@ -173,9 +172,9 @@ def _write(
         "edges": (total - loops) // 2,
         "entries": total,
         "features": features.width,
-        "feature_names": list(table.preparation.names),
+        "feature_names": list(table.preprocessing.names),
         "sparse": features.sparse,
-        "preparation": table.preparation.plain(),
+        "preprocessing": table.preprocessing.plain(),
         "order": ordering.TITLE if parts > 1 else "as in the node table",
         "versions": versions(),
         "parts": entries,
@@ -189,7 +188,7 @@ def _write(
         features=features.width,
         order=card["order"],
         boundary=1 - inside / max(1, total - loops),
-        columns=table.preparation.lines(),
+        columns=table.preprocessing.lines(),
     )
 
 
@@ -215,10 +214,10 @@ def _csr(records: np.ndarray, values: str, first: int, end: int, width: int) -> 
 
 
 class _Features:
-    """Rows of features that wait on disk for their parts, sparse or dense as the preparation makes them."""
+    """Rows of features that wait on disk for their parts, sparse or dense as the preprocessing makes them."""
 
     def __init__(self, folder: Path, table: LearnedTable, place: np.ndarray, starts: np.ndarray) -> None:
-        self.width = len(table.preparation.names)
+        self.width = len(table.preprocessing.names)
         self.sparse = False
         self._spill: Spill | None = None
         done = 0

@@ -20,15 +20,13 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
-from mtgcn.io.arrays import compressed_matrix
+from mtgcn.errors import LONGEST_TEXT, InputError
+from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.json_form import Text, Truth, Whole, check_form
-from mtgcn.io.json_text import parsed_json
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.texts import LONGEST_TEXT
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
 from mtgcn.shapes import Int
-from mtgcn.storage.folder_update import place_of
-from mtgcn.storage.reading import read_plain
+from mtgcn.storage.files import parsed_json, read_plain
+from mtgcn.storage.folders import current_path
 
 MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
@@ -82,8 +80,8 @@ class Manifest:
         return parts
 
     @property
-    def preparation(self) -> Preparation:
-        return Preparation.of(self.card["preparation"])
+    def preprocessing(self) -> Preprocessor:
+        return Preprocessor.of(self.card["preprocessing"])
 
     @property
     def sum(self) -> str:
@@ -130,7 +128,7 @@ def read_part(manifest: Manifest, part: int) -> Part:
     """A part, if it is what the manifest says it is."""
     entry = manifest.parts[part]
     name, nodes = str(entry["file"]), int(entry["nodes"])
-    path = place_of(manifest.folder, name)
+    path = current_path(manifest.folder, name)
     try:
         if path.stat().st_size != entry["bytes"]:
             raise _damaged(manifest.folder, f"{name} has {path.stat().st_size} bytes, not {entry['bytes']}")
@@ -188,7 +186,7 @@ def manifest_text(card: dict[str, Any]) -> str:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder of shards, checked; no part is opened."""
     try:
-        card = parsed_json(read_plain(place_of(folder, MANIFEST), LARGEST_MANIFEST))
+        card = parsed_json(read_plain(current_path(folder, MANIFEST), LARGEST_MANIFEST))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written") from None
     except OSError as error:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.ranks import Ranks
-from mtgcn.linalg.node_keys import drawn_by_key
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.shapes import Float, Int, UInt64
 
 WORD = 32  # bits of a number by which it is dealt to a rank; the rest tells numbers of one rank apart
@@ -91,12 +91,12 @@ class Shuffle:
 
 
 def keyed_shuffle(local: LocalGraph, keys: UInt64[np.ndarray, "here"], seed: int, number: int) -> Shuffle:
-    """The permutation that `keyed_orders` has under this number, whoever holds which nodes: the node that is first in
-    one random order gets the row of the one that is first in another, and so on."""
+    """The permutation of this number that `keyed_permutations` gives: the first node of one random order gets the row
+    of the first node of another, and so on."""
     ranks, starts = local.ranks, np.asarray(local.starts)
     here = starts[ranks.rank] + np.arange(len(keys))
     nodes, met_at = int(starts[-1]), []
-    for place in places_in_orders(ranks, np.stack([drawn_by_key(keys, seed, 2 * number + half) for half in (0, 1)])):
+    for place in places_in_orders(ranks, np.stack([keyed_bits(keys, seed, 2 * number + half) for half in (0, 1)])):
         met, _ = delivered(ranks, np.stack([place, here], 1), place * ranks.count // max(nodes, 1))
         met_at.append(met[np.argsort(met[:, 0]), 1])  # nodes, by their place in this order
     getting, giving = met_at

@@ -12,8 +12,7 @@ from torch import Tensor
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.errors import InputError
 from mtgcn.nn.base import StackedParameters
-from mtgcn.training.adam import Adam, Optimisation
-from mtgcn.training.loop import Phase, Step
+from mtgcn.training.loop import Adam, Optimiser, Phase, Step
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
 
 
@@ -21,7 +20,7 @@ from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, _progress
 class Progress:
     """How far a training has got: what is needed to go on from there, beside the parameters."""
 
-    optimisation: Optimisation
+    optimisation: Optimiser
     done: int = 0  # epochs
     history: dict[str, list[np.ndarray]] = field(default_factory=dict)  # by name and epoch: runs, peers
 
@@ -80,7 +79,7 @@ def train(
         for _ in range(max(progress.done, before), before + phase.epochs):
             network.new_epoch()
             step = phase.step()
-            progress.optimisation.forget_gradients()
+            progress.optimisation.zero_grad()
             torch.stack(list(step.losses.values())).sum().backward()
             totals = _summed(network, step, ranks)
             progress.optimisation.step()

@@ -16,7 +16,7 @@ from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import Manifest, read_part
 from mtgcn.environment import device_title
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.model_folder import save_model
+from mtgcn.estimator.persistence import save_model
 from mtgcn.graph import Graph
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.table import Coded
@@ -77,7 +77,7 @@ def whole_graph(manifest: Manifest, labels: Int[np.ndarray, "nodes"], class_name
     tables: list[Any] = [part.features for part in parts]
     features = sp.csr_array(sp.vstack(tables)) if manifest.card["sparse"] else np.concatenate(tables)
     adjacency = sp.csr_array(sp.vstack([part.adjacency for part in parts]))[order][:, order]
-    preparation = manifest.preparation
+    preprocessing = manifest.preprocessing
     return Graph(
         adjacency,
         features[order],
@@ -85,6 +85,6 @@ def whole_graph(manifest: Manifest, labels: Int[np.ndarray, "nodes"], class_name
         index.ids(),
         class_names,
         manifest.name,
-        preparation.names,
-        preparation,
+        preprocessing.names,
+        preprocessing,
     )

@@ -1,6 +1,6 @@
-"""Models: `GraphModel`, its scikit-learn face `MutualTeachingClassifier`, the one road to an answer, models as folders.
+"""Estimators: `GraphModel`, and `MutualTeachingClassifier` with scikit-learn's interface.
 
-Nothing is imported here: commands need models without scikit-learn.
+Nothing is imported here, since commands use `GraphModel` without scikit-learn.
 """
 
 from __future__ import annotations

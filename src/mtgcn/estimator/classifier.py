@@ -1,4 +1,4 @@
-"""`MutualTeachingClassifier`: every method of mtgcn with scikit-learn's manners."""
+"""`MutualTeachingClassifier`: all methods of mtgcn with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -11,91 +11,133 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length
 
 from mtgcn.errors import InputError
-from mtgcn.estimator.answers import Answers, of_fit, of_graph, of_rows
-from mtgcn.estimator.attaching import graph_of_rows
-from mtgcn.estimator.checks import check_classes, check_sizes
-from mtgcn.estimator.fitting import seed_of
-from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.inputs import as_graph, classes_and_labels, has_node_ids
-from mtgcn.estimator.preparing import prepared_table, rows_for
-from mtgcn.estimator.single_settings import with_settings_gathered
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.estimator.graph_model import GraphModel, seed_of
+from mtgcn.estimator.inference import NodePredictions, graph_of_rows, predict_fitted, predict_graph, predict_rows
+from mtgcn.estimator.inputs import (
+    as_graph,
+    check_classes,
+    check_sizes,
+    classes_and_labels,
+    fitted_table,
+    has_node_ids,
+    transformed_rows,
+)
+from mtgcn.graph import Graph
+from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Float
+
+SETTINGS_PREFIX = "settings__"
 
 
 class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # type: ignore[misc]
-    """Classify the nodes of a graph, or the rows of a table, from a handful of labels.
+    """Semi-supervised classifier for the nodes of a graph or the rows of a table.
 
-    `fit(X, y, graph)` takes all nodes at once, those to be classified too: `y` is -1 where the class is unknown (for
-    names: None, "" or NaN). What it found out about them is in `transduction_` and `label_distributions_`.
+    `fit(X, y, graph)` takes all nodes, labelled and unlabelled. In `y`, -1 marks an unlabelled node (None, "" or NaN if
+    the classes are names).
 
     Parameters
     ----------
-    method : a name (`mtgcn.methods.METHODS`), a method object, or None
-        How to classify. None is "mt-plus", or "mt-gcn" where a backbone is given.
-    backbone : a name, a torch.nn.Module, or None
-        The network of each peer, for methods that let it be chosen; None is the method's own.
-    neighbors, metric, mutual_neighbors
-        How rows are linked where no graph is given: each to so many nearest ones by this metric; if mutual, only where
-        both are among the other's nearest. New rows are attached in the same way.
-    scale : bool
-        Whether numbers are standardised: all columns but counts, words (or pixels) and 0/1, and no sparse matrix.
-        (A setting `feature_scaling` of the method, which divides rows, comes after.)
-    settings : a mapping, or None
-        Settings of the method by name, for instance {"per_class": 60}.
-        In a search they are reached one by one, as `settings__per_class`.
-    device : "auto", "cpu", "cuda" or a torch.device
-    random_state : int, RandomState or None
-        Decides everything that is random.
-    verbose : whether `fit` shows on standard error how far it is
+    method : str, method object or None, default=None
+        The method, by its name in `mtgcn.methods.METHODS` or as an object. None is "mt-plus", or "mt-gcn" if a
+        `backbone` is given.
+    backbone : str, torch.nn.Module or None, default=None
+        The network of each peer, for methods with a setting `backbone`.
+    neighbors : int, default=10
+        Number of nearest neighbours that a row is linked to where no graph is given. New rows are attached in the same
+        way.
+    metric : str, default="euclidean"
+        Metric of the nearest neighbours.
+    mutual_neighbors : bool, default=False
+        Whether two rows are linked only if each is among the nearest neighbours of the other.
+    scale : bool, default=True
+        Whether numeric columns are standardised. Counts, 0/1 columns and sparse matrices never are.
+    settings : mapping or None, default=None
+        Settings of the method, for instance ``{"per_class": 60}``. Searches set them one by one as
+        ``settings__per_class``.
+    device : str or torch.device, default="auto"
+        "auto", "cpu" or "cuda".
+    random_state : int, RandomState instance or None, default=None
+        Determines all random numbers.
+    verbose : bool, default=False
+        Whether `fit` shows its progress on standard error.
 
     Attributes
     ----------
-    classes_ : the classes, in order
-    transduction_ : [nodes] the class found for every node, also for those whose label was given
-    label_distributions_ : [nodes, classes] how probable each class is
-    peer_distributions_ : [peers, nodes, classes] the same for each peer on its own; None where the method has no peers
-    peer_report_ : the `PeerReport` of the one run, what each peer contributed; None where votes have no weights
-    labeled_iter_ : [nodes] 0 where the label was given; else the epoch in which the node first served as a pseudo
-        label, -1 if it never did
-    n_iter_ : epochs trained, 0 for methods without epochs
-    history_ : name -> [epochs, peers], the losses and what else the method tells of its training
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
-    graph_ : the `Graph` that was fitted, with the labels as given
-    seed_ : the number that decided everything random; None in a model of an older version that was given none
-    has_node_ids_ : whether its nodes have ids of their own; else their ids say where they stand
-    method_ : the method with all its settings
-    parameters_ : name -> array, what was trained; None for methods without parameters
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
+    transduction_ : ndarray of shape (n_nodes,)
+        Predicted class of each node of the fit.
+    label_distributions_ : ndarray of shape (n_nodes, n_classes)
+        Class probabilities of each node of the fit.
+    peer_distributions_ : ndarray of shape (n_peers, n_nodes, n_classes) or None
+        Class probabilities by peer; None for methods without peers.
+    peer_report_ : PeerReport or None
+        Weight, held-out accuracy and agreement of each peer; None for methods that do not report peer weights.
+    labeled_iter_ : ndarray of shape (n_nodes,)
+        0 for labelled nodes, the epoch in which a node first became a pseudo-label, or -1.
+    n_iter_ : int
+        Number of epochs; 0 for methods without epochs.
+    history_ : dict of str to ndarray of shape (n_epochs, n_peers)
+        Losses and other values recorded in training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of X, if it has any.
+    graph_ : Graph
+        The fitted graph, with the labels of `y`.
+    seed_ : int
+        The seed drawn from `random_state`.
+    has_node_ids_ : bool
+        Whether the graph has node ids; otherwise ids are positions.
+    method_ : Method
+        The method with all its settings.
+    parameters_ : dict of str to ndarray, or None
+        Trained parameters; None for methods without any.
+    warnings_ : list of str
+        Why predictions may be unreliable.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> X, truth = load_digits(n_class=3, return_X_y=True)
     >>> y = np.full(len(truth), -1)
-    >>> y[:6] = truth[:6]  # six images are labelled, the other 531 are not
+    >>> y[:6] = truth[:6]  # six labelled images, 531 unlabelled ones
     >>> model = MutualTeachingClassifier("mt-gcn", settings={"warmup_epochs": 50, "teaching_epochs": 50}).fit(X, y)
     >>> bool(model.score(X, truth) > 0.9)
     True
     """
 
     def set_params(self, **parameters: Any) -> MutualTeachingClassifier:
-        """Parameters by name, and settings of the method one by one, as `settings__NAME`."""
-        return super().set_params(**with_settings_gathered(parameters, self.settings))
+        """Set parameters, and single settings of the method as `settings__NAME`."""
+        single = {name.removeprefix(SETTINGS_PREFIX): name for name in parameters if name.startswith(SETTINGS_PREFIX)}
+        rest = {name: value for name, value in parameters.items() if not name.startswith(SETTINGS_PREFIX)}
+        if single:  # in a new mapping, since the old one may belong to the caller
+            settings = dict(rest.get("settings", self.settings) or {})
+            rest["settings"] = settings | {setting: parameters[name] for setting, name in single.items()}
+        return super().set_params(**rest)
 
     def fit(self, X: Any, y: Any, graph: Any = None) -> MutualTeachingClassifier:  # noqa: N803
-        """Learn the classes of all rows of X from the few that y tells.
+        """Fit the classifier to all nodes.
 
-        X is an array or a matrix of numbers, or a data frame (pandas, polars) whose columns may be of any kind: how
-        they were made numbers is in `graph_.preparation`, and new rows are treated alike.
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_nodes, n_features), or None
+            Features. Data frames (pandas, polars) may have columns of any type; their preprocessing is
+            `graph_.preprocessing`. With None, the features of `graph` are used, or structural features computed from
+            its edges.
+        y : array-like of shape (n_nodes,)
+            Class labels, -1 for unlabelled nodes.
+        graph : scipy matrix, array, edge index, networkx graph, PyG data, Graph or None, default=None
+            The edges: a square matrix of weights, two rows of node numbers, or a graph object. With None, rows are
+            linked to their nearest neighbours.
 
-        `graph` joins the rows: a scipy matrix or square array of weights, node numbers in two rows (an edge index,
-        numpy or torch), a networkx graph (its nodes in their order), PyG data, or a `Graph`. Without one, rows are
-        linked to their nearest neighbours. With one, X may be None: features are then what the graph itself brings,
-        or made from its edges (see `mtgcn.structure`).
+        Returns
+        -------
+        self : MutualTeachingClassifier
         """
         if y is None:
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
-        table, preparation = (None, None) if X is None else prepared_table(self, X)
+        table, preprocessing = (None, None) if X is None else fitted_table(self, X)
         classes, labels = classes_and_labels(y)
         check_classes(classes)
         if table is not None:
@@ -114,42 +156,38 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             node_ids=given.node_ids,
             class_names=tuple(map(str, classes)),
             name=given.name,
-            preparation=given.preparation if table is None else preparation,
+            preprocessing=given.preprocessing if table is None else preprocessing,
         )
-        return self._fit(fitted, classes, has_node_ids(graph), seed_of(self.random_state))
+        return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_node_ids(graph))
 
     def predict(self, X: Any = None, graph: Any = None) -> np.ndarray:  # noqa: N803
-        """The most probable class of each row; which rows are meant, `predict_proba` tells."""
+        """The most probable class of each row; see `predict_proba` for the parameters."""
         probabilities = self.predict_proba(X, graph)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_proba(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "rows classes"]:  # noqa: N803
-        """How probable each class is, for each row.
+        """Class probabilities of each row.
 
-        - `predict_proba()`: what was found for the nodes of `fit`, `label_distributions_`.
-        - `predict_proba(X)`: rows that were there in `fit` get the same answer. Rows carry no ids, so they are known by
-          their features; of equal rows the first is taken to be the first of `fit`, the second the second, and so on.
-        - `predict_proba(X_new)`: rows that were not there are attached to their nearest rows of the training data, and
-          the trained peers applied to the graph that makes. It is one graph for all new rows, so how one is judged
-          depends, a little, on the others.
-        - `predict_proba(X_new, graph)`: the trained peers applied to that graph, whose nodes are the rows of X_new.
-          Training nodes that should take part must be among them. Where it is the very graph of `fit`, the same ids
-          with the same features and edges in any order, it gets the answers of `fit`.
+        - ``predict_proba()``: the nodes of the fit, `label_distributions_`.
+        - ``predict_proba(X)``: rows of the fit, recognised by their features, keep their prediction. Other rows are
+          attached to their nearest rows of the fit and predicted together by the trained peers.
+        - ``predict_proba(X, graph)``: the trained peers predict the nodes of another graph. The graph of the fit, with
+          its nodes in any order, keeps its predictions.
 
-        Methods without parameters (`parameters_` is None) have found out about the nodes of `fit` and no others.
+        Methods without parameters (`parameters_` is None) predict the nodes of the fit only.
         """
-        return self._answers(X, graph).probabilities
+        return self._predictions(X, graph).probabilities
 
     def peer_probabilities(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "peers rows classes"]:  # noqa: N803
-        """What each peer on its own says of the same rows as `predict_proba`; a method without peers is one."""
-        answers = self._answers(X, graph)
-        return answers.probabilities[None] if answers.peers is None else answers.peers
+        """Class probabilities by peer, for the same rows as `predict_proba`; one peer for methods without peers."""
+        predictions = self._predictions(X, graph)
+        return predictions.probabilities[None] if predictions.peers is None else predictions.peers
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, graph: Any = None) -> float:  # noqa: N803
-        """Accuracy on those rows of X whose class y tells."""
+        """Accuracy on the labelled rows of X."""
         predicted = self.predict(X, graph)
         classes, codes = classes_and_labels(y)
-        known = codes != UNKNOWN
+        known = codes != UNLABELED
         if len(known) != len(predicted):
             raise InputError(f"{len(known)} labels for {len(predicted)} rows; give one per row")
         if not known.any():
@@ -160,16 +198,16 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.scale  # a missing number is filled in and marked
+        tags.input_tags.allow_nan = self.scale  # missing numbers are imputed and marked
         return tags
 
-    def _answers(self, X: Any, graph: Any) -> Answers:  # noqa: N803
+    def _predictions(self, X: Any, graph: Any) -> NodePredictions:  # noqa: N803
         self._check_fitted()
-        rows = None if X is None else rows_for(self, X)
+        rows = None if X is None else transformed_rows(self, X)
         if graph is None:
-            return of_fit(self) if rows is None else of_rows(self, rows)
+            return predict_fitted(self) if rows is None else predict_rows(self, rows)
         given = as_graph(graph, None if rows is None else rows.shape[0])
         check_sizes(given, rows)
         if rows is not None:
-            given = replace(given, features=rows, feature_names=(), preparation=self.graph_.preparation)
-        return of_graph(self, given)
+            given = replace(given, features=rows, feature_names=(), preprocessing=self.graph_.preprocessing)
+        return predict_graph(self, given)

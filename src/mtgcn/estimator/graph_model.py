@@ -1,36 +1,46 @@
-"""A method and the graph it is fitted to: what a model is and does. Commands make do with that, since importing
-scikit-learn takes longer than many a fit; `classifier.py` adds its manners."""
+"""`GraphModel`: a method fitted to a `Graph`, without scikit-learn, whose import takes longer than many fits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mtgcn.environment import chosen_device
-from mtgcn.estimator.answers import summing_to_one
-from mtgcn.estimator.checks import check_every_class, check_magnitudes
-from mtgcn.estimator.fitting import chosen_method, in_words_for, seed_of, shown_progress, task_of
+from mtgcn.errors import InputError, shown, warn_caller
+from mtgcn.estimator.inference import normalised
+from mtgcn.estimator.inputs import check_every_class, check_magnitudes, num_columns, preprocessed_graph
 from mtgcn.estimator.labelling import with_more_labels
-from mtgcn.estimator.preparing import columns_in, prepared_graph
 from mtgcn.graph import Graph
-from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.linalg.structural_features import with_structural_features
+from mtgcn.methods import Method, create, fit_in_chunks, method_class, name_of
+from mtgcn.methods.plugins import as_method
 from mtgcn.shapes import Float, Int
-from mtgcn.task import PeerReport, Prediction
-from mtgcn.uncertainty.warnings import model_warnings, warn_of_fit
+from mtgcn.splits import Split, check_seed
+from mtgcn.task import PeerReport, Prediction, Task, observe
+from mtgcn.uncertainty.expected_accuracy import check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
+    import torch
+
+    from mtgcn.report.fit_page import Background
     from mtgcn.uncertainty.suggestions import Suggestions
 
-GIVEN, NEVER = 0, -1  # in `labeled_iter_`: a label of its own, and neither that nor ever a pseudo label
+DEFAULT_METHOD = "mt-plus"
+METHOD_WITH_BACKBONE = "mt-gcn"  # default where a backbone is given
+VALIDATION_DIVISOR = 3  # one third of the labels of a class go to methods that need validation labels
+GIVEN, NOT_PSEUDO_LABELED = 0, -1  # in `labeled_iter_`
+HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
 class GraphModel:
-    """Learns the classes of the nodes of a `Graph`, and keeps what it found. Parameters and learned attributes are
-    those of `MutualTeachingClassifier`, which says what they mean."""
+    """Classifies the nodes of a `Graph`. Parameters and learned attributes are those of `MutualTeachingClassifier`."""
 
     classes_: np.ndarray
     transduction_: np.ndarray
@@ -40,14 +50,14 @@ class GraphModel:
     labeled_iter_: Int[np.ndarray, "nodes"]
     n_iter_: int
     n_features_in_: int
-    feature_names_in_: np.ndarray  # only where the features came with names
+    feature_names_in_: np.ndarray  # only if the features have names
     history_: dict[str, Float[np.ndarray, "epochs peers"]]
     graph_: Graph
-    seed_: int | None
+    seed_: int
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
-    training_: dict[str, Any]  # what the folder a model comes from tells of its training; empty after a fit
+    training_: dict[str, Any]  # the part `training` of the card of a loaded model; empty after a fit
 
     def __init__(
         self,
@@ -75,81 +85,81 @@ class GraphModel:
         self.verbose = verbose
 
     def fit_graph(self, graph: Graph) -> Self:
-        """Learn the classes of all nodes from the labels that the graph holds; its features may be None."""
+        """Fit all nodes of a graph from its labels; its features may be None."""
         check_every_class(graph)
-        return self._fit(graph, np.array(graph.class_names), True, seed_of(self.random_state))
+        return self._fit(graph, np.array(graph.class_names), seed_of(self.random_state), has_node_ids=True)
 
     def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> Self:
-        """As if `fit_graph` had found this prediction of the graph's nodes, which was made elsewhere."""
-        self._keep(graph, np.array(graph.class_names), chosen_method(self), prediction)
+        """Set the learned attributes from a prediction computed elsewhere."""
+        self._set_attributes(graph, np.array(graph.class_names), chosen_method(self), prediction)
         self.has_node_ids_, self.seed_ = True, seed
         return self
 
     def label(self, labels: Mapping[Any, Any], *, new_classes: Sequence[Any] = ()) -> Self:
-        """Learn anew with more labels, or with corrected ones: a class for each of some nodes, by their ids.
+        """Add or correct labels, given as a mapping from node id to class, and fit again.
 
-        What was learned without looking at labels, such as embeddings, is not learned again. A class that no label had
-        before must be among `new_classes`, so that a slip of the pen does not become one.
+        Parameters that do not depend on labels, such as embeddings, are reused. Classes without an earlier label must
+        be listed in `new_classes`, which guards against typing errors.
         """
         self._check_fitted()
         graph, classes, _ = with_more_labels(self, labels, new_classes)
         return self.fit_again(graph, classes)
 
     def fit_again(self, graph: Graph, classes: np.ndarray) -> Self:
-        """Learn anew from the graph of the fit with other labels; see `label`."""
+        """Fit the graph of the fit with other labels; see `label`."""
         self._check_fitted()
         check_every_class(graph)
-        if self.seed_ is None:  # so what was learned may belong to features that can no longer be made
-            return self._fit(graph, classes, self.has_node_ids_, seed_of(self.random_state))
-        return self._fit(graph, classes, self.has_node_ids_, self.seed_, self.parameters_)
+        return self._fit(graph, classes, self.seed_, has_node_ids=self.has_node_ids_, learned=self.parameters_)
 
     def suggest(self, n: int = 10) -> Suggestions:
-        """Which nodes to label next, and why: the first is worth the most, and asking for more changes none of the
-        first. A notebook shows them as a table."""
+        """Which nodes to label next, best first, with reasons. A larger `n` extends the list."""
         self._check_fitted()
         from mtgcn.uncertainty.suggestions import suggest
 
         return suggest(self, n)
 
     def plot(self) -> Any:
-        """A matplotlib figure: the map of the nodes, how sure the model is, of what, and how it learnt."""
+        """A matplotlib figure with the map of the nodes, confidence, classes and training."""
         self._check_fitted()
-        from mtgcn.report.fit_figure import plot
+        from mtgcn.report.fit_page import plot
 
         return plot(self)
 
     def report(self, path: str | Path, *, folds: int = 0) -> None:
-        """Write the page about this fit: one HTML file that needs nothing but itself.
+        """Write a self-contained HTML page about this fit.
 
-        How accurate the model will be is on it where the model comes from a folder that knows, or if `folds` is at
-        least 2: then the method is fitted that often again, each time without a part of the labels.
+        With `folds` of at least 2 the accuracy is estimated by cross-validation, which fits the method that many times.
+        With 0 the page shows the estimate stored with a loaded model, if any.
         """
         self._check_fitted()
-        from mtgcn.estimator.fit_background import fit_background
         from mtgcn.report.fit_page import fit_page
-        from mtgcn.storage.destinations import check_file
+        from mtgcn.storage.files import check_file
 
         check_file(path)
         fit_page(self, path, fit_background(self, folds))
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder that holds nothing but numbers and a JSON card."""
+        """Write the fitted model to a folder of safetensors and JSON files."""
         self._check_fitted()
-        from mtgcn.estimator.model_folder import save_model
+        from mtgcn.estimator.persistence import save_model
 
         save_model(self, folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The model that `save` wrote."""
-        from mtgcn.estimator.model_folder import load_as
+        """Read a model that `save` or `mtgcn fit` wrote."""
+        from mtgcn.estimator.persistence import load_as
 
         return load_as(cls, folder)
 
+    @cached_property
+    def warnings_(self) -> list[str]:
+        """Why predictions may be unreliable, one sentence each."""
+        return model_warnings(self)
+
     def _check_fitted(self) -> None:
-        """Refuse a model that has not learned anything yet."""
         if not hasattr(self, "graph_"):
-            from sklearn.exceptions import NotFittedError  # which is what programs catch
+            from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
@@ -157,38 +167,124 @@ class GraphModel:
         self,
         graph: Graph,
         classes: np.ndarray,
-        named: bool,
         seed: int,
+        *,
+        has_node_ids: bool,
         learned: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
-        """Fit all nodes. `learned` are the parameters of an earlier fit on the same graph, with other labels."""
+        """Fit all nodes. `learned` are parameters of an earlier fit on the same graph with other labels."""
         check_magnitudes(graph)
-        graph = prepared_graph(graph, scale=self.scale)
+        graph = preprocessed_graph(graph, scale=self.scale)
         method = chosen_method(self)
-        with shown_progress(method) if self.verbose else nullcontext():
+        with _progress_of(method) if self.verbose else nullcontext():
             task = task_of(graph, method, seed, chosen_device(self.device))
             if learned is not None:
                 method.remember(learned, task)
-            self._keep(graph, classes, method, fit_in_chunks(method, task))
-        self.has_node_ids_, self.seed_ = named, seed
-        for text in model_warnings(self):
-            warn_of_fit(text)
+            self._set_attributes(graph, classes, method, fit_in_chunks(method, task))
+        self.has_node_ids_, self.seed_ = has_node_ids, seed
+        for text in self.warnings_:
+            warn_caller(FitWarning(text))
         return self
 
-    def _keep(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
-        """The one run of the prediction, as learned attributes."""
+    def _set_attributes(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
+        """Set the learned attributes from the only run of a prediction."""
+        self.__dict__.pop("warnings_", None)
         self.graph_, self.classes_, self.method_ = graph, classes, method
-        self.n_features_in_ = columns_in(graph)
-        self.label_distributions_ = summing_to_one(prediction.probabilities[0])
+        self.n_features_in_ = num_columns(graph)
+        self.label_distributions_ = normalised(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
-        self.peer_report_ = in_words_for(graph, prediction.peer_report)
+        self.peer_report_ = _named_for(graph, prediction.peer_report)
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
-        self.labeled_iter_ = np.full(graph.num_nodes, NEVER)
+        self.labeled_iter_ = np.full(graph.num_nodes, NOT_PSEUDO_LABELED)
         if prediction.pseudo_labelled_at is not None:
-            taught = prediction.pseudo_labelled_at[0] > 0
-            self.labeled_iter_[taught] = prediction.pseudo_labelled_at[0][taught]
+            pseudo_labelled = prediction.pseudo_labelled_at[0] > 0
+            self.labeled_iter_[pseudo_labelled] = prediction.pseudo_labelled_at[0][pseudo_labelled]
         self.labeled_iter_[graph.known] = GIVEN
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
         self.training_ = {}
+
+
+def chosen_method(model: GraphModel) -> Method:
+    """The method that the parameters of a model specify."""
+    if not isinstance(model.settings, Mapping | None) or not all(isinstance(key, str) for key in model.settings or ()):
+        raise InputError(f"settings are {shown(model.settings)}; give a dictionary, such as {{'per_class': 60}}")
+    settings = dict(model.settings or {})
+    method = model.method
+    if method is None:
+        method = DEFAULT_METHOD if model.backbone is None else METHOD_WITH_BACKBONE
+    if not isinstance(method, str):
+        if settings or model.backbone is not None:
+            raise InputError(f"{type(method).__name__} has its settings already; give backbone and others to it")
+        return as_method(method)
+    if model.backbone is not None:
+        if "backbone" not in method_class(method).__dataclass_fields__:
+            raise InputError(f"method {method!r} has no backbone to choose; use {METHOD_WITH_BACKBONE!r}")
+        settings["backbone"] = model.backbone
+    return create(method, **settings)
+
+
+def seed_of(random_state: Any) -> int:
+    """The seed for a `random_state`; an int is the seed itself, as on the command line."""
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return check_seed(int(random_state))
+    from sklearn.utils import check_random_state
+
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        raise InputError(f"random_state is {shown(random_state)}; give a whole number >= 0, or None") from None
+
+
+def task_of(graph: Graph, method: Method, seed: int, device: torch.device) -> Task:
+    """The task of a fit, with structural features where the graph has none and the method needs some."""
+    seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
+    none = np.empty(0, dtype=np.int64)
+    split = _with_validation(graph) if method.uses_validation else Split(graph.known, none, none)
+    return observe(seen, [split], seed, with_validation=method.uses_validation, device=device)
+
+
+def fit_background(model: GraphModel, folds: int = 0) -> Background:
+    """Expected accuracy and notes for the page about a fit; measured with that many folds, or read from the card."""
+    from mtgcn.report.fit_page import Background
+    from mtgcn.report.progress import fitting_progress
+
+    check_folds(folds)
+    stored = Background.from_training(model.training_)
+    if folds == 0:
+        is_known = stored.expected_accuracy or stored.why_no_expected_accuracy
+        return stored if is_known else replace(stored, why_no_expected_accuracy=HOW_TO_MEASURE)
+    why_not = why_not_measurable(model.graph_, model.method_, folds)
+    if why_not:
+        return replace(stored, expected_accuracy=None, why_no_expected_accuracy=why_not)
+    with fitting_progress("measuring accuracy on held-out labels"):
+        expected = expected_accuracy(
+            model.graph_, model.method_, seed=model.seed_, device=chosen_device(model.device), folds=folds
+        )
+    return replace(stored, expected_accuracy=expected, why_no_expected_accuracy=None)
+
+
+def _progress_of(method: Method) -> Any:
+    from mtgcn.report.progress import fitting_progress
+
+    return fitting_progress(f"fitting {name_of(method)}", every_stage=True)
+
+
+def _named_for(graph: Graph, report: PeerReport | None) -> PeerReport | None:
+    """The peer `features` is named `structure` where features were computed from the edges."""
+    if report is None or graph.features is not None:
+        return report
+    return replace(report, names=tuple("structure" if name == "features" else name for name in report.names))
+
+
+def _with_validation(graph: Graph) -> Split:
+    """One third of the labels of each class for validation, the others for training."""
+    members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
+    chosen = np.concatenate([nodes[1::VALIDATION_DIVISOR] for nodes in members])
+    if not len(chosen):
+        raise InputError(
+            "the method needs validation labels, and no class has 2 labels; label more nodes, or "
+            "use a method without validation"
+        )
+    return Split(np.setdiff1d(graph.known, chosen), chosen, np.empty(0, dtype=np.int64))

@@ -1,40 +1,73 @@
-"""What a person may hand to the estimator as labels and as a graph, in the one form that the rest works with."""
+"""Input validation of the estimators: labels, graphs and features as the user gives them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN, Graph
-from mtgcn.io.preprocessing.missing import is_missing
+from mtgcn.graph import Graph
+from mtgcn.graph_sources import Preprocessing
+from mtgcn.io.preprocessing.column_table import ColumnTable, table_of_array
+from mtgcn.io.preprocessing.fit import fit_columns
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.labels import UNLABELED, encoded_texts, is_missing
 from mtgcn.shapes import Int
+
+if TYPE_CHECKING:
+    from mtgcn.estimator.classifier import MutualTeachingClassifier
+    from mtgcn.estimator.graph_model import GraphModel
+
+Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
+
+MAX_MAGNITUDE = 1e15  # sums and products of larger numbers overflow 32-bit floats
+
+
+# ------------------------------------------------------------------------------------------------------------- labels
 
 
 def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
-    """The classes in order, and every node's place among them, `UNKNOWN` where no label was given: -1 and NaN among
-    numbers; None, NaN and words such as "" and "NA" among anything else.
+    """The sorted classes and the class code of each node, `UNLABELED` where it has no label.
+
+    Unlabelled are -1 and NaN among numbers, and None, NaN and words such as "" and "NA" among texts. Texts are encoded
+    as in files (`mtgcn.labels`).
 
     >>> classes_and_labels(["cat", None, "dog", ""])
     (array(['cat', 'dog'], dtype='<U3'), array([ 0, -1,  1, -1]))
     """
     given = _column(y)
     known = ~_missing(given)
-    classes, places = np.unique(_of_one_type(given[known]), return_inverse=True)
-    codes = np.full(len(given), UNKNOWN)
-    codes[known] = places
+    labels = _of_one_type(given[known])
+    codes = np.full(len(given), UNLABELED)
+    if labels.dtype.kind == "U":
+        codes[known], names = encoded_texts([text.strip() for text in labels.tolist()])
+        return np.array(names), codes
+    classes, codes[known] = np.unique(labels, return_inverse=True)
     return classes, codes
+
+
+def has_no_label(label: Any) -> bool:
+    """Whether a value marks an unlabelled node."""
+    if label is None:
+        return True
+    if isinstance(label, str):
+        return is_missing(label)
+    if type(label).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
+        return True
+    is_number = isinstance(label, Number)
+    return is_number and bool(label == UNLABELED or label != label)
 
 
 def _column(y: Any) -> np.ndarray:
     from sklearn.utils import column_or_1d
 
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
-        y = np.array(y, dtype=object)  # numpy would make the string 'nan' of a NaN beside strings
+        y = np.array(y, dtype=object)  # numpy would turn NaN into the string 'nan'
     given = column_or_1d(np.asarray(y), warn=True)
     if given.dtype.kind == "f" and np.isinf(given).any():
         raise InputError("Input y contains infinity; give each node its class, -1 or NaN where it is unknown")
@@ -46,57 +79,56 @@ def _column(y: Any) -> np.ndarray:
 
 
 def _of_one_type(labels: np.ndarray) -> np.ndarray:
-    """Names as strings or classes as numbers, but not both."""
+    """Strings or whole numbers, but not both."""
     if labels.dtype == object:
-        if not all(isinstance(label, str) for label in labels) and not all(map(_is_number, labels)):
+        numbers = (isinstance(label, Number) for label in labels)
+        if not all(isinstance(label, str) for label in labels) and not all(numbers):
             kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
             raise InputError(f"labels of the types {kinds}; give names alone or whole numbers alone")
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         fraction = labels[labels != np.floor(labels)][0]
         raise InputError(f"Unknown label type: continuous, for instance {fraction:g}; give whole numbers or names")
-    if labels.dtype.kind == "f" and (abs(labels) >= 2**53).any():  # where two whole numbers may be the same float
-        raise InputError(f"label {abs(labels).max():.0f} is too large to tell from its neighbours; give names, as text")
+    if labels.dtype.kind == "f" and (abs(labels) >= 2**53).any():  # floats no longer represent every whole number
+        raise InputError(f"label {abs(labels).max():.0f} exceeds 2**53, the limit of exact floats; give names, as text")
     return labels
 
 
 def _missing(given: np.ndarray) -> np.ndarray:
     if given.dtype.kind == "O":
-        return np.fromiter(map(no_label, given), dtype=bool, count=len(given))
+        return np.fromiter(map(has_no_label, given), dtype=bool, count=len(given))
     if given.dtype.kind == "U":
         texts, rows = np.unique(given, return_inverse=True)
         return np.array([is_missing(text) for text in texts.tolist()], dtype=bool)[rows]
-    return (given == UNKNOWN) | (given != given) if given.dtype.kind != "b" else np.zeros(len(given), dtype=bool)
+    return (given == UNLABELED) | (given != given) if given.dtype.kind != "b" else np.zeros(len(given), dtype=bool)
 
 
-def no_label(label: Any) -> bool:
-    """Whether this is how somebody writes that they do not know the class."""
-    if label is None:
-        return True
-    if isinstance(label, str):
-        return is_missing(label)
-    if type(label).__name__ in ("NAType", "NaTType"):  # pandas' own, told without importing it
-        return True
-    return bool(label == UNKNOWN or label != label) if _is_number(label) else False
-
-
-def _is_number(label: Any) -> bool:
-    return isinstance(label, Number)
+# ------------------------------------------------------------------------------------------------------------- graphs
 
 
 def as_graph(given: Any, nodes: int | None) -> Graph:
-    """A graph from whatever holds one, without looking at labels it may hold. `nodes`, where features were given and
-    so their number is known, tells a 2 x 2 adjacency from two edges."""
+    """A `Graph` from any accepted type, without its labels. `nodes` is the number of rows of X, or None without X."""
     if isinstance(given, Graph):
         return given
     if _is_networkx(given):
         return Graph.from_networkx(given, label=False, features=None if nodes is None else ())
     if hasattr(given, "edge_index"):
-        return _from_pyg(given, with_features=nodes is None)
+        return Graph.from_edge_index(
+            given.edge_index,
+            getattr(given, "x", None) if nodes is None else None,
+            edge_weight=getattr(given, "edge_weight", None),
+            num_nodes=given.num_nodes,
+        )
     if isinstance(given, torch.Tensor) and given.layout == torch.strided:
         given = given.detach().cpu().numpy()
     if isinstance(given, np.ndarray | list | tuple):
-        return _from_array(np.asarray(given), nodes)
+        given = np.asarray(given)
+        # `nodes` distinguishes a 2 x 2 adjacency from two edges.
+        if given.ndim == 2 and given.shape[0] == 2 and nodes != 2 and given.dtype.kind in "iu":
+            return Graph.from_edge_index(given, num_nodes=nodes)
+        if given.dtype.kind not in "biuf":
+            raise InputError(f"graph of type {given.dtype}; give edge weights, or node numbers in two rows")
+        return Graph.from_scipy(given)
     if sp.issparse(given) or isinstance(given, torch.Tensor):
         return Graph.from_scipy(given)
     raise InputError(
@@ -106,7 +138,7 @@ def as_graph(given: Any, nodes: int | None) -> Graph:
 
 
 def has_node_ids(given: Any) -> bool:
-    """Whether what holds a graph also tells what its nodes are called, beyond their order."""
+    """Whether an accepted graph has node ids besides the node order."""
     return isinstance(given, Graph) or _is_networkx(given)
 
 
@@ -114,18 +146,160 @@ def _is_networkx(given: Any) -> bool:
     return type(given).__module__.startswith("networkx.")
 
 
-def _from_array(given: np.ndarray, nodes: int | None) -> Graph:
-    if given.ndim == 2 and given.shape[0] == 2 and nodes != 2 and given.dtype.kind in "iu":
-        return Graph.from_edge_index(given, num_nodes=nodes)
-    if given.dtype.kind not in "biuf":
-        raise InputError(f"graph of type {given.dtype}; give edge weights, or node numbers in two rows")
-    return Graph.from_scipy(given)
+# ------------------------------------------------------------------------------------------------------------- checks
 
 
-def _from_pyg(data: Any, *, with_features: bool) -> Graph:
-    return Graph.from_edge_index(
-        data.edge_index,
-        getattr(data, "x", None) if with_features else None,
-        edge_weight=getattr(data, "edge_weight", None),
-        num_nodes=data.num_nodes,
+def check_classes(classes: np.ndarray) -> None:
+    """Raise if there are labels of fewer than two classes."""
+    if len(classes) == 0:
+        raise InputError("no node is labelled; label at least one of each of 2 classes")
+    if len(classes) == 1:
+        raise InputError(f"labels of one class only, {classes[0]}, and 2 are the least; label nodes of another class")
+
+
+def check_every_class(graph: Graph) -> None:
+    """Raise if a class has no label."""
+    counts = graph.label_counts
+    check_classes(np.array(graph.class_names)[counts > 0])
+    if counts.min() == 0:
+        raise InputError(
+            f"class {graph.class_names[counts.argmin()]!r} has no labelled node; label one, or leave the class out"
+        )
+
+
+def check_sizes(graph: Graph, table: Any, labels: np.ndarray | None = None) -> None:
+    """Raise if the graph, X and y differ in the number of nodes."""
+    for what, count in (
+        ("X has {} rows", graph.num_nodes if table is None else table.shape[0]),
+        ("y has {} labels", graph.num_nodes if labels is None else len(labels)),
+    ):
+        if count != graph.num_nodes:
+            raise InputError(
+                f"the graph has {graph.num_nodes} nodes and {what.format(count)}; give one for each node, in the same "
+                "order"
+            )
+
+
+def check_magnitudes(graph: Graph) -> None:
+    """Raise if edge weights or features are too large."""
+    check_magnitude(graph.adjacency, "an edge weight")
+    if graph.features is not None:
+        check_magnitude(graph.features, "a feature")
+
+
+def check_magnitude(matrix: Any, what: str) -> None:
+    """Raise if a number exceeds `MAX_MAGNITUDE`."""
+    values = matrix.data if sp.issparse(matrix) else matrix
+    largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+    if largest > MAX_MAGNITUDE:
+        raise InputError(f"{what} of size {largest:g}, the limit is {MAX_MAGNITUDE:g}; scale all of them down")
+
+
+def check_width(features: int, trained: Graph) -> None:
+    """Raise if new nodes do not have the features of the fit, or if the fit had none."""
+    if trained.features is None:
+        raise InputError(
+            "this model was fitted without features and does not apply to other nodes; "
+            "fit on the graph that holds the new nodes"
+        )
+    if features != trained.num_features:
+        raise InputError(
+            f"{features} features for each node of the graph and {trained.num_features} in training; give the same ones"
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ preprocessing
+
+
+def fitted_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Preprocessor | None]:  # noqa: N803
+    """The features of a fit and their preprocessing, None where X is used unchanged."""
+    table = _validated(model, X, reset=True)
+    if not isinstance(table, ColumnTable):
+        preprocessing = _array_preprocessing(table, (), scale=model.scale)
+        return (table, None) if preprocessing is None else (preprocessing.matrix(table_of_array(table)), preprocessing)
+    preprocessing = fit_columns(table, scale=model.scale)
+    if not preprocessing.names:
+        raise InputError(f"nothing can be learned from these columns ({'; '.join(preprocessing.lines())}); add others")
+    return preprocessing.matrix(table), preprocessing
+
+
+def transformed_rows(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa: N803
+    """New rows with the preprocessing of the fit."""
+    if model.graph_.features is None:
+        raise InputError("this model was fitted without features and predicts its own nodes only; pass no X")
+    table = _validated(model, X, reset=False)
+    preprocessing = model.graph_.preprocessing
+    if preprocessing is None:
+        return table
+    if not isinstance(table, ColumnTable):
+        table = table_of_array(table, [column.name for column in preprocessing.columns])
+    return preprocessing.matrix(table)
+
+
+def preprocessed_graph(graph: Graph, *, scale: bool) -> Graph:
+    """The graph with standardised features, unless they are preprocessed already or `scale` is False."""
+    if graph.features is None or graph.preprocessing is not None:
+        return graph
+    preprocessing = _array_preprocessing(graph.features, graph.feature_names, scale=scale)
+    return graph if preprocessing is None else _with_features(graph, preprocessing)
+
+
+def transformed_graph(model: GraphModel, graph: Graph) -> Graph:
+    """Another graph with the preprocessing of the fit."""
+    preprocessing = model.graph_.preprocessing
+    if graph.features is None or graph.preprocessing == preprocessing:
+        return graph
+    if graph.preprocessing is not None or preprocessing is None:
+        raise InputError(
+            "the features of this graph have other preprocessing than those of the fit; "
+            "read it with preprocessing=model.graph_.preprocessing"
+        )
+    if graph.num_features != len(preprocessing.columns):
+        raise InputError(
+            f"{graph.num_features} features for each node of the graph and {len(preprocessing.columns)} in training; "
+            "give the same ones"
+        )
+    return _with_features(graph, preprocessing)
+
+
+def num_columns(graph: Graph) -> int:
+    """The number of columns before preprocessing."""
+    return graph.num_features if graph.preprocessing is None else len(graph.preprocessing.columns)
+
+
+def _array_preprocessing(features: Any, names: tuple[str, ...], *, scale: bool) -> Preprocessor | None:
+    """Standardisation of a matrix; None where it stays unchanged: sparse, counts, or without `scale`."""
+    if sp.issparse(features) or not scale:
+        return None
+    preprocessing = fit_columns(table_of_array(features, names), named=False)
+    return None if preprocessing.changes_nothing else replace(preprocessing, named=bool(names))
+
+
+def _with_features(graph: Graph, preprocessing: Preprocessing) -> Graph:
+    table = table_of_array(graph.features, [column.name for column in preprocessing.columns])
+    return replace(
+        graph, features=preprocessing.matrix(table), feature_names=preprocessing.names, preprocessing=preprocessing
     )
+
+
+def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any:  # noqa: N803
+    """X as a numeric matrix, validated by scikit-learn, or as a table of columns of any type."""
+    from sklearn.utils.validation import validate_data
+
+    from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
+
+    if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
+        validate_data(model, X, skip_check_array=True, reset=reset)
+        return table_of_frame(X)
+    allow_nan = model.scale if reset else model.graph_.preprocessing is not None
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow to infinity is rejected below
+        table = validate_data(
+            model,
+            X,
+            accept_sparse="csr",
+            dtype=np.float32,
+            reset=reset,
+            ensure_all_finite="allow-nan" if allow_nan and not sp.issparse(X) else True,
+        )
+    check_magnitude(np.nan_to_num(table, nan=0.0) if allow_nan and not sp.issparse(table) else table, "a feature")
+    return sp.csr_array(table) if sp.issparse(table) else table

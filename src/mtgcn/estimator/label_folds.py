@@ -1,4 +1,4 @@
-"""Cross-validation where few rows are labelled: only those are held out, and all the others are there to learn with."""
+"""Cross-validation for semi-supervised data: only labelled rows are held out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.inputs import classes_and_labels
-from mtgcn.graph import UNKNOWN
+from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
 
 
 class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
-    """Stratified folds of the rows whose class `y` tells, for `cross_val_score` and searches.
+    """Stratified folds of the labelled rows, for `cross_val_score` and searches.
 
-    Rows without a label are in the training part of every fold and never scored. scikit-learn's own folds cut them
-    apart too, may leave a fold without a single label, and do not take None or NaN among labels.
+    Unlabelled rows are in the training part of every fold and never scored. Labels may be None or NaN.
 
+    Parameters
+    ----------
+    n_splits : int, default=5
+    random_state : int or None, default=0
+
+    Examples
+    --------
     >>> y = ["a", None, "b", None, "a", "b"]
     >>> [(train.tolist(), held_out.tolist()) for train, held_out in LabelFolds(2).split(None, y)]
     [([0, 1, 3, 5], [2, 4]), ([1, 2, 3, 4], [0, 5])]
@@ -35,9 +41,9 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
         y: Any = None,
         groups: Any = None,
     ) -> Iterator[tuple[Int[np.ndarray, "train"], Int[np.ndarray, "held_out"]]]:
-        """The rows to learn from and those to score, fold by fold."""
+        """Yield the training and test rows of each fold."""
         classes, codes = classes_and_labels(y)
-        labelled = np.flatnonzero(codes != UNKNOWN)
+        labelled = np.flatnonzero(codes != UNLABELED)
         counts = np.bincount(codes[labelled], minlength=len(classes))
         if self.n_splits < 2 or not len(labelled) or counts.min() < self.n_splits:
             fewest = f"{counts.min()} of class {classes[counts.argmin()]}" if len(labelled) else "none at all"
@@ -50,4 +56,5 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
             yield np.setdiff1d(np.arange(len(codes)), labelled[held_out]), labelled[held_out]
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803
+        """The number of folds."""
         return self.n_splits

@@ -1,4 +1,4 @@
-"""A person's own files, read into plain arrays: tables (CSV, Parquet), GraphML, GML and `.npz`.
+"""Reading graphs from files: tables (CSV, Parquet), GraphML, GML, `.npz` and `.pt`; see `mtgcn.io.read.read_graph`.
 
-Nothing is imported here: `mtgcn.graph` needs this package only when a file is read, and pyarrow and networkx with it.
+Nothing is imported here, so that pyarrow and networkx are loaded only when a file is read.
 """

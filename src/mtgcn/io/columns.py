@@ -1,78 +1,50 @@
-"""Which column is what: as told, else by name, else by position."""
+"""Which column has which role: as given, otherwise by name, otherwise by position."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.graph_sources import LABEL_NAMES, WEIGHT_NAMES, Preprocessing
 from mtgcn.io.csv_table import CsvTable
-from mtgcn.io.preprocessing.kinds import IGNORE
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.preprocessing.written import COMMA, number_in
+from mtgcn.io.options import Column, TableOptions, position_in_title
+from mtgcn.io.preprocessing.fit import IGNORE
+from mtgcn.io.preprocessing.values import COMMA, number_in
 from mtgcn.io.table import Table, is_finite_number
 
 SOURCE_NAMES = ("source", "src", "from")
 TARGET_NAMES = ("target", "dst", "to")
-WEIGHT_NAMES = ("weight",)
 ID_NAMES = ("id", "node", "node_id")
-LABEL_NAMES = ("label", "class")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
-LEAST_ROWS_WITH_DIGITS = 5  # of data, below a header
-
-Column = str | int  # a name, or a position counted from 0
-UnknownNodes = Literal["error", "drop", "add"]
+MIN_ROWS_WITH_DIGITS = 5  # below a header
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What a person says about their tables; None leaves it to the names and positions found."""
-
-    source: Column | None = None
-    target: Column | None = None
-    weight: Column | Literal[False] | None = None  # False: the edge list has none
-    node_id: Column | None = None
-    label: Column | Literal[False] | None = None  # False: take no label from the node table
-    features: Sequence[Column] | None = None
-    exclude: Sequence[Column] = ()  # columns that are no features
-    kinds: Mapping[Column, str] = field(default_factory=dict)  # of features: number, category, date, text, ignore
-    unknown_nodes: UnknownNodes = "error"  # what to do with edges and labels of nodes that are in no node table
-    may_add_nodes: bool = True  # whether "add" is a choice at all
-    scale: bool = True  # False: numbers stay in the size they have
-    preparation: Preparation | None = None  # how features were prepared elsewhere; None: it is learned here
-    header: bool | None = None
-    delimiter: str | None = None
-    few_labels: bool = False  # whether no label at all, or labels of one class alone, will do
-
-
-def open_table(path: Path, names: Sequence[Sequence[str]], choices: Choices) -> Table:
-    """A table by its suffix; a first line that holds a name of each of `names` is a header."""
+def open_table(path: Path, names: Sequence[Sequence[str]], options: TableOptions) -> Table:
+    """A table by its suffix. A first line with a name of each group of `names` is a header."""
     if path.suffix.lower() in PARQUET_SUFFIXES:
         from mtgcn.io.parquet_table import ParquetTable
 
         return ParquetTable(path)
-    return CsvTable(path, _header_test(names, choices), choices.delimiter)
+    return CsvTable(path, _header_test(names, options), options.delimiter)
 
 
-def _header_test(names: Sequence[Sequence[str]], choices: Choices) -> Callable[[list[str], list[list[str]]], bool]:
-    told = (choices.source, choices.target, choices.weight, choices.node_id, choices.label, *(choices.features or ()))
+def _header_test(names: Sequence[Sequence[str]], options: TableOptions) -> Callable[[list[str], list[list[str]]], bool]:
+    given = (*options.columns.values(), *(options.features or ()))
 
     def is_header(first: list[str], others: list[list[str]]) -> bool:
-        if choices.header is not None:
-            return choices.header
+        if options.header is not None:
+            return options.header
         lower = {cell.lower() for cell in first}
-        if all(lower.intersection(some) for some in names) or any(name in first for name in told):
+        if all(lower.intersection(some) for some in names) or any(name in first for name in given):
             return True
-        # No known name; but text above a column of nothing but numbers can only be the column's name, and so can a
-        # word without a digit above ids or dates, which all have some.
+        # Text above a column of numbers is its name, and so is a word without digits above ids or dates with digits.
         rows = [row for row in others if len(row) == len(first)]
         return bool(rows) and any(
             (not _is_number(cell) and all(_is_number(row[column]) for row in rows))
-            or (len(rows) >= LEAST_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and _all_digits(rows, column))
+            or (len(rows) >= MIN_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and _all_digits(rows, column))
             for column, cell in enumerate(first)
         )
 
@@ -98,15 +70,15 @@ class EdgeColumns:
     weight: int | None
 
 
-def edge_columns(table: Table, choices: Choices) -> EdgeColumns:
+def edge_columns(table: Table, options: TableOptions) -> EdgeColumns:
     if len(table.columns) < 2:
         raise InputError(
             f"{table.path} has one column ({table.columns[0] or 'without a name'}); an edge list has two, source and "
             "target (is its delimiter one of comma, tab, semicolon, bar, space?)"
         )
-    source = _told_or_named(table, choices.source, SOURCE_NAMES)
-    target = _told_or_named(table, choices.target, TARGET_NAMES)
-    weight = None if choices.weight is False else _told_or_named(table, choices.weight, WEIGHT_NAMES)
+    source = _given_or_named(table, options.columns.get("source"), SOURCE_NAMES)
+    target = _given_or_named(table, options.columns.get("target"), TARGET_NAMES)
+    weight = _given_or_named(table, options.columns.get("weight"), WEIGHT_NAMES)
     free = [column for column in range(len(table.columns)) if column not in (source, target, weight)]
     if source is None and free:
         source = free.pop(0)
@@ -114,7 +86,7 @@ def edge_columns(table: Table, choices: Choices) -> EdgeColumns:
         target = free.pop(0)
     if source is None or target is None or len({source, target, weight}) < 3:
         raise InputError(f"{table.path}: source, target and weight need a column each; name different ones")
-    if weight is None and choices.weight is None and not table.has_header and free:
+    if weight is None and "weight" not in options.columns and not table.has_header and free:
         weight = free[0]
     return EdgeColumns(source, target, weight)
 
@@ -124,27 +96,27 @@ class NodeColumns:
     node_id: int
     label: int | None
     features: tuple[int, ...]
-    names: tuple[str, ...]  # of the features
+    names: tuple[str, ...]  # feature names
 
 
-def node_columns(table: Table, choices: Choices, *, labels_elsewhere: bool = False) -> NodeColumns:
-    """With labels elsewhere, a column is one of labels only if it is told or named so."""
-    node_id = _told_or_named(table, choices.node_id, ID_NAMES)
-    label = None if choices.label is False else _told_or_named(table, choices.label, LABEL_NAMES)
+def node_columns(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeColumns:
+    """With `labels_elsewhere`, a column holds labels only if it is given or named so."""
+    node_id = _given_or_named(table, options.columns.get("id"), ID_NAMES)
+    label = _given_or_named(table, options.columns.get("label"), LABEL_NAMES)
     if node_id is None:
         node_id = 0 if label != 0 or len(table.columns) == 1 else 1
-    if label is None and choices.label is None and not table.has_header and not labels_elsewhere:
+    if label is None and "label" not in options.columns and not table.has_header and not labels_elsewhere:
         last = len(table.columns) - 1
         if last != node_id and not any(_is_number(row[last]) for row in table.sample if len(row) > last):
             label = last  # as in the published cora.content
-    if choices.preparation is not None:
-        return NodeColumns(node_id, label, *_as_in(choices.preparation, table))
-    left_out = {_position(table, column) for column in choices.exclude}
-    left_out |= {_position(table, column) for column, kind in choices.kinds.items() if kind == IGNORE}
-    if choices.features is None:
+    if options.preprocessing is not None:
+        return NodeColumns(node_id, label, *_needed_columns(options.preprocessing, table))
+    left_out = {_position(table, column) for column in options.exclude}
+    left_out |= {_position(table, column) for column, kind in options.kinds.items() if kind == IGNORE}
+    if options.features is None:
         features = [column for column in range(len(table.columns)) if column not in (node_id, label)]
     else:
-        features = [_position(table, column) for column in choices.features]
+        features = [_position(table, column) for column in options.features]
         if len({*features, node_id, label}) < len(features) + 2:
             raise InputError(f"{table.path}: id, label and every feature need a column each; name different ones")
     features = [column for column in features if column not in left_out]
@@ -152,21 +124,15 @@ def node_columns(table: Table, choices: Choices, *, labels_elsewhere: bool = Fal
 
 
 def title_of(table: Table, column: int) -> str:
-    """What a feature is called: as its column is, else by its place."""
+    """The feature name of a column: its name, otherwise its place."""
     return table.columns[column] or f"column {column + 1}"
 
 
-def column_titled(title: str) -> Column:
-    """The position in a title such as `column 3`; any other title is a name."""
-    position = re.fullmatch(r"column ([1-9][0-9]*)", title)
-    return int(position[1]) - 1 if position else title
-
-
-def _as_in(preparation: Preparation, table: Table) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Where the columns that a preparation needs stand in this table; it complains itself of those that do not."""
+def _needed_columns(preprocessing: Preprocessing, table: Table) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of the columns that a fitted preprocessing needs and the table has."""
     found: dict[str, int] = {}
-    for name in preparation.needed:
-        column = name if name in table.columns else column_titled(name)
+    for name in preprocessing.needed:
+        column = name if name in table.columns else position_in_title(name)
         if isinstance(column, int) or column in table.columns:
             found[name] = _position(table, column)
     return tuple(found.values()), tuple(found)
@@ -178,9 +144,9 @@ class LabelColumns:
     label: int
 
 
-def label_columns(table: Table, choices: Choices) -> LabelColumns:
-    node_id = _told_or_named(table, choices.node_id, ID_NAMES)
-    label = _told_or_named(table, choices.label or None, LABEL_NAMES)
+def label_columns(table: Table, options: TableOptions) -> LabelColumns:
+    node_id = _given_or_named(table, options.columns.get("id"), ID_NAMES)
+    label = _given_or_named(table, options.columns.get("label") or None, LABEL_NAMES)
     free = [column for column in range(len(table.columns)) if column not in (node_id, label)]
     if node_id is None and free:
         node_id = free.pop(0)
@@ -188,20 +154,34 @@ def label_columns(table: Table, choices: Choices) -> LabelColumns:
         label = free.pop(0)
     if node_id is None or label is None or node_id == label:
         raise InputError(
-            f"{table.path} has {len(table.columns)} columns and it is not clear which holds the label; "
-            "call two of them id and label, or name them"
+            f"{table.path} has {len(table.columns)} columns and none is named label; "
+            "name two columns id and label, or give their names"
         )
     return LabelColumns(node_id, label)
 
 
-def _told_or_named(table: Table, told: Column | None, names: Sequence[str]) -> int | None:
-    if told is not None:
-        return _position(table, told)
+def given_kinds(table: Table, options: TableOptions) -> dict[str, str]:
+    """The column kinds of the options, by feature name."""
+    names = [title_of(table, column) for column in range(len(table.columns))]
+
+    def name_of(column: Column) -> str:
+        position = column if column in names else position_in_title(column)
+        return names[position] if isinstance(position, int) and position < len(names) else str(column)
+
+    return {name_of(column): kind for column, kind in options.kinds.items() if kind != IGNORE}
+
+
+def _given_or_named(table: Table, given: Column | None, names: Sequence[str]) -> int | None:
+    if given is False:
+        return None
+    if given is not None:
+        return _position(table, given)
     lower = [name.lower() for name in table.columns]
     return next((lower.index(name) for name in names if name in lower), None)
 
 
 def _position(table: Table, column: Column) -> int:
+    column = column if column in table.columns else position_in_title(column)
     if isinstance(column, int):
         if not 0 <= column < len(table.columns):
             raise InputError(f"{table.path} has no column {column}; it has {len(table.columns)}, counted from 0")

@@ -1,12 +1,12 @@
-"""CSV in blocks of whole lines, so that memory stays small and every complaint can name its line."""
+"""CSV, read in blocks of whole lines, so that memory stays small and errors name a line."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,32 +15,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from mtgcn.errors import InputError
-from mtgcn.io.arrow_values import numbers_in, text_values
-from mtgcn.io.encoding import UTF8, encoding_of
-from mtgcn.io.faults import FaultKind, Faults
-from mtgcn.io.paths import reason, shown
-from mtgcn.io.preprocessing.missing import MISSING_WORDS
-from mtgcn.io.table import Batch, Coded, NotNumbers, Table, is_finite_number
+from mtgcn.errors import InputError, note, reason, shown
+from mtgcn.io.table import Batch, Coded, FaultKind, Faults, NotNumbers, Table, is_finite_number, numbers_in, text_values
+from mtgcn.labels import MISSING_WORDS
 
 BLOCK_BYTES = 16 << 20
 LONGEST_LINE = 64 << 20
-SAMPLE_LINES = 50  # looked at to tell a header from data
-FEW_VALUES = 8  # different ones of a column, as 0 and 1 are
+SAMPLE_LINES = 50  # inspected to find the delimiter and the header
+FEW_VALUES = 8  # distinct values of a column, such as 0 and 1
 NEWLINE = b"\n"
 BLANKS = " \t"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-DELIMITERS = (";", "|", ",")  # of several that cut all lines alike, the first: the others stand in numbers and texts
-# Missing numbers as arrow knows them, which tells capitals from small letters.
-GAPS = sorted({form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"})
+DELIMITERS = (";", "|", ",")  # the first one that splits all lines evenly
+# Words for missing numbers; arrow is case-sensitive.
+MISSING_NUMBERS = sorted(
+    {form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"}
+)
 _PLAIN = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_DECIMAL_COMMA = r"^\s*[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})\s*$"
 _CODE = r"^\s*[+-]?0[0-9]"  # 007 is a name
-_DECIMAL_COMMA = r"^\s*[+-]?[0-9]{1,3}(\.?[0-9]{3})*,([0-9]{1,2}|[0-9]{4,})\s*$"
 COMMENT = re.compile(rb"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
+UTF8, WINDOWS = "utf-8", "cp1252"  # cp1252 includes Latin-1
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+CHUNK_BYTES = 16 << 20
+CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # not in text files
 
 
 class CsvTable(Table):
-    """Text with one row per line. The delimiter is found in the first line unless it is given."""
+    """Text with one row per line; the delimiter is found automatically unless it is given."""
 
     unit = "line"
 
@@ -78,17 +80,20 @@ class CsvTable(Table):
         return table
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
-        """By the first block, written as numbers without a doubt; with decimal commas about, a point is one."""
+        """By the first block."""
         _, block = next(self._data_blocks(), (0, b""))
         if not columns or not block:
             return list(columns)
         try:
             rows = self._parsed(block, {column: pa.string() for column in columns})
         except (pa.ArrowException, ValueError):
-            return list(columns)  # what is wrong with the block is told when it is read
-        seen = {column: _looks_of(_distinct(rows[str(column)])) for column in columns}
-        commas = any(looks.decimal_commas for looks in seen.values())
-        return [column for column, looks in seen.items() if looks.numbers and not (commas and looks.points)]
+            return list(columns)  # the faults of the block are reported when it is read
+        values = {column: _distinct(rows[str(column)]) for column in columns}
+        numbers = [column for column in columns if _are_numbers(values[column])]
+        others = [column for column in columns if column not in numbers]
+        if any(_all_match(values[column], _DECIMAL_COMMA) for column in others):  # then 1.000 may be a thousand
+            numbers = [column for column in numbers if not pc.any(pc.match_substring(values[column], ".")).as_py()]
+        return numbers
 
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
         faults = Faults(str(self.path))
@@ -105,12 +110,12 @@ class CsvTable(Table):
                     message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
                     raise InputError(message) from None
                 continue
-            if not faults:  # else the rest is only looked at for more of them
+            if not faults:  # otherwise only more faults are wanted
                 yield batch
         faults.raise_first_kind()
 
     def _data_blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Blocks without the comments above the data, and the header."""
+        """Blocks without leading comments and the header."""
         for first_line, block in self._blocks():
             if first_line <= self.first_place:
                 block_lines = block.split(NEWLINE, self.first_place - first_line + self.has_header)
@@ -120,7 +125,7 @@ class CsvTable(Table):
                 yield first_line, block
 
     def _beginning(self) -> list[tuple[int, str]]:
-        """The first lines that are neither empty nor a comment on top, and their numbers."""
+        """The first lines that are neither empty nor a comment, with their numbers."""
         for first_line, block in self._blocks():
             lines = list(enumerate(block.split(NEWLINE), first_line))
             for start, (_, line) in enumerate(lines):
@@ -130,7 +135,7 @@ class CsvTable(Table):
         raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Blocks of whole lines that end in line feeds, in UTF-8, each with the number of its first line."""
+        """Blocks of whole lines in UTF-8, with line feeds, and the number of their first line."""
         line, rest, held = 1, b"", b""
         with self.path.open("rb") as file:
             while chunk := file.read(BLOCK_BYTES):
@@ -139,7 +144,7 @@ class CsvTable(Table):
                 if self.encoding != UTF8:
                     chunk = chunk.decode(self.encoding).encode()
                 chunk = held + chunk
-                held = b"\r" if chunk.endswith(b"\r") else b""  # what follows it decides what it is
+                held = b"\r" if chunk.endswith(b"\r") else b""  # a line feed may follow
                 chunk = _with_line_feeds(chunk.removesuffix(held))
                 whole, newline, after = chunk.rpartition(NEWLINE)
                 if not newline:
@@ -166,11 +171,11 @@ class CsvTable(Table):
             )
 
     def _parsed(self, block: bytes, types: dict[int, pa.DataType], gaps: bool = False) -> pa.Table:
-        if self.delimiter == " ":  # such files pad their columns
+        if self.delimiter == " ":  # columns may be padded
             block = re.sub(rb" *\n *", NEWLINE, re.sub(rb" +", b" ", block)).lstrip(b" ")
         named = {str(column): kind for column, kind in types.items()}
         return arrow_csv.read_csv(
-            pa.BufferReader(_in_arrows_memory(block)),
+            pa.BufferReader(_in_arrow_memory(block)),
             read_options=arrow_csv.ReadOptions(
                 column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
             ),
@@ -178,7 +183,7 @@ class CsvTable(Table):
             convert_options=arrow_csv.ConvertOptions(
                 column_types=named,
                 include_columns=list(named),
-                null_values=GAPS if gaps else [],
+                null_values=MISSING_NUMBERS if gaps else [],
                 strings_can_be_null=False,
             ),
         ).combine_chunks()
@@ -203,36 +208,36 @@ class CsvTable(Table):
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 
     def _not_numbers(self, block: bytes, numbers: Sequence[int]) -> list[int]:
-        """Those of the columns that this block shows to be no numbers."""
+        """The columns that are not numbers in this block."""
         rows = self._parsed(block, {column: pa.string() for column in numbers})
         found = []
         for column in numbers:
             values = [value.strip() for value in _distinct(rows[str(column)]).to_pylist()]
-            if not all(is_finite_number(value) or value in GAPS for value in values):
+            if not all(is_finite_number(value) or value in MISSING_NUMBERS for value in values):
                 found.append(column)
         return found or list(numbers)
 
     def _find_faults(self, faults: Faults, first_line: int, block: bytes, numbers: Sequence[int]) -> None:
-        """The faults of a block, found line by line; slow, but such blocks are few."""
+        """Find the faults of a block line by line."""
         for number, line in enumerate(block.decode().split("\n"), first_line):
             if not line:
                 continue
             try:
                 cells = self._cells(line, number)
             except InputError as error:
-                what = "lines cannot be taken apart (a quote is opened and not closed, or a cell is huge)"
+                what = "lines cannot be split (an unclosed quote, or a huge cell)"
                 kind = FaultKind(what, "close the quotes, and keep every row on one line")
                 faults.add(kind, str(error), [f"line {number}"])
                 continue
             if len(cells) != len(self.columns):
                 counted, due = _counted(len(cells), "column"), len(self.columns)
                 alone = (
-                    f"{self.at(number)} has {counted} where line {self.first_place} has {due} ({shown(line)}); mend "
-                    "the line, or write the file again if it was cut off"
+                    f"{self.at(number)} has {counted} where line {self.first_place} has {due} ({shown(line)}); "
+                    "correct the line, or write the file again if it was cut off"
                 )
                 kind = FaultKind(
                     f"lines have more or fewer columns than line {self.first_place}, which has {due}",
-                    "mend the lines (a cell that holds the delimiter needs quotes), or write the file again",
+                    "correct the lines (a cell that holds the delimiter needs quotes), or write the file again",
                 )
                 faults.add(kind, alone, [f"line {number} has {len(cells)}"])
                 continue
@@ -249,7 +254,7 @@ class CsvTable(Table):
             raise InputError(
                 f"{self.at(number)} cannot be read ({reason(problem)}); is this a table in text?"
             ) from None
-        if not end:  # the second, empty line went into a quote that the first one opened
+        if not end:  # the empty line became part of an open quote
             raise InputError(
                 f"{self.at(number)} opens a quote and does not close it ({shown(line)}); "
                 "close it, and keep every row on one line"
@@ -262,16 +267,16 @@ def _with_line_feeds(chunk: bytes) -> bytes:
 
 
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
-    """A tab, or what cuts all of the first lines into the same number of cells; else what the first line has most."""
+    """A tab; or what splits all first lines into the same number of cells; or the most frequent one in the first."""
     first = lines[0]
     if path.suffix == ".tsv" or "\t" in first:
         return "\t"
-    even = [some for some in DELIMITERS if _cuts_evenly(lines, some)]
+    even = [some for some in DELIMITERS if _splits_evenly(lines, some)]
     most = max(even or DELIMITERS, key=first.count)
     return most if most in first or " " not in first.strip() else " "
 
 
-def _cuts_evenly(lines: Sequence[str], delimiter: str) -> bool:
+def _splits_evenly(lines: Sequence[str], delimiter: str) -> bool:
     try:
         cells = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
     except csv.Error:  # a cell of more than 128 KiB
@@ -284,37 +289,23 @@ def _distinct(column: pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-@dataclass(frozen=True)
-class _Looks:
-    """What the different texts of a column look like."""
-
-    numbers: bool  # without a doubt
-    decimal_commas: bool
-    points: bool
-
-
-def _looks_of(values: pa.Array) -> _Looks:
-    return _looks_of_few(tuple(sorted(values.to_pylist()))) if len(values) <= FEW_VALUES else _looks(values)
-
-
-@lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1, and one of them tells of all
-def _looks_of_few(texts: tuple[str, ...]) -> _Looks:
-    return _looks(text_values(texts))
-
-
-def _looks(values: pa.Array) -> _Looks:
-    return _Looks(
-        numbers=_all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, _CODE)).as_py(),
-        decimal_commas=_all_match(values, _DECIMAL_COMMA),
-        points=bool(pc.any(pc.match_substring(values, ".")).as_py()),
-    )
+def _are_numbers(values: pa.Array) -> bool:
+    """Whether all distinct values of a column, missing ones aside, are numbers without leading zeros."""
+    if len(values) <= FEW_VALUES:
+        return _are_few_numbers(tuple(sorted(values.to_pylist())))
+    return _all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, _CODE)).as_py()
 
 
 def _all_match(values: pa.Array, pattern: str) -> bool:
-    """Whether all values but missing ones match, and there is one."""
     trimmed = pc.utf8_trim_whitespace(values)
-    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(GAPS))))
+    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(MISSING_NUMBERS))))
     return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
+
+
+@lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1
+def _are_few_numbers(texts: tuple[str, ...]) -> bool:
+    present = [text for text in texts if text.strip() not in MISSING_NUMBERS]
+    return bool(present) and all(re.match(_PLAIN, text) and not re.match(_CODE, text) for text in present)
 
 
 def _lines_with_text(block: bytes, first_line: int) -> np.ndarray:
@@ -326,9 +317,67 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _in_arrows_memory(block: bytes) -> pa.Buffer:
-    """A copy that pyarrow's threads may free when they like. To free bytes of ours they need the interpreter, and where
-    it is about to end, after an error for instance, they would end it with an abort."""
+def _in_arrow_memory(block: bytes) -> pa.Buffer:
+    """A copy owned by arrow. Freeing Python bytes from arrow's threads at interpreter exit would abort the process."""
     copy = pa.allocate_buffer(len(block))
     memoryview(copy).cast("B")[:] = block
     return copy
+
+
+def encoding_of(path: Path) -> str:
+    """UTF-8 or Windows-1252; a file with lines in both is rejected."""
+    decoder = codecs.getincrementaldecoder(UTF8)()
+    line = 1
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            if line == 1 and chunk.startswith(UTF16_MARKS):
+                raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError:
+                return _windows(path)
+            line += chunk.count(b"\n")
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return _windows(path)
+    return UTF8
+
+
+def _windows(path: Path) -> str:
+    """Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
+    first, other = "", ""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.isascii():
+                continue
+            fault = _not_utf8(line)
+            if fault is None:
+                other = other or f"line {number}"
+                continue
+            byte, value = fault
+            first = first or f"line {number}, byte {byte} (0x{value:02x})"
+            if _is_windows(line):
+                continue
+            raise InputError(f"{path} {first} is not UTF-8; save the file as UTF-8")
+    if other:
+        raise InputError(f"{path} {first} is not UTF-8 while {other} is; save the whole file as UTF-8")
+    note(f"{path} is not UTF-8 ({first}); it is read as Windows-1252, which includes Latin-1")
+    return WINDOWS
+
+
+def _not_utf8(line: bytes) -> tuple[int, int] | None:
+    """The first byte that is not UTF-8, counted from 1, and its value."""
+    try:
+        line.decode(UTF8)
+    except UnicodeDecodeError as problem:
+        return problem.start + 1, line[problem.start]
+    return None
+
+
+def _is_windows(line: bytes) -> bool:
+    try:
+        line.decode(WINDOWS)
+    except UnicodeDecodeError:
+        return False
+    return not line.translate(None, bytes(set(range(256)) - set(CONTROL)))

@@ -1,4 +1,4 @@
-"""Data frames of pandas and polars, and arrays of objects, as tables of columns; neither package is imported here."""
+"""Data frames of pandas and polars, and object arrays, as column tables; neither package is imported."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from mtgcn.errors import InputError
-from mtgcn.io.arrow_columns import as_texts, is_day, is_numeric, is_textual, numbers_of
-from mtgcn.io.preprocessing.missing import is_missing
-from mtgcn.io.preprocessing.table import ColumnTable, Texts
+from mtgcn.io.parquet_table import as_texts, is_day, is_numeric, is_textual, numbers_of
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
 from mtgcn.io.table import Coded
+from mtgcn.labels import is_missing
 
 
 def is_frame(given: Any) -> bool:
-    """Whether this is a data frame: columns by name, each with a type."""
+    """Whether this is a data frame."""
     return hasattr(given, "columns") and hasattr(given, "dtypes") and hasattr(given, "shape")
 
 
 def is_mixed(given: Any) -> bool:
-    """Whether this is an array of objects among which there is text that is no number."""
+    """Whether this is an object array with text that is not a number."""
     if not isinstance(given, np.ndarray | list | tuple):
         return False
     array = given if isinstance(given, np.ndarray) else np.array(given, dtype=object)
@@ -31,7 +31,7 @@ def is_mixed(given: Any) -> bool:
 
 
 def table_of_frame(frame: Any) -> ColumnTable:
-    """The columns of a frame or of an array of objects; those of an array are counted from 1."""
+    """The columns of a frame or an object array; those of an array are counted from 1."""
     if is_frame(frame):
         names = [str(name) for name in frame.columns]
         columns = [_from_series(frame[name]) for name in frame.columns] if len(set(names)) == len(names) else []
@@ -51,7 +51,7 @@ def _table(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> Colu
     for place, (name, column) in enumerate(zip(names, columns, strict=True)):
         if is_numeric(column.type) or is_day(column.type):
             found = numbers_of(column)
-            assert found is not None, "numbers and dates always are some"
+            assert found is not None
             if np.isinf(found).any():
                 row = int(np.flatnonzero(np.isinf(found))[0])
                 raise InputError(
@@ -85,7 +85,7 @@ def _from_series(series: Any) -> pa.Array:
 
 
 def _from_objects(cells: np.ndarray) -> pa.Array:
-    """Numbers if all cells are some or missing, else text."""
+    """Numbers if all cells are numbers or missing, otherwise text."""
     absent = [cell is None or (isinstance(cell, float) and cell != cell) or _is_na(cell) for cell in cells]
     present = [cell for cell, is_absent in zip(cells, absent, strict=True) if not is_absent]
     if all(isinstance(cell, bool | int | float | np.number | np.bool_) for cell in present):
@@ -103,7 +103,7 @@ def _texts(column: pa.Array, name: str) -> Texts:
 
 
 def _is_na(cell: Any) -> bool:
-    return type(cell).__name__ in ("NAType", "NaTType")  # pandas' own, told without importing it
+    return type(cell).__name__ in ("NAType", "NaTType")  # of pandas, which is not imported
 
 
 def _is_number(cell: str) -> bool:

@@ -1,29 +1,35 @@
-"""Ids of any kind and the numbers of the nodes they stand for."""
+"""Node ids: an index from ids to node numbers, checks, and ids that the node table does not list."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError
-from mtgcn.io.arrow_values import number_value, number_values, numbers_in, text_values
-from mtgcn.io.faults import FaultKind, Faults
-from mtgcn.io.paths import shown
-from mtgcn.io.table import MISSING, Coded, codes_of
-from mtgcn.io.texts import LONGEST_NAME
+from mtgcn.errors import LONGEST_NAME, InputError, note, shown
+from mtgcn.io.options import TableOptions
+from mtgcn.io.table import (
+    MISSING,
+    Batch,
+    Coded,
+    FaultKind,
+    Faults,
+    Table,
+    codes_of,
+    number_value,
+    number_values,
+    numbers_in,
+    text_values,
+)
 from mtgcn.shapes import Int
 
-if TYPE_CHECKING:
-    from mtgcn.io.table import Batch, Table
-
-WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python would write it, so that 007 stays text
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python writes it; 007 stays text
 
 
 class NodeIndex:
-    """The ids seen so far, numbered as they came: whole numbers as long as every file says so, else text."""
+    """Ids in order of appearance: integers as long as all files have integers, otherwise text."""
 
     def __init__(self) -> None:
         self._ids: pa.Array | None = None
@@ -39,7 +45,7 @@ class NodeIndex:
         return 0 if self._ids is None else len(self._ids)
 
     def find(self, column: Coded) -> Int[np.ndarray, "rows"]:
-        """The node of each row, MISSING where nobody has that id."""
+        """The node of each row, MISSING for unknown ids."""
         _, places = self._places(column)
         return places[column.codes]
 
@@ -47,7 +53,7 @@ class NodeIndex:
         return self._ids is not None and bool((self.find(Coded(np.zeros(1, np.int64), text_values([name]))) >= 0).all())
 
     def add(self, column: Coded) -> Int[np.ndarray, "rows"]:
-        """The node of each row; ids not seen before become new nodes."""
+        """The node of each row; new ids become new nodes."""
         self._stays_text |= column.stays_text
         values, places = self._places(column)
         new = np.flatnonzero(places == MISSING)
@@ -57,7 +63,7 @@ class NodeIndex:
         return places[column.codes]
 
     def _places(self, column: Coded) -> tuple[pa.Array, np.ndarray]:
-        """The column's values, in the type that the index has or now takes, and the node of each."""
+        """The values of the column in the type of the index, and the node of each."""
         values = column.values
         if self._ids is None:
             return values, np.full(len(values), MISSING)
@@ -69,7 +75,7 @@ class NodeIndex:
         return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
 
     def ids(self) -> np.ndarray:
-        """Every id by node: whole numbers if all are written like one, unless a file calls them text."""
+        """All ids: integers if all look like integers, unless a file declares them as text."""
         ids = pa.nulls(0, pa.int64()) if self._ids is None else self._ids
         if pa.types.is_string(ids.type):
             if self._stays_text or not pc.all(pc.match_substring_regex(ids, WHOLE_NUMBER)).as_py():
@@ -79,7 +85,7 @@ class NodeIndex:
 
 
 def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: Faults) -> Coded | None:
-    """The column, if every row has an id that can be kept; None if it is among the faults that rows have none."""
+    """The column if every row has a valid id; None if some are empty, which is added to the faults."""
     empty = batch.places[column.codes == MISSING]
     if len(empty):
         faults.add(
@@ -101,3 +107,66 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
             f"{lengths[code].as_py()} characters or a NUL among them; give ids of at most {LONGEST_NAME} characters"
         )
     return column
+
+
+class UnknownIds:
+    """Handles ids that an index does not know, as `unknown_nodes` requires."""
+
+    def __init__(self, table: Table, home: str, options: TableOptions, what: str) -> None:
+        self._table, self._home, self._what = table, home, what
+        self._choice, self._may_add = options.unknown_nodes, options.may_add_nodes
+        self._faults = Faults(str(table.path))
+        self._ids: set[str] = set()
+
+    def resolved(self, index: NodeIndex, batch: Batch, columns: Sequence[Coded]) -> list[np.ndarray]:
+        """The node of each row, MISSING where it is left out. `finish` raises the errors."""
+        found = [index.find(ids) for ids in columns]
+        unknown = [np.flatnonzero(nodes == MISSING) for nodes in found]
+        if not any(map(len, unknown)):
+            return found
+        if self._choice == "error":
+            self._refuse(batch, columns, unknown)
+            return found
+        for ids, rows in zip(columns, unknown, strict=True):
+            _, first = np.unique(ids.codes[rows], return_index=True)
+            self._ids.update(ids.text(int(row)) for row in rows[first])
+        return [index.add(ids) for ids in columns] if self._choice == "add" else found
+
+    def finish(self) -> None:
+        """Raise an error or a note, once the whole table is read."""
+        self._faults.raise_first_kind()
+        if not self._ids:
+            return
+        unknown = f"{len(self._ids)} ids that are not in {self._home}"
+        if self._choice == "add":
+            note(f"{self._table.path}: {unknown} are added as nodes without features")
+        else:
+            note(f"{self._table.path}: {self._what} of {unknown} are left out")
+
+    def _refuse(self, batch: Batch, columns: Sequence[Coded], unknown: Sequence[np.ndarray]) -> None:
+        named: dict[int, str] = {}  # by row; the first of two
+        for ids, rows in zip(columns, unknown, strict=True):
+            for row in rows.tolist():
+                named.setdefault(row, ids.text(row))
+        rows_in_order = sorted(named)
+        table, first = self._table, rows_in_order[0]
+        place = int(batch.places[first])
+        header = place == table.first_place and not table.has_header
+        adding = ", or --unknown-nodes add to add the nodes" if self._may_add else ""
+        remedy = f"or use --unknown-nodes drop to leave such {self._what} out{adding}"
+        alone = f"{table.at(place)}: node {shown(named[first])} is not in {self._home}; add it there, {remedy}" + (
+            ", or --header if this line names the columns" if header else ""
+        )
+        kind = FaultKind(f"{self._what} are of nodes that are not in {self._home}", f"add these there, {remedy}")
+        places = [f"{table.unit} {batch.places[row]} {shown(named[row])}" for row in rows_in_order[:3]]
+        self._faults.add(kind, alone, places, len(named))
+
+
+def with_found_header(table: Table, index: NodeIndex, columns: Sequence[int]) -> Table:
+    """The table, with its first row as header if it names unknown nodes while later rows name known ones."""
+    with_header = table.with_header()
+    if with_header is None or table.has_header:
+        return table
+    first, *others = [[row[column] for column in columns] for row in table.sample if len(row) > max(columns)]
+    known_later = any(index.knows(name) for row in others for name in row)
+    return with_header if known_later and not any(map(index.knows, first)) else table

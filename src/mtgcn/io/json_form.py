@@ -11,8 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mtgcn.io.paths import shown
-from mtgcn.io.texts import is_writable
+from mtgcn.errors import is_writable, shown
 
 LARGEST = 1e15  # a number beyond is none that this program wrote
 

@@ -1,4 +1,4 @@
-"""Parquet, some rows at a time."""
+"""Parquet, read in batches, and typed arrow columns as arrays."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
-from mtgcn.errors import InputError
-from mtgcn.io.arrow_columns import as_texts, is_day, is_numeric, is_textual, numbers_of
-from mtgcn.io.faults import Faults
-from mtgcn.io.paths import reason
-from mtgcn.io.table import Batch, Coded, Table
+from mtgcn.errors import InputError, reason
+from mtgcn.io.table import Batch, Coded, Faults, Table, no_value, numbers_in
 
 CELLS_AT_ONCE = 1 << 22  # rows times columns
-PANDAS_INDEX = "__index_level_"  # what pandas calls the index it stores beside the columns
+PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
+MILLISECONDS_A_DAY = 86_400_000
 
 
 class ParquetTable(Table):
@@ -59,7 +58,7 @@ class ParquetTable(Table):
         try:
             with parquet.ParquetFile(self.path) as file:
                 for rows in file.iter_batches(rows_at_once, columns=[self.columns[column] for column in wanted]):
-                    rows.validate(full=True)  # text from elsewhere may not be UTF-8, whatever its type says
+                    rows.validate(full=True)  # text may be invalid UTF-8
                     places = np.arange(before + 1, before + rows.num_rows + 1)
                     before += rows.num_rows
                     batch = self._batch(rows, places, texts, numbers, gaps, faults)
@@ -86,7 +85,7 @@ class ParquetTable(Table):
         return Batch([self._coded(rows.column(self.columns[column]), column) for column in texts], values, places)
 
     def _coded(self, column: pa.Array, number: int) -> Coded:
-        if pa.types.is_dictionary(column.type):  # its entries need not differ
+        if pa.types.is_dictionary(column.type):  # with possibly equal entries
             column = column.cast(column.type.value_type)
         kind = column.type
         if not (is_numeric(kind) or is_textual(kind) or pa.types.is_temporal(kind)):
@@ -111,3 +110,41 @@ class ParquetTable(Table):
 
     def _unreadable(self, problem: Exception) -> InputError:
         return InputError(f"{self.path} cannot be read as Parquet ({reason(problem)}); was it cut off? write it again")
+
+
+def numbers_of(column: pa.Array) -> np.ndarray | None:
+    """Numbers in single precision, dates as days since 1970, NaN for nulls; None for other types."""
+    if is_day(column.type):
+        milliseconds = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return numbers_in(milliseconds) / MILLISECONDS_A_DAY
+    if not is_numeric(column.type):
+        return None
+    return numbers_in(column.cast(pa.float32(), safe=False))
+
+
+def as_texts(values: pa.Array) -> pa.Array:
+    """Integers, also those that pandas stored as floats because of gaps; otherwise text."""
+    kind = values.type
+    if pa.types.is_signed_integer(kind) or pa.types.is_uint8(kind) or pa.types.is_uint16(kind):
+        return values.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        values = values.cast(pa.float64())
+        values = pc.if_else(pc.is_finite(values), values, no_value(values.type))
+        whole = pc.all(pc.equal(pc.round(values), values)).as_py()
+        if whole is not False and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
+            return values.cast(pa.int64())
+    return values.cast(pa.string())
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+
+
+def is_textual(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind)
+
+
+def is_day(kind: pa.DataType) -> bool:
+    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)

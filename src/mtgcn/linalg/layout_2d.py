@@ -36,7 +36,7 @@ CELLS, MOST_CELLS = 32, 320  # along each side
 ROWS_AT_ONCE = 1024  # whose distances to all others are held at a time
 
 
-def plane_layout(
+def layout_2d(
     rows: Float[np.ndarray, "rows columns"], *, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Float[np.ndarray, "rows 2"]:
     """Places that lie wide rather than high: x from 0 to 1, y from 0 to at most 1. `progress` is told the steps done
@@ -45,7 +45,7 @@ def plane_layout(
     Numbers that are none (NaN, infinite) count as 0, and rows that are all the same make one round cloud.
 
     >>> two_groups = np.repeat([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]], 20, axis=0)
-    >>> places = plane_layout(two_groups)
+    >>> places = layout_2d(two_groups)
     >>> first, second = places[:20], places[20:]
     >>> apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
     >>> bool(apart > 2 * max(first.std(), second.std()))

@@ -59,7 +59,7 @@ def rows_of(
     return dense.reshape(*index.shape, features.shape[1]) * present[..., None]
 
 
-def one_against_the_rest(
+def one_vs_rest(
     rows: Float[np.ndarray, "runs examples features"], labelled: Nodes, num_classes: int, strength: float
 ) -> LinearClassifiers:
     """The minimum of strength · Σ log(1 + exp(-y f)) + |w|² / 2 over a run's labelled nodes, for every run and class;

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.transfers import on_device, on_host
+from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.shapes import Float, Int
 
 

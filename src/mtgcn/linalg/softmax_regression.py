@@ -22,7 +22,6 @@ SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ, whose own rounding is about as large
 CURVATURE = 0.5  # what the second derivative of a softmax's loss never exceeds
 STEPS_BETWEEN_LOOKS = 25  # at whether all have settled
 SETTLED = 1e-7  # a step so small, relative to the logits, changes no more than their rounding
-SOFTMAX_LIKE = 30  # passes over a number take as long as a softmax over a few classes and what follows it
 ROUNDING = 1e-6  # of the weights, which a bound must exceed to be positive in 32 bits
 
 Total = Callable[[Tensor], Tensor]

@@ -17,8 +17,8 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.node_keys import keyed_normal, node_keys, scrambled
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.node_keys import as_array, keyed_normal, node_keys, splitmix64
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.shapes import Float, UInt64
@@ -41,7 +41,7 @@ def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
     return _bare_with_structural_features(graph, seed).with_labels_of(graph)
 
 
-@once_per_graph
+@cached_per_graph
 def _bare_with_structural_features(graph: Graph, seed: int) -> Graph:
     return replace(graph, features=structural_features(graph, seed=seed))
 
@@ -62,7 +62,7 @@ def structural_features(
     """
     if graph.num_edges == 0:
         raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
-    keys = node_keys(graph)
+    keys = as_array(node_keys(graph))
     adjacency = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
     components = _component_vectors(graph)
     of_components = min(OF_COMPONENTS, dimensions)
@@ -95,7 +95,7 @@ def _component_vectors(graph: Graph) -> sp.csr_array:
 def _component_keys(components: sp.csr_array, keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "components"]:
     """A key for each component, from those of its nodes in whatever order."""
     found = np.zeros(components.shape[1], dtype=np.uint64)
-    np.add.at(found, components.indices, scrambled(keys))
+    np.add.at(found, components.indices, splitmix64(keys))
     return found
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
@@ -34,7 +34,7 @@ def _gram(rows: Tensor) -> Tensor:
     return rows.T @ rows
 
 
-def leading_directions(
+def leading_singular_vectors(
     product: Product,
     transposed: Product,
     count: int,
@@ -56,14 +56,14 @@ def leading_directions(
     return basis @ turn[:, -count:].to(basis.dtype)
 
 
-@once_per_graph
-def feature_directions(
+@cached_per_graph
+def feature_singular_vectors(
     graph: Graph, scaling: str, device: torch.device, wanted: int, steps: int = 0, restart: float = 0.0
 ) -> Float[Tensor, "features directions"]:
     """The directions in which the features of nodes differ most, or those of their surroundings: features after so many
     steps of a walk that goes back to where it began with the probability `restart`. All where there are few."""
     operators = graph_operators(graph, scaling, device)
-    columns, count = graph.num_features, kept_directions(wanted, graph)
+    columns, count = graph.num_features, num_components(wanted, graph)
     if columns <= count:
         return torch.eye(columns, device=device)
 
@@ -74,19 +74,19 @@ def feature_directions(
     back = DenseOperator(along.matrix.T) if isinstance(along, DenseOperator) else along.transposed
     # The start is drawn by column, so that it does not know the order of nodes.
     start = np.random.default_rng(0).standard_normal((columns, count + SPARE), dtype=np.float32)
-    found = leading_directions(
+    found = leading_singular_vectors(
         lambda values: walk(along(values)), lambda values: back(walk(values)), count, torch.from_numpy(start).to(device)
     )
-    return turned_to_one_side(found)
+    return with_fixed_signs(found)
 
 
-def kept_directions(wanted: int, graph: Graph) -> int:
+def num_components(wanted: int, graph: Graph) -> int:
     """So many directions, fewer on large graphs."""
     nodes, entries = max(1, graph.num_nodes), max(1, round(graph.num_nodes * graph.mean_degree))
     return min(wanted, max(FEWEST_DIRECTIONS, min(LARGEST_TABLE // nodes, LARGEST_STEP // entries)))
 
 
-def turned_to_one_side(basis: Float[Tensor, "columns directions"]) -> Float[Tensor, "columns directions"]:
+def with_fixed_signs(basis: Float[Tensor, "columns directions"]) -> Float[Tensor, "columns directions"]:
     """Each direction or its opposite, whichever lies on one side of the origin: which of the two is found depends on
     rounding, and who learns from them step by step should not."""
     side = np.random.default_rng(1).standard_normal(len(basis))

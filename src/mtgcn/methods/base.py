@@ -13,14 +13,12 @@ import numpy as np
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
-from mtgcn.linalg.blocks import all_finite
+from mtgcn.linalg.arrays import all_finite
+from mtgcn.memory import check_fits, default_budget, threads_for, trim_freed_blocks
 from mtgcn.settings import Settings
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.training.divergence import watching_divergence
-from mtgcn.training.freed_blocks import give_back_free_blocks
-from mtgcn.training.memory import default_budget, threads_for
+from mtgcn.training.progress import watching_divergence
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -34,7 +32,6 @@ class Method(Settings, ABC):
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers belong to nodes, by where they stand in the graph
-    iteration_name: ClassVar[str] = "epochs"  # what the first axis of the history counts
     uses_features: ClassVar[bool] = True  # off: edges and labels are all it looks at
 
     @abstractmethod
@@ -102,7 +99,7 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     runs = math.ceil(task.runs / chunks)
     with threads_of_fit(method, task, runs):
         prediction = Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
-    give_back_free_blocks()  # which were for training, and fit nothing that comes after it
+    trim_freed_blocks()  # which were for training, and fit nothing that comes after it
     return prediction
 
 

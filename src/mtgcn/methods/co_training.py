@@ -22,19 +22,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.absorbing_walks import absorbing_walk
+from mtgcn.linalg.random_walks import absorbing_walk
 from mtgcn.methods.trained import NetworkMethod, supervised_step
-from mtgcn.nn.axes import CLASSES, mean_of_peers
-from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.label_growing import best_of_each_class, joined, uncontested
-from mtgcn.training.loop import Phase, train
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
-from mtgcn.training.pseudo_labels import default_per_class, labelled_mask
+from mtgcn.training.loop import Adam, Phase, train
+from mtgcn.training.pseudo_labels import default_per_class, joined, labelled_mask, top_nodes_per_class, unambiguous
+from mtgcn.training.recording import PseudoLabelRecord
 
 Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
 
@@ -61,7 +58,7 @@ class CoTraining(NetworkSettings, NetworkMethod):
         network = self.network(task)
         marks = most_absorbing(task, self.per_class or default_per_class(task.graph), self.alpha)
         if self.contested == "neither":
-            marks = uncontested(marks)
+            marks = unambiguous(marks)
         grown = replace(task, labelled=joined(task.labelled, marks))
         phase = Phase(self.epochs, lambda: supervised_step(network, grown))
         history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
@@ -82,4 +79,4 @@ def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "no
     """For every class, the nodes from which most walks end at its labelled nodes: absorption summed over them."""
     absorbed = absorbing_walk(task.graph, alpha).by_class(task.labelled, task.num_classes, np.add)
     score = torch.from_numpy(absorbed).permute(2, 1, 0).to(task.device)
-    return best_of_each_class(score, per_class, labelled_mask(task))
+    return top_nodes_per_class(score, per_class, labelled_mask(task))

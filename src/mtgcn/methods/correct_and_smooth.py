@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import normalized_laplacian
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import Method
@@ -119,7 +119,7 @@ def _labels(labelled: Nodes, like: Float[Tensor, "nodes classes runs"]) -> tuple
     return labels, is_labelled
 
 
-@once_per_graph
+@cached_per_graph
 def _adjacency_operator(graph: Graph, device: torch.device) -> SparseOperator:
     """S = D^-1/2 A D^-1/2; self-loops only where the graph has some, and nothing at nodes without edges."""
     matrix = sp.csr_array(sp.eye_array(graph.num_nodes) - normalized_laplacian(graph), dtype=np.float32)

@@ -19,13 +19,13 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.free_memory import check_fits
-from mtgcn.linalg.logistic_regression import one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import one_vs_rest, probabilities, rows_of
 from mtgcn.linalg.random_walks import random_walks
+from mtgcn.memory import check_fits
 from mtgcn.methods.base import Method
 from mtgcn.settings import Ge, Le, PositiveFloat, PositiveInt
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
+from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.task import Prediction, Task, run_seed
 
 RECIPE = 1  # counts the ways embeddings were ever made, so that those of an older way are not taken from the cache
@@ -63,7 +63,7 @@ class DeepWalk(Method):
     def fit(self, task: Task) -> Prediction:
         vectors = self._vectors(task)
         rows = np.concatenate([rows_of(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
-        classifiers = one_against_the_rest(rows, task.labelled, task.num_classes, self.strength)
+        classifiers = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
         return Prediction(probabilities(scores), groups=self._groups(task))
 
@@ -93,7 +93,7 @@ class DeepWalk(Method):
             del settings[other]
         name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), edges)
         shapes = {"vectors": (edges.shape[0], self.dimensions)}
-        return kept_or_made("deepwalk", name, shapes, lambda: {"vectors": self.embedding(edges, seed)})["vectors"]
+        return cached_arrays("deepwalk", name, shapes, lambda: {"vectors": self.embedding(edges, seed)})["vectors"]
 
     def embedding(self, edges: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
         """A vector for every node; 0 for a node without edges, which is on no walk but its own."""

@@ -17,13 +17,11 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.methods.trained import NetworkMethod, TrainedOnLabels, supervised_step
-from mtgcn.nn.axes import CLASSES, mean_of_peers
-from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt
 from mtgcn.task import Nodes, Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, train
+from mtgcn.training.loop import Adam, Phase, train
 from mtgcn.training.losses import supervised_loss
 
 

@@ -11,17 +11,14 @@ import numpy as np
 from torch import Tensor
 
 from mtgcn.methods.trained import NetworkMethod, supervised_step
-from mtgcn.nn.axes import CLASSES, mean_of_peers
-from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, PositiveInt
 from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
-from mtgcn.training.adam import Adam
-from mtgcn.training.label_growing import joined
-from mtgcn.training.loop import Phase, Step, train
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
-from mtgcn.training.pseudo_labels import default_per_class
+from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.pseudo_labels import default_per_class, joined
+from mtgcn.training.recording import PseudoLabelRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.linalg.logistic_regression import LinearClassifiers, one_against_the_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import LinearClassifiers, one_vs_rest, probabilities, rows_of
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
@@ -55,13 +55,13 @@ class IterativeClassification(Method):
         places = Places(task)
         edges = places.edges(self._proportional(task))
 
-        local = one_against_the_rest(rows, task.labelled, task.num_classes, self.strength)
+        local = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = local.scores(features).reshape(places.count, task.num_classes)
         called = np.eye(task.num_classes)[np.where(places.given, places.classes, scores.argmax(axis=1))]
 
         # Trained once, on what the local classifier says of the labelled nodes' neighbours.
         rows_and_neighbours = np.concatenate([rows, places.at_labelled(edges @ called)], axis=2)
-        relational = one_against_the_rest(rows_and_neighbours, task.labelled, task.num_classes, self.strength)
+        relational = one_vs_rest(rows_and_neighbours, task.labelled, task.num_classes, self.strength)
         own_part, neighbours_part = _parts(relational, features.shape[1])
         from_features = own_part.scores(features).reshape(places.count, task.num_classes)
 

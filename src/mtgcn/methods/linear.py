@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.linalg.propagated_features import PropagatedFeatures
+from mtgcn.linalg.pagerank import PropagatedFeatures
 from mtgcn.linalg.softmax_regression import fit_to_labels
 from mtgcn.methods.base import CPU, Method
-from mtgcn.nn.axes import CLASSES, each_peer, mean_of_peers
-from mtgcn.nn.base import FeatureScaling
+from mtgcn.nn.base import CLASSES, FeatureScaling, each_peer, mean_of_peers
 from mtgcn.settings import PositiveFloat
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task

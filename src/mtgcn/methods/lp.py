@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mtgcn.linalg.absorbing_walks import absorbing_walk, solving_bytes
+from mtgcn.linalg.random_walks import absorbing_walk, solving_bytes
 from mtgcn.methods.base import Method
 from mtgcn.settings import PositiveFloat
 from mtgcn.task import Prediction, Task

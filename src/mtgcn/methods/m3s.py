@@ -31,8 +31,7 @@ from mtgcn.nn.gcn import GCN
 from mtgcn.settings import PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Task
-from mtgcn.training.label_growing import marked_as
-from mtgcn.training.pseudo_labels import labelled_mask
+from mtgcn.training.pseudo_labels import labelled_mask, one_hot_classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class M3S(MultiStage):
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         points = normalize(network.embeddings()[:, :, 0], dim=2).transpose(0, 1).contiguous()  # runs, nodes, hidden
-        confirmed = marked_as(classes_by_cluster(points, self.clusters, task).T, task.num_classes)
+        confirmed = one_hot_classes(classes_by_cluster(points, self.clusters, task).T, task.num_classes)
         return super().propose(network, task, per_class) & confirmed
 
 

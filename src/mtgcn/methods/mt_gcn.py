@@ -18,18 +18,22 @@ import torch
 from torch import Tensor
 
 from mtgcn.methods.trained import NetworkMethod, supervised_step
-from mtgcn.nn.axes import CLASSES, NODES, PEERS, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.nn.base import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
-from mtgcn.training.pseudo_labels import Chosen, certainty, confidence, default_per_class, labelled_mask, most_confident
-from mtgcn.training.recording import Recorder, recorder_for
+from mtgcn.training.pseudo_labels import (
+    PseudoLabels,
+    certainty,
+    confidence,
+    default_per_class,
+    labelled_mask,
+    most_confident,
+)
+from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +142,7 @@ class Teaching:
             losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
         return Step(losses, {"pseudo labels": chosen.count, "agreement": _agreement(predicted, chosen)})
 
-    def _choose(self, logits: Tensor) -> tuple[Chosen, Tensor]:
+    def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
         """The pseudo labels of each peer, and what each predicts of every node."""
         if not self.settings.choose_with_dropout:
             logits = self.network.logits_without_dropout()
@@ -181,7 +185,7 @@ class BestInTraining:
         self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.as_good)
 
 
-def _agreement(predicted: Tensor, chosen: Chosen) -> Tensor:
+def _agreement(predicted: Tensor, chosen: PseudoLabels) -> Tensor:
     """The share of pseudo labels whose class the learner predicts as well."""
     same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
     return same.sum(0) / chosen.count.clamp(min=1)

@@ -22,14 +22,14 @@ from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.random_walks import random_walks
+from mtgcn.memory import default_budget
 from mtgcn.methods.base import Method
-from mtgcn.nn.init import uniform
+from mtgcn.nn.layers import uniform
 from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
-from mtgcn.training.divergence import note_divergence
 from mtgcn.training.losses import supervised_loss
-from mtgcn.training.memory import default_budget
+from mtgcn.training.progress import note_divergence
 
 # Told apart by these, random numbers of one purpose do not repeat those of another.
 EMBEDDING, CONTEXT, OTHERS, LABEL_PAIRS, WALKS, FROM_EMBEDDING, FROM_FEATURES, FROM_BOTH = range(0x90, 0x98)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import torch
 
-from mtgcn.linalg.propagated_features import PropagatedFeatures, propagated_features
+from mtgcn.linalg.pagerank import PropagatedFeatures, propagated_features
 from mtgcn.methods.linear import LinearOnFeatures
 from mtgcn.settings import Ge, Le, NonNegativeInt
 

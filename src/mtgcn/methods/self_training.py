@@ -22,8 +22,7 @@ from mtgcn.methods.growing import GrowingGCN
 from mtgcn.nn.gcn import GCN
 from mtgcn.shapes import Bool
 from mtgcn.task import Task
-from mtgcn.training.label_growing import surest_predictions
-from mtgcn.training.pseudo_labels import labelled_mask
+from mtgcn.training.pseudo_labels import labelled_mask, most_confident_per_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,4 +36,4 @@ class SelfTraining(GrowingGCN):
     """
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
-        return surest_predictions(network.logits_without_dropout(), per_class, labelled_mask(task))
+        return most_confident_per_class(network.logits_without_dropout(), per_class, labelled_mask(task))

@@ -19,14 +19,12 @@ from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.trained import NetworkMethod
-from mtgcn.nn.axes import CLASSES, NODES, mean_of_peers, rows_at
-from mtgcn.nn.base import NetworkSettings
+from mtgcn.nn.base import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import supervised_loss
 
 if TYPE_CHECKING:

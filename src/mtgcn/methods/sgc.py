@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mtgcn.linalg.propagated_features import PropagatedFeatures, propagated_features
+from mtgcn.linalg.pagerank import PropagatedFeatures, propagated_features
 from mtgcn.methods.linear import LinearOnFeatures
 from mtgcn.settings import NonNegativeInt
 

@@ -11,13 +11,11 @@ import numpy as np
 import torch
 
 from mtgcn.methods.base import CPU, Method
-from mtgcn.nn.axes import CLASSES, each_peer, mean_of_peers
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
+from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
 from mtgcn.settings import NonNegativeInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
 
 if TYPE_CHECKING:

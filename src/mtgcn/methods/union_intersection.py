@@ -26,7 +26,7 @@ from mtgcn.nn.gcn import GCN
 from mtgcn.settings import PositiveFloat
 from mtgcn.shapes import Bool
 from mtgcn.task import Task
-from mtgcn.training.label_growing import uncontested
+from mtgcn.training.pseudo_labels import unambiguous
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Union(SelfTraining):
 
     def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
-        return marks if self.contested == "both" else uncontested(marks)
+        return marks if self.contested == "both" else unambiguous(marks)
 
 
 @dataclass(frozen=True, kw_only=True)

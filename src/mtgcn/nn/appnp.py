@@ -10,7 +10,7 @@ from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.nn.layers import InputProduct, modelwise_product
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:

@@ -1,22 +1,36 @@
-"""The networks that the peers of a mutual teaching may be: by the name people type, or a person's own module."""
+"""The networks that peers may be: chosen by name, or a user's own torch module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.parameter import is_lazy
 
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.nn.appnp import APPNP
 from mtgcn.nn.base import NetworkSettings, StackedNetwork
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.nn.gat import GAT
 from mtgcn.nn.gcn import GCN
-from mtgcn.nn.module import Factory, ModuleNetwork
+from mtgcn.shapes import Float
 from mtgcn.task import Task
 
+if TYPE_CHECKING:
+    from mtgcn.task import Task
+
+
+Factory = Callable[[int, int], nn.Module]  # from the numbers of features and classes
 Backbone = str | nn.Module | Factory
 
 CHEBYSHEV_DEGREE = 2  # as in the paper's tables
@@ -71,3 +85,169 @@ def bytes_per_model(backbone: Backbone, task: Task, settings: NetworkSettings) -
     if isinstance(backbone, str):
         return BACKBONES[backbone].bytes_per_model(task, settings.hidden_channels)
     return ModuleNetwork.bytes_per_model(task, settings, backbone)
+
+
+_INITIAL, _DROPOUT = 0xA0, 0xA1  # tell the two uses of a run's seed apart
+
+
+class ModuleNetwork(StackedNetwork):
+    """Copies of a module, or modules fresh from a factory, drawn anew for every run and peer from the run's seed.
+
+    What they draw while they run, as dropout does, comes from torch's own generator, which is set for each of them by
+    run, peer and epoch and put back afterwards.
+    """
+
+    can_be_recorded: ClassVar[bool] = False  # a module may wait for its device, which no recorded epoch can
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings, backbone: nn.Module | Factory) -> None:
+        super().__init__(task, peers)
+        self.epoch = 0
+        self._call = _Call(task, settings)
+        drawn = [[_drawn(backbone, self._call, (seed, peer)) for peer in range(peers)] for seed in task.seeds]
+        template = drawn[0][0]
+        # In a list, which torch does not look into: what is trained are the stacked numbers, which take the places of
+        # the module's own.
+        self._template = [template]
+        self._names = {name: name.replace(".", "/") for name, _ in _numbers(template)}
+        trained = _trained_names(template, self._call)
+        for name, stacked in self._names.items():
+            values = torch.stack([torch.stack([dict(_numbers(one))[name].detach() for one in row]) for row in drawn])
+            self.add_parameter(stacked, values, run_axis=0, trained=name in trained)
+
+    @staticmethod
+    def bytes_per_model(task: Task, settings: NetworkSettings, backbone: nn.Module | Factory) -> int:
+        """What one model takes in training, found by trying: its numbers with gradient and Adam's two moments, and what
+        a pass keeps for the gradient."""
+        call = _Call(task, settings)
+        module = _drawn(backbone, call, (task.seeds[0], 0))
+        kept: dict[int, int] = {}
+
+        def count(tensor: Tensor) -> Tensor:
+            kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor), _seeded((0,), task.device):
+            call(module.train())
+        shared = (call.features, call.edge_index, call.edge_weight, *(values for _, values in _numbers(module)))
+        for tensor in shared:
+            kept.pop(tensor.data_ptr(), None)
+        numbers = sum(values.numel() * values.element_size() for _, values in _numbers(module))
+        return 4 * numbers + sum(kept.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and the losses'
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        by_run = [
+            torch.stack([self._logits_of(run, peer) for peer in range(self.peers)], -1) for run in range(self.task.runs)
+        ]
+        return torch.stack(by_run, 2)
+
+    def new_epoch(self) -> None:
+        self.epoch += 1
+
+    def _logits_of(self, run: int, peer: int) -> Float[Tensor, "nodes classes"]:
+        [module] = self._template
+        module.train(self.training)
+        own = {name: getattr(self, stacked)[run, peer] for name, stacked in self._names.items()}
+        with _seeded((_DROPOUT, self.task.seeds[run], peer, self.epoch), self.task.device):
+            return self._call(module, own)
+
+
+class _Call:
+    """What a module is called with, and how: found from the names and the number of what its `forward` takes."""
+
+    def __init__(self, task: Task, settings: NetworkSettings) -> None:
+        features = scaled_features(task.graph, settings.feature_scaling)
+        dense = features if isinstance(features, np.ndarray) else features.toarray()
+        edges = task.graph.adjacency.tocoo()
+        ends = np.stack([edges.row, edges.col]).astype(np.int64)
+        self.task = task
+        self.features = torch.from_numpy(np.array(dense, dtype=np.float32)).to(task.device)
+        self.edge_index = torch.from_numpy(ends).to(task.device)
+        self.edge_weight = torch.from_numpy(edges.data.astype(np.float32)).to(task.device)
+
+    def __call__(self, module: nn.Module, numbers: dict[str, Tensor] | None = None) -> Float[Tensor, "nodes classes"]:
+        arguments = (self.features, self.edge_index)
+        weights = {"edge_weight": self.edge_weight} if _takes_weights(module) else {}
+        if numbers is None:
+            answer = module(*arguments, **weights)
+        else:
+            answer = functional_call(module, numbers, arguments, weights)
+        wanted = (self.task.num_nodes, self.task.num_classes)
+        if not isinstance(answer, Tensor) or answer.shape != wanted:
+            found = f"a tensor of {tuple(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
+            raise InputError(
+                f"{type(module).__name__} answers with {found} where {wanted[0]} nodes x {wanted[1]} classes are "
+                "wanted; give a module with one output for each class"
+            )
+        return answer
+
+
+def _takes_weights(module: nn.Module) -> bool:
+    taken = inspect.signature(module.forward).parameters
+    kinds = [one.kind for one in taken.values()]
+    positional = sum(
+        kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
+    )
+    if positional < 2 and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        raise InputError(
+            f"forward of {type(module).__name__} takes ({', '.join(taken)}); "
+            "give a module that takes (x, edge_index) or (x, edge_index, edge_weight)"
+        )
+    return "edge_weight" in taken
+
+
+def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) -> nn.Module:
+    """A module on the task's device, its numbers drawn from a run's seed and a peer's number."""
+    task = call.task
+    with _seeded((_INITIAL, *seed), task.device):
+        if isinstance(backbone, nn.Module):
+            module = deepcopy(backbone).to(task.device)
+        else:
+            module = backbone(task.graph.num_features, task.num_classes)
+            if not isinstance(module, nn.Module):
+                raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
+            module = module.to(task.device)
+        if any(is_lazy(one) for one in module.parameters()):
+            with torch.no_grad():
+                call(module.eval())  # which tells it its sizes
+        if isinstance(backbone, nn.Module):
+            _draw_anew(module)
+    return module
+
+
+def _draw_anew(module: nn.Module) -> None:
+    if callable(reset := getattr(module, "reset_parameters", None)):
+        reset()
+        return
+    for name, _ in module.named_parameters(recurse=False):
+        raise InputError(
+            f"{type(module).__name__} has a parameter {name!r} but no reset_parameters() to draw it anew for every "
+            "peer; give it one, or pass a function of (features, classes) that makes the module"
+        )
+    for child in module.children():
+        _draw_anew(child)
+
+
+def _trained_names(module: nn.Module, call: _Call) -> set[str]:
+    """The parameters that the answer depends on and that are not meant to stay as they are."""
+    tried = deepcopy(module).train()  # a pass may change what the module counts
+    wanted = {name: parameter for name, parameter in tried.named_parameters() if parameter.requires_grad}
+    with torch.enable_grad(), _seeded((0,), call.task.device):
+        answer = call(tried)
+    if not answer.requires_grad:
+        raise InputError(f"{type(module).__name__} has no parameter that could be trained; give a module that learns")
+    gradients = torch.autograd.grad(answer.sum(), list(wanted.values()), allow_unused=True)
+    return {name for name, gradient in zip(wanted, gradients, strict=True) if gradient is not None}
+
+
+def _numbers(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+@contextmanager
+def _seeded(key: tuple[int, ...], device: torch.device) -> Iterator[None]:
+    """While this lasts, torch's generators start from the key; afterwards they go on as if nothing had been."""
+    seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

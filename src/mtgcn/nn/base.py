@@ -1,4 +1,4 @@
-"""What all stacked networks share: parameters for all runs and peers, and how they are stored and copied."""
+"""What all stacked networks share: axes, settings, and parameters for all runs and peers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,36 @@ import torch
 from torch import Tensor, nn
 
 from mtgcn.errors import InputError
-from mtgcn.nn.axes import CLASSES, rows_at
-from mtgcn.nn.dropout import DropoutStream, ReluDropout
-from mtgcn.nn.init import uniform
-from mtgcn.nn.products import InputProduct
+from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, PositiveInt, Rate, Settings
 from mtgcn.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
     from mtgcn.task import Task
+
+
+NODES, CLASSES, RUNS, PEERS = range(4)
+
+
+def rows_at(
+    values: Float[Tensor, "nodes classes runs peers"], index: Int[Tensor, "runs some"]
+) -> Float[Tensor, "some classes runs peers"]:
+    """The values at some nodes of each run; rows of MISSING are those of node 0, for the caller to ignore."""
+    _, classes, _, peers = values.shape
+    return values.gather(NODES, index.clamp(min=0).T[:, None, :, None].expand(-1, classes, -1, peers))
+
+
+def mean_of_peers(probabilities: Float[Tensor, "nodes classes runs peers"]) -> Float[np.ndarray, "runs nodes classes"]:
+    """The peers' average probabilities, in the order a prediction has it."""
+    return probabilities.mean(PEERS).permute(2, 0, 1).contiguous().cpu().numpy()
+
+
+def each_peer(
+    probabilities: Float[Tensor, "nodes classes runs peers"],
+) -> Float[np.ndarray, "runs peers nodes classes"]:
+    """Every peer's probabilities, in the order a prediction has it."""
+    return probabilities.permute(2, 3, 0, 1).contiguous().cpu().numpy()
+
 
 FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is divided by
 

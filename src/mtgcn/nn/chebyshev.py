@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from mtgcn.linalg.normalisation import scaled_features, scaled_laplacian
 from mtgcn.linalg.operators import SparseOperator, operator
-from mtgcn.nn.axes import CLASSES
-from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.nn.base import CLASSES, NetworkSettings, TwoLayerNetwork
+from mtgcn.nn.layers import InputProduct, modelwise_product
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:

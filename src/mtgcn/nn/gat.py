@@ -14,8 +14,7 @@ from torch.nn.functional import elu, leaky_relu
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.dropout import DropoutStream
-from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.nn.layers import DropoutStream, InputProduct, modelwise_product
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:

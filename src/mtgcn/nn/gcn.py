@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mtgcn.linalg.computation_block import ComputationBlock, computation_block
-from mtgcn.linalg.graph_operators import GraphOperators, graph_operators
+from mtgcn.linalg.graph_operators import ComputationBlock, GraphOperators, computation_block, graph_operators
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.dropout import ReluDropout
-from mtgcn.nn.products import InputProduct, modelwise_product
+from mtgcn.nn.layers import InputProduct, ReluDropout, modelwise_product
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mtgcn.linalg.truncated_svd import kept_directions
+from mtgcn.linalg.truncated_svd import num_components
 from mtgcn.nn.base import StackedParameters
-from mtgcn.nn.init import uniform
+from mtgcn.nn.layers import uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
 from mtgcn.shapes import Float, Int
 
@@ -74,7 +74,7 @@ class InfomaxSettings(Settings):
     def bytes_for(self, graph: Graph) -> int:
         """About what training the encoders takes: what they see of all nodes, some times over, and weights with their
         gradient and Adam's two moments."""
-        width, encoders = min(kept_directions(self.width, graph), graph.num_features), len(self.weight_decays)
+        width, encoders = min(num_components(self.width, graph), graph.num_features), len(self.weight_decays)
         seen = (TABLES_ON_THE_WAY + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtgcn.linalg.layout_2d import plane_layout
+from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.fitted_model import FittedModel
-from mtgcn.uncertainty.peer_votes import PeerContribution, contributions, vote_weights
-from mtgcn.uncertainty.suggestions import Suggestion, appearance, suggest
+from mtgcn.uncertainty.peer_weights import FittedModel, PeerContribution, contributions, peer_weights
+from mtgcn.uncertainty.suggestions import Suggestion, smoothed_features, suggest
 from mtgcn.uncertainty.warnings import model_warnings
 
 MOST_ON_MAP = 20_000  # nodes; more could not be told apart, and would make a page of many megabytes
@@ -110,12 +109,12 @@ def _places(
 ) -> Float[np.ndarray, "shown 2"]:
     tell("finding nodes that are alike", 0, 0)
     rows = map_rows(model, shown)
-    return plane_layout(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
+    return layout_2d(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
 
 
 def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
     """What places on the map follow: what nodes look like and what the peers believe of them, in equal parts."""
-    looks, votes = appearance(model.graph_)[shown], voted_rows(model, shown)
+    looks, votes = smoothed_features(model.graph_)[shown], voted_rows(model, shown)
     return np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
 
 
@@ -123,7 +122,7 @@ def voted_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.
     """What the peers believe of nodes, as rows whose distances are Hellinger's; a peer counts as much as its vote."""
     if model.peer_distributions_ is None:
         return np.sqrt(model.label_distributions_[shown])
-    peers, weights = model.peer_distributions_[:, shown], vote_weights(model)
+    peers, weights = model.peer_distributions_[:, shown], peer_weights(model)
     votes = peers if weights is None else weights[:, None, None] * peers
     return np.concatenate(list(np.sqrt(votes)), axis=1)
 

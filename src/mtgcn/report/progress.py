@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar where a person is watching, now and then a line where it goes to a file."""
+"""Progress on standard error: a bar with the time remaining in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -9,61 +9,111 @@ from datetime import timedelta
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
-from mtgcn.training.progress import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, current_unit, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
+SECONDS_BETWEEN_PAGE_LINES = 5.0
 
 
 @contextmanager
 def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
-    """Show the epochs of whatever is fitted inside, and in which stage it is; every stage, and every chunk of runs,
-    starts the bar anew, while the clock runs on. Where nobody is watching there is a line every half minute and, with
-    `every_stage`, one whenever a stage begins and one at the end."""
-    console = Console(stderr=True)
-    started = last_line = monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), _Epochs(), _Clock(started))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    """Show stage, epochs and time remaining of a fit. Every stage and every chunk of runs restarts the bar, not the
+    clock. Without a terminal, print a line every half minute and, with `every_stage`, one per stage and one at the
+    end."""
+    lines = _Lines(SECONDS_BETWEEN_LINES)
+    columns = (TextColumn("{task.description}"), BarColumn(), _Epochs(), _Clock(lines.started), _Remaining())
+    with _bar(*columns) as bar:
         shown = bar.add_task(title, total=None)
 
         def what() -> str:
             return ", ".join(filter(None, (title, current_stage())))
 
-        def line(text: str) -> None:
-            nonlocal last_line
-            last_line = monotonic()
-            print(f"{text}, {last_line - started:.0f} s", file=sys.stderr, flush=True)
-
         def show_epochs(epochs_done: int, epochs_total: int) -> None:
-            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total)
-            if not console.is_terminal and monotonic() - last_line > SECONDS_BETWEEN_LINES:
-                line(f"{what()}: epoch {epochs_done} of {epochs_total}")
+            bar.update(shown, description=what(), completed=epochs_done, total=epochs_total, unit=current_unit())
+            if bar.disable and lines.due():
+                lines.print(f"{what()}: {current_unit()} {epochs_done} of {epochs_total}")
 
         def show_stage(stage: str) -> None:
             nonlocal shown
             bar.remove_task(shown)
-            shown = bar.add_task(what(), total=None)  # what is counted next, if anything, is not known yet
-            late = monotonic() - last_line > SECONDS_BETWEEN_LINES
-            if not console.is_terminal and stage and (every_stage or late):
-                line(what())
+            shown = bar.add_task(what(), total=None)
+            if bar.disable and stage and (lines.due() or every_stage):
+                lines.print(what())
 
-        with reporting_progress(show_epochs, show_stage):
+        with progress_callbacks(show_epochs, show_stage):
             yield
         if every_stage:
-            line(f"{title}: done")
+            lines.print(f"{title}: done")
+
+
+@contextmanager
+def page_progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show the steps of making a page; yields a callback for step, number done and total (0 if unknown)."""
+    lines = _Lines(SECONDS_BETWEEN_PAGE_LINES)
+    with _bar(TextColumn("{task.description}"), BarColumn(), _Clock(lines.started), _Remaining()) as bar:
+        shown = bar.add_task(title, total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(shown, description=f"{title}: {what}", completed=done, total=total or None)
+            if bar.disable and lines.due():
+                lines.print(f"{title}: {what}{f', {100 * done / total:.0f} %' if total else ''}")
+
+        yield show
+
+
+@contextmanager
+def sweep_progress(total: int, done: int, seconds_left: float | None) -> Iterator[Callable[[str, float | None], None]]:
+    """Show the finished units of a sweep and the time remaining; yields a callback for the title of a finished unit
+    and the estimated seconds for the others."""
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Countdown())
+    with _bar(*columns, TextColumn("{task.description}")) as bar:
+        shown = bar.add_task("", total=total, completed=done, expected_end=_from_now(seconds_left))
+
+        def advance(title: str, seconds_left: float | None) -> None:
+            bar.update(shown, advance=1, description=f"last: {title}", expected_end=_from_now(seconds_left))
+
+        yield advance
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+class _Lines:
+    """Lines with the time since the start, at most one per interval."""
+
+    def __init__(self, interval: float) -> None:
+        self.interval = interval
+        self.started = self.last = monotonic()
+
+    def due(self) -> bool:
+        return monotonic() - self.last > self.interval
+
+    def print(self, text: str) -> None:
+        self.last = monotonic()
+        print(f"{text}, {self.last - self.started:.0f} s", file=sys.stderr, flush=True)
 
 
 class _Epochs(ProgressColumn):
-    """How many epochs are done, while they are counted."""
-
     def render(self, task: Task) -> Text:
-        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} epochs")
+        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s")
 
 
 class _Clock(ProgressColumn):
-    """The time since the fit began. rich's own stops whenever all epochs of a stage are done."""
+    """Time since the start; that of rich stops at the end of every stage."""
 
     def __init__(self, started: float) -> None:
         super().__init__()
@@ -73,23 +123,11 @@ class _Clock(ProgressColumn):
         return Text(str(timedelta(seconds=int(monotonic() - self._started))))
 
 
-@contextmanager
-def sweep_progress(total: int, done: int, seconds_left: float | None) -> Iterator[Callable[[str, float | None], None]]:
-    """Show how many of a sweep's units are done and how long the others will take.
+class _Remaining(TimeRemainingColumn):
+    """The time remaining of a stage whose number of epochs is known."""
 
-    What is yielded is called after each unit, with its title and the seconds that those after it are guessed to take.
-    """
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Countdown())
-    with Progress(
-        *columns, TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        shown = bar.add_task("", total=total, completed=done, expected_end=_from_now(seconds_left))
-
-        def advance(title: str, seconds_left: float | None) -> None:
-            bar.update(shown, advance=1, description=f"last: {title}", expected_end=_from_now(seconds_left))
-
-        yield advance
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None or task.finished else Text.assemble(super().render(task), " left")
 
 
 def _from_now(seconds: float | None) -> float | None:
@@ -97,7 +135,7 @@ def _from_now(seconds: float | None) -> float | None:
 
 
 class _Countdown(ProgressColumn):
-    """The time left, which runs down between two units too."""
+    """The time remaining, which also decreases between two units."""
 
     def render(self, task: Task) -> Text:
         end = task.fields["expected_end"]

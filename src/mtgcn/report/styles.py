@@ -1,66 +1,141 @@
-"""How a method looks, the same in every picture and table of a page: its name, colour, marker and dash."""
+"""Colours of all charts and pages, light and dark, and the style of each method: name, colour, marker and dashes."""
 
 from __future__ import annotations
 
+import colorsys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
-from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE
-from mtgcn.experiments.suite import Suite
+import numpy as np
+from markupsafe import Markup
 
-COLOURS = 7  # .c0 to .c6 in the style sheet; the reference has one of its own
-DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
-# Outlines around the origin; each is drawn filled and, for another method, hollow.
-MARKERS = (
-    "M-4,-4H4V4H-4Z",  # square
-    "M0,-5.5L5,3.5H-5Z",  # triangle
-    "M0,-6L5,0L0,6L-5,0Z",  # diamond
-    "M0,5.5L5,-3.5H-5Z",  # triangle upside down
-    "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",  # cross
-    "M-5.5,0L3.5,-5V5Z",  # triangle to the left
-    "M0,-6L1.6,-1.9L6,-1.9L2.5,1L3.8,5.5L0,2.9L-3.8,5.5L-2.5,1L-6,-1.9L-1.6,-1.9Z",  # star
+from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE, Suite
+
+_PALETTE = {  # name: (light, dark)
+    "paper": ("#fdfdfb", "#16181c"),
+    "panel": ("#f4f4f0", "#1f2228"),
+    "ink": ("#1d1f23", "#e8e8e4"),
+    "soft": ("#5c6068", "#a4a8b0"),
+    "rule": ("#d9d9d2", "#3a3e46"),
+    "accent": ("#9b2c1f", "#ff9a85"),
+    "warning": ("#fff3d6", "#3a2f14"),
+    "warning-ink": ("#6a4a00", "#f3d891"),
+    "reference": ("#111111", "#ffffff"),
+    "c0": ("#0067a8", "#5ab4f0"),
+    "c1": ("#c24e00", "#ff8f52"),
+    "c2": ("#00805c", "#35c99c"),
+    "c3": ("#a8407f", "#e79bc9"),
+    "c4": ("#8a6a00", "#e2bc52"),
+    "c5": ("#2f8fc9", "#9ad6f7"),
+    "c6": ("#6a6a6a", "#b4b4b4"),
+}
+LIGHT, DARK = ({name: pair[side] for name, pair in _PALETTE.items()} for side in (0, 1))
+# (light, dark) of each class; any first few are easy to tell apart, also with most kinds of colour blindness.
+_CLASS_COLOURS = (
+    ("#1f77b4", "#64aef0"),
+    ("#e07b00", "#ffa347"),
+    ("#1d8a5b", "#4fcb93"),
+    ("#c8314d", "#ff7288"),
+    ("#7d55c7", "#b394f5"),
+    ("#0f9bb0", "#4fd2e3"),
+    ("#8c5a2b", "#cf9b6d"),
+    ("#d65fa3", "#f59aca"),
+    ("#83860f", "#c9cc52"),
+    ("#56657a", "#a7b4c9"),
 )
-REFERENCE_MARKER = "M5,0A5,5 0 1 1 -5,0A5,5 0 1 1 5,0Z"  # circle
+SERIES_COLOURS = 7  # c0 to c6; the reference has its own
+DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 3), (9, 3, 2, 3), (4, 2))
+
+
+def class_colours(count: int) -> tuple[list[str], list[str]]:
+    """One light and one dark colour per class; evenly spaced hues for more classes than the palette has."""
+    if count <= len(_CLASS_COLOURS):
+        return [light for light, _ in _CLASS_COLOURS[:count]], [dark for _, dark in _CLASS_COLOURS[:count]]
+    hues = [(number / count, 0.12 * (number % 2)) for number in range(count)]
+    return [_hex(hue, 0.32 + lift) for hue, lift in hues], [_hex(hue, 0.62 + lift) for hue, lift in hues]
+
+
+def light_colours(classes: int = 0) -> dict[str, str]:
+    """All light colours by name; the classes are k0, k1, …"""
+    return LIGHT | _by_class(class_colours(classes)[0])
+
+
+def colour_variables() -> Markup:
+    """The palette as CSS variables, for light and dark mode."""
+    return Markup(":root{color-scheme:light dark}\n") + _variables(LIGHT, DARK)
+
+
+def class_variables(classes: int) -> Markup:
+    """The class colours as CSS variables, for light and dark mode."""
+    light, dark = class_colours(classes)
+    return _variables(_by_class(light), _by_class(dark))
+
+
+def _by_class(colours: list[str]) -> dict[str, str]:
+    return {f"k{number}": colour for number, colour in enumerate(colours)}
+
+
+def _hex(hue: float, lightness: float) -> str:
+    red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(hue, lightness, 0.75))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _variables(light: dict[str, str], dark: dict[str, str]) -> Markup:
+    day, night = ("".join(f"--{name}:{colour};" for name, colour in colours.items()) for colours in (light, dark))
+    return Markup(f":root{{{day}}}\n@media (prefers-color-scheme: dark){{:root{{{night}}}}}")
+
+
+def _outline(corners: int, turn: float, inner: float = 1.0) -> np.ndarray:
+    """A regular polygon around the origin; with an inner radius below 1, a star."""
+    angles = 2 * np.pi * (np.arange(2 * corners) / (2 * corners) + turn)
+    radii = np.where(np.arange(2 * corners) % 2, inner * np.cos(np.pi / corners) if inner == 1 else inner, 1.0)
+    return 6 * (radii * np.array([np.cos(angles), np.sin(angles)])).T
+
+
+# Each marker is drawn filled and, for another method, hollow; the reference has a disc.
+MARKERS = (
+    _outline(4, 1 / 8),  # square
+    _outline(3, -1 / 4),  # triangle
+    _outline(4, 0),  # diamond
+    _outline(3, 1 / 4),  # triangle pointing down
+    _outline(4, 0, 0.45),  # star with four points
+    _outline(3, 1 / 2),  # triangle pointing left
+    _outline(5, -1 / 4, 0.45),  # star with five points
+)
+DISC = 0.85 * _outline(12, 0)
 
 
 @dataclass(frozen=True)
 class Styles:
-    """The looks of a page: what its methods are called, in the order that decides which colours and markers they get,
-    and the one that all others are compared with, which has a colour and a marker of its own."""
+    """Styles of the methods of a page; their order decides colours and markers, the reference has its own."""
 
-    names: Mapping[str, str]
+    names: Mapping[str, str]  # displayed name by title
     reference: str
 
-    def shown_name(self, title: str) -> str:
-        """What a line is called; one that the page does not know, as people type it."""
+    def name(self, title: str) -> str:
         return self.names.get(title, title)
 
     def colour(self, title: str) -> str:
-        return "reference" if title == self.reference else f"c{self._number(title) % COLOURS}"
+        return "reference" if title == self.reference else f"c{self._number(title) % SERIES_COLOURS}"
 
-    def dash(self, title: str) -> str:
-        dash = "" if title == self.reference else DASHES[self._number(title) % len(DASHES)]
-        return f' stroke-dasharray="{dash}"' if dash else ""
+    def dashes(self, title: str) -> tuple[float, ...]:
+        return () if title == self.reference else DASHES[self._number(title) % len(DASHES)]
 
-    def marker(self, title: str, x: float, y: float, hint: str = "") -> str:
+    def marker(self, title: str) -> tuple[np.ndarray, bool]:
+        """The outline, and whether it is hollow."""
+        if title == self.reference:
+            return DISC, False
         number = self._number(title)
-        outline = REFERENCE_MARKER if title == self.reference else MARKERS[number % len(MARKERS)]
-        hollow = title != self.reference and number // len(MARKERS) % 2
-        told = f"<title>{escape(hint)}</title>" if hint else ""
-        return (
-            f'<path class="mark{" hollow" if hollow else ""}" transform="translate({x:.1f} {y:.1f})" d="{outline}">'
-            f"{told}</path>"
-        )
+        return MARKERS[number % len(MARKERS)], bool(number // len(MARKERS) % 2)
 
     def _number(self, title: str) -> int:
         others = [name for name in self.names if name != self.reference]
         return others.index(title) if title in others else len(others) + sum(map(ord, title))
 
 
-PAPER_STYLES = Styles(PRINTED_NAMES, REFERENCE)  # names as the paper writes them
+PAPER_STYLES = Styles(PRINTED_NAMES, REFERENCE)  # names as in the paper
 
 
 def styles_of(suite: Suite | None) -> Styles:
-    """Those of a suite, where all lines are called as people type them, or of the paper's tables."""
+    """The styles of a suite, whose methods keep their command-line names, or of the paper's tables."""
     return Styles({title: title for title in suite.titles}, suite.reference) if suite else PAPER_STYLES

@@ -1,129 +1,269 @@
-"""Summaries as tables: drawn with lines for a terminal; where they are piped, columns with blanks between."""
+"""One table representation, and its writers: terminal, plain text, Markdown and LaTeX here, HTML in `pages.py`.
+
+Numbers are formatted here, alike for all of them.
+"""
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from mtgcn.datasets import Description
-from mtgcn.experiments.comparisons import Comparison
-from mtgcn.experiments.tables import CellSummary
-from mtgcn.report.comparison_text import cell_title, compared_cells, headings
-from mtgcn.report.numbers import interval, percent
+from mtgcn.experiments.statistics import SampleSummary
 from mtgcn.settings import SettingDescription
 
-WIDEST = 100_000  # columns of a piped table, which is never wrapped: a program takes line by line
+SIGNED = "+.1f"  # format of differences
+ONE_RUN = "one run"  # in place of an interval
+LATEX_PREAMBLE = "% Needs \\usepackage{booktabs}."
+
+
+def number(value: float, form: str = ".1f") -> str:
+    """One digit after the point, and no minus sign before a rounded zero.
+
+    >>> number(-0.04, SIGNED)
+    '+0.0'
+    """
+    return format(round(value, 1) + 0.0, form)
+
+
+def percent(share: float, form: str = ".1f") -> str:
+    """
+    >>> percent(0.1234)
+    '12.3'
+    """
+    return number(100 * share, form)
+
+
+def interval(sample: SampleSummary, form: str = ".1f") -> str:
+    """The 95 % interval of a mean, in per cent."""
+    return " to ".join(_ends(sample, form) or (ONE_RUN,))
+
+
+def p_value(value: float) -> str:
+    """
+    >>> p_value(0.0216), p_value(0.0004)
+    ('0.022', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def with_minus_sign(text: str) -> str:
+    """Hyphens replaced by minus signs."""
+    return text.replace("-", "−")
+
+
+def _ends(sample: SampleSummary, form: str) -> tuple[str, str] | None:
+    low, high = sample.ci95
+    return None if len(sample.per_run) == 1 else (percent(low, form), percent(high, form))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One value of a table."""
+
+    text: str = ""
+    ends: tuple[str, str] | None = None  # of its 95 % interval; LaTeX and pages show it with the value
+    note: str = ""  # shown below the value on pages
+    bold: bool = False
+    style: str = ""  # CSS class on pages
+
+    @classmethod
+    def mean(cls, sample: SampleSummary, form: str = ".1f", *, bold: bool = False) -> Entry:
+        """A mean in per cent with its interval."""
+        ends = _ends(sample, form)
+        return cls(percent(sample.mean, form), ends, "" if ends else ONE_RUN, bold)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    entries: Sequence[Entry]
+    note: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: Sequence[str]  # headings, that of the row names first
+    rows: Sequence[Row]
+    title: str = ""
+    caption: str = ""
+    groups: Sequence[str] = ()  # headings above, each over equally many columns
+    prose: bool = False  # text instead of numbers: left-aligned and wrapped
+
+    @classmethod
+    def of_text(cls, columns: Sequence[str], rows: Iterable[Sequence[str]], **options: Any) -> Table:
+        return cls(columns, [Row(name, [Entry(text) for text in texts]) for name, *texts in rows], **options)
+
+    @property
+    def texts(self) -> list[list[str]]:
+        return [[row.name, *(entry.text for entry in row.entries)] for row in self.rows]
 
 
 def print_table(table: Table) -> None:
+    """With lines in a terminal, plain where standard output is piped."""
     console = Console()
-    if console.is_terminal:
-        console.print(table)
-    else:
+    if not console.is_terminal:
         print(plain_text(table))
+        return
+    shown = RichTable(
+        title=table.title or None,
+        caption=table.caption or None,
+        show_header=any(table.columns),
+        show_lines=table.prose,
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for place, heading in enumerate(table.columns):
+        if place == 0 or table.prose:
+            shown.add_column(heading, overflow="fold")
+        else:
+            shown.add_column("\n".join(heading.rsplit(" ", 1)), justify="right", no_wrap=True)
+    for row in table.texts:
+        shown.add_row(*map(Text, row))
+    console.print(shown)
 
 
 def plain_text(table: Table) -> str:
-    """The table without lines or colours, its columns aligned, one row per line."""
-    plain = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=table.show_header)
-    plain.columns = [replace(column, header=str(column.header).replace("\n", " ")) for column in table.columns]
-    plain.rows = table.rows
-    console = Console(file=io.StringIO(), width=WIDEST, color_system=None, force_terminal=False, force_jupyter=False)
-    with console.capture() as captured:
-        console.print(plain)
-    around = [[str(text)] if text else [] for text in (table.title, table.caption)]
-    return "\n".join([*around[0], *(line.rstrip() for line in captured.get().splitlines()), *around[1]])
+    """Aligned columns, one row per line, never wrapped: programs read line by line."""
+    rows = [*([list(table.columns)] if any(table.columns) else []), *table.texts]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        padded = []
+        for place, (text, width) in enumerate(zip(row, widths, strict=True)):
+            blanks = " " * (width - cell_len(text))
+            padded.append(text + blanks if place == 0 or table.prose else blanks + text)
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join([*filter(None, [table.title]), *lines, *filter(None, [table.caption])])
+
+
+def markdown_lines(table: Table) -> list[str]:
+    rows = [
+        [row.name, *(f"**{entry.text}**" if entry.bold else entry.text for entry in row.entries)] for row in table.rows
+    ]
+    return [f"| {' | '.join(row)} |" for row in (table.columns, ["---"] * len(table.columns), *rows)]
+
+
+def csv_text(records: Sequence[Mapping[str, object]]) -> str:
+    """One line per record below the names of the fields."""
+    text = io.StringIO()
+    if records:
+        writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    return text.getvalue()
+
+
+def latex(table: Table, caption: str) -> str:
+    r"""A table for `\input`; needs the package booktabs."""
+    columns = list(map(latex_escaped, table.columns))
+    headings = [_latex_row(columns)]
+    if table.groups:
+        span = (len(columns) - 1) // len(table.groups)
+        groups = [rf"\multicolumn{{{span}}}{{c}}{{{latex_escaped(group)}}}" for group in table.groups]
+        rules = [rf"\cmidrule(lr){{{2 + span * n}-{1 + span * (n + 1)}}}" for n in range(len(groups))]
+        headings = [_latex_row(["", *groups]), "".join(rules), *headings]
+    rows = []
+    for row in table.rows:
+        name = f"{row.name} ({row.note})" if row.note else row.name
+        rows.append(_latex_row([latex_escaped(name), *map(_latex_entry, row.entries)]))
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_escaped(caption)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+        r"\toprule",
+        *headings,
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def latex_escaped(text: str) -> str:
+    r"""
+    >>> latex_escaped("without L_pl, 95 %")
+    'without L\\_pl, 95 \\%'
+    """
+    return text.translate(_LATEX_ESCAPES)
+
+
+_LATEX_ESCAPES = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
+
+
+def _latex_entry(entry: Entry) -> str:
+    text = f"${entry.text}$" if re.match(r"[-+<]", entry.text) else latex_escaped(entry.text)
+    text = rf"\textbf{{{text}}}" if entry.bold else text
+    return rf"{text} {{\scriptsize $[{', '.join(entry.ends)}]$}}" if entry.ends else text
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return f"{' & '.join(cells)} \\\\"
+
+
+# Tables of the commands `datasets` and `methods`
 
 
 def dataset_table(descriptions: Iterable[Description]) -> Table:
-    """The paper's table 1, with the edges that are left once repeated ones and self-loops are gone."""
-    table = Table("dataset")
-    for heading in ("nodes", "edges listed", "edges", "classes", "features"):
-        table.add_column(heading, justify="right")
-    for one in descriptions:
-        counts = (one.nodes, one.edges_listed, one.edges, one.classes, one.features)
-        table.add_row(one.name, *map(str, counts))
-    return table
+    """The paper's table 1; `edges` counts each edge once, without self-loops."""
+    rows = [
+        [one.name, *map(str, (one.nodes, one.edges_listed, one.edges, one.classes, one.features))]
+        for one in descriptions
+    ]
+    return Table.of_text(["dataset", "nodes", "edges listed", "edges", "classes", "features"], rows)
 
 
 def description_table(description: Description) -> Table:
-    """All that is known of one dataset."""
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for what, value in (
+    """All counts of one dataset."""
+    rows = [
         ("nodes", description.nodes),
-        ("edges listed", f"{description.edges_listed}, repeated ones and self-loops counted, as the paper does"),
+        ("edges listed", f"{description.edges_listed}, with repeated edges and self-loops, as in the paper"),
         ("edges", f"{description.edges} between two different nodes, each once"),
         ("self-loops", description.self_loops),
         ("classes", description.classes),
         ("features", description.features),
         ("components", description.components),
         ("nodes without a label", description.nodes_without_label),
-        ("repeated nodes", f"{description.repeated_nodes} with the neighbours and the class of an earlier one"),
-        ("lies in", description.location or "nowhere any more"),
-    ):
-        table.add_row(what, Text(str(value)))
-    return table
+        ("repeated nodes", f"{description.repeated_nodes} with the neighbours and the class of an earlier node"),
+        ("location", description.location or "not cached"),
+    ]
+    return Table.of_text(["", ""], [(name, str(value)) for name, value in rows], prose=True)
 
 
 def method_table(titles: Mapping[str, str], settings: Mapping[str, Sequence[str]]) -> Table:
-    """Methods by the name people type, each in a sentence, and what its settings are called."""
-    table = Table("method", "what it is", "settings", show_lines=True)  # so that one sees where a method ends
-    for name, title in titles.items():
-        table.add_row(Text(name), Text(title), Text(", ".join(settings[name])))
-    return table
+    """Methods by name, each with a one-line description and the names of its settings."""
+    rows = [(name, title, ", ".join(settings[name])) for name, title in titles.items()]
+    return Table.of_text(["method", "description", "settings"], rows, prose=True)
 
 
 def setting_table(settings: Iterable[SettingDescription]) -> Table:
     """The settings of one method."""
-    table = Table("setting", "default", "limits", "meaning")
-    for one in settings:
-        table.add_row(*map(Text, (one.name, one.default, one.limits, one.meaning)))
-    return table
-
-
-def cell_table(cell: CellSummary) -> Table:
-    """One cell, one line per measure."""
-    table = Table(title=f"{cell.method} on {cell_title(cell)}", caption=_made_on(cell))
-    for heading in ("", "mean", "std", "95 % interval"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for measure, sample in (
-        ("accuracy %", cell.accuracy),
-        ("macro F1 %", cell.macro_f1),
-        ("calibration error %", cell.calibration_error),
-    ):
-        table.add_row(measure, percent(sample.mean), percent(sample.std), interval(sample))
-    return table
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """One line per method; differences are paired, split by split."""
-    first = comparison.cells[0]
-    table = Table(
-        title=f"Accuracy % on {cell_title(first)}",
-        caption=_made_on(first, with_seconds=False),
-        show_edge=False,
-        box=SIMPLE_HEAD,  # all of it fits into 80 columns, unless names are long; then these are folded, no number is
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    method, *others = headings(comparison)
-    table.add_column(method, overflow="fold")
-    for heading in others:
-        table.add_column("\n".join(heading.rsplit(" ", 1)), justify="right", no_wrap=True)
-    for row in compared_cells(comparison):
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _made_on(cell: CellSummary, with_seconds: bool = True) -> str:
-    seconds = f"{cell.seconds:.1f} s, " if with_seconds else ""
-    threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
-    return f"{seconds}seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions['torch']}"
+    rows = [(one.name, one.default, one.limits, one.meaning) for one in settings]
+    return Table.of_text(["setting", "default", "limits", "meaning"], rows, prose=True)

@@ -1,1 +1,1 @@
-"""What is kept on disk: the cache folder, whole-or-nothing writes, locks."""
+"""Files, folders, cache and locks on disk."""

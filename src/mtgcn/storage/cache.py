@@ -1,16 +1,136 @@
-"""The folder where mtgcn keeps what is costly to get again."""
+"""The cache folder, and arrays stored there under a fingerprint of their inputs."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
+import math
 import os
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.storage.files import read_plain, write_atomically
+from mtgcn.storage.locks import LOG, HeldElsewhere, exclusive_lock
+
+CHUNK_BYTES = 2**24  # hashed by one thread at a time
+MAX_ITEM_BYTES = np.float64().nbytes
+MAX_HEADER_BYTES = 4096  # of an array in an npz file
 
 
 def cache_folder() -> Path:
-    """The folder that $MTGCN_CACHE names, else the one the system gives programs for a user's cache."""
+    """The folder `$MTGCN_CACHE`, by default the user's cache folder."""
     chosen = os.environ.get("MTGCN_CACHE")
     if chosen:
         return Path(chosen)
-    from platformdirs import user_cache_path  # only here: with MTGCN_CACHE set it need not be installed
+    from platformdirs import user_cache_path  # not needed where MTGCN_CACHE is set
 
     return user_cache_path("mtgcn", appauthor=False)
+
+
+def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
+    """SHA-256 of the `repr` of a recipe and of the content of some matrices."""
+    digest = hashlib.sha256(repr(recipe).encode())
+    chunks: list[memoryview] = []
+    for matrix in matrices:
+        digest.update(repr(None if matrix is None else matrix.shape).encode())
+        if isinstance(matrix, np.ndarray):
+            chunks += _chunks(matrix, np.float32)
+        elif matrix is not None:
+            index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+            chunks += [*_chunks(matrix.indptr, index), *_chunks(matrix.indices, index)]
+            chunks += _chunks(matrix.data, np.float32)
+    with ThreadPoolExecutor() as pool:
+        for chunk in pool.map(hashlib.sha256, chunks):
+            digest.update(chunk.digest())
+    return digest.hexdigest()
+
+
+def _chunks(array: np.ndarray, kind: type[np.generic]) -> list[memoryview]:
+    """The bytes of an array in chunks, without a copy where it has that dtype already."""
+    content = np.ascontiguousarray(array, dtype=kind).reshape(-1).view(np.uint8).data
+    return [content[start : start + CHUNK_BYTES] for start in range(0, max(1, len(content)), CHUNK_BYTES)]
+
+
+def cached_arrays(
+    kind: str, name: str, shapes: Mapping[str, tuple[int, ...]], make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays stored under that name, or the result of `make`, which is then stored.
+
+    Of several processes that need the same arrays one makes them and the others wait. Where no lock can be written, or
+    the wait times out, each makes its own.
+    """
+    arrays = _read(kind, name, shapes)
+    if arrays is None:
+        with ExitStack() as stack:
+            lock = exclusive_lock(_path(kind, name).with_suffix(".lock"), f"computing the same {kind} arrays")
+            try:
+                waited = stack.enter_context(lock)
+            except HeldElsewhere:
+                LOG.warning("the wait timed out; computing the %s arrays here as well", kind)
+                waited = True
+            arrays = _read(kind, name, shapes) if waited else None
+            if arrays is None:
+                arrays = make()
+                if all(np.isfinite(array).all() for array in arrays.values()):
+                    _write(kind, name, arrays)
+    return arrays
+
+
+def is_cached(kind: str, name: str) -> bool:
+    """Whether arrays are stored under that name; they may be damaged."""
+    return _path(kind, name).is_file()
+
+
+def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
+    """The arrays stored under that name; None where they are missing or damaged."""
+    path = _path(kind, name)
+    try:
+        packed = read_plain(path)  # a zip file, which has a checksum of its content
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        limit = sum(math.prod(shape) * MAX_ITEM_BYTES + MAX_HEADER_BYTES for shape in shapes.values())
+        if unpacked > limit:  # a zip bomb
+            raise ValueError(f"{unpacked} bytes, the limit is {limit}")
+        with np.load(io.BytesIO(packed), allow_pickle=False) as content:
+            arrays = {key: content[key] for key in shapes}
+        for key, shape in shapes.items():
+            if arrays[key].shape != shape or arrays[key].dtype.kind != "f" or not np.isfinite(arrays[key]).all():
+                raise ValueError(f"{key} is not of shape {shape} and finite numbers")
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # any error of zipfile and numpy: the arrays can be computed again
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        message = f"the {kind} arrays stored in {path} cannot be used ({why}); they are computed again"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None
+    return arrays
+
+
+def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Store arrays; a failure is a warning."""
+    path = _path(kind, name)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    try:
+        if path.exists() and not path.is_file():  # opening a pipe would block
+            raise OSError(errno.EEXIST, f"{path.name} is not a plain file")
+        write_atomically(path, content.getvalue())
+    except OSError as error:
+        warnings.warn(
+            f"cannot store {kind} arrays in {path.parent}: {error.strerror or error}; "
+            "make room there or set MTGCN_CACHE to another folder",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _path(kind: str, name: str) -> Path:
+    return cache_folder() / kind / f"{name}.npz"

@@ -1,4 +1,4 @@
-"""Locks between processes, by files. The system lets go of a lock when its process ends, however it ends."""
+"""Locks between processes, by files. The system releases a lock when its process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 LOG = logging.getLogger("mtgcn")
-UNSAID = 2.0  # seconds that a lock is waited for without a word
-PATIENCE = 300.0  # seconds until whoever waits goes on without it
+QUIET_SECONDS = 2.0  # a wait is logged after this time
+TIMEOUT = 300.0  # seconds
 
 
 class HeldElsewhere(Exception):
-    """A lock that somebody else holds."""
+    """Another process holds the lock."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(f"held by process {owner}")
-        self.owner = owner  # the number of the process, or "unknown"
+        self.owner = owner  # process id, or "unknown"
 
 
 class OwnedLock:
-    """A lock that nobody waits for: whoever comes second is told which process holds it."""
+    """A lock that never waits: `acquire` raises `HeldElsewhere` with the id of the process that holds it."""
 
     def __init__(self, path: Path) -> None:
         self._lock = FileLock(path, thread_local=False)
-        # Beside the lock, since a file that is locked cannot be read on every system.
+        # A separate file, since some systems do not allow reading a locked file.
         self._owner = path.with_name(f"{path.name}.owner")
 
     def acquire(self) -> None:
@@ -50,17 +50,16 @@ class OwnedLock:
     def _owner_now(self) -> str:
         try:
             return self._owner.read_text(encoding="utf-8").strip() or "unknown"
-        except OSError:  # it has just begun, or just ended
+        except OSError:  # just acquired, or just released
             return "unknown"
 
 
 @contextmanager
-def one_at_a_time(path: Path, title: str, patience: float | None = None) -> Iterator[bool]:
-    """Hold a lock that is waited for; yields whether another had it first. Its file is gone afterwards. Where no lock
-    can be written nobody waits.
+def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iterator[bool]:
+    """Wait for a lock and hold it; yields whether another process held it first. The file is removed afterwards.
 
-    Whoever waits is soon told for what, `title`; after so many seconds of patience, PATIENCE if it is not said, it is
-    HeldElsewhere.
+    Long waits are logged with `title`, what the other process is doing. After `timeout` seconds, by default `TIMEOUT`,
+    `HeldElsewhere` is raised. Where no lock file can be written, no lock is taken.
     """
     lock = FileLock(path, thread_local=False)
     waited = False
@@ -70,7 +69,7 @@ def one_at_a_time(path: Path, title: str, patience: float | None = None) -> Iter
             lock.acquire(blocking=False)
         except Timeout:
             waited = True
-            _wait_for(lock, path, title, PATIENCE if patience is None else patience)
+            _wait_for(lock, path, title, TIMEOUT if timeout is None else timeout)
     except OSError:
         yield False
         return
@@ -78,18 +77,18 @@ def one_at_a_time(path: Path, title: str, patience: float | None = None) -> Iter
         yield waited
     finally:
         with suppress(OSError):
-            path.unlink()  # while it is held: whoever waits for this very file starts over with a new one
+            path.unlink()  # while the lock is held: processes that wait start over with a new file
         lock.release()
 
 
-def _wait_for(lock: FileLock, path: Path, title: str, patience: float) -> None:
+def _wait_for(lock: FileLock, path: Path, title: str, timeout: float) -> None:
     try:
-        lock.acquire(timeout=min(UNSAID, patience))
+        lock.acquire(timeout=min(QUIET_SECONDS, timeout))
         return
     except Timeout:
-        # A log line is seen at once, where a warning may be kept for the end.
-        LOG.warning("another process is %s; waiting for it, at most %.0f s (lock %s)", title, patience, path)
+        # Logged, since a warning may be shown only at the end.
+        LOG.warning("another process is %s; waiting for it, at most %.0f s (lock %s)", title, timeout, path)
     try:
-        lock.acquire(timeout=max(0.0, patience - UNSAID))
+        lock.acquire(timeout=max(0.0, timeout - QUIET_SECONDS))
     except Timeout:
         raise HeldElsewhere("unknown") from None

@@ -1,1 +1,1 @@
-"""How stacks are trained: the loop, its losses, pseudo labels, what is recorded and what memory it may take."""
+"""Training of stacked models: loop, losses, pseudo labels, progress and records."""

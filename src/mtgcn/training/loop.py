@@ -1,26 +1,56 @@
-"""The one training loop, phase after phase; on a GPU each phase is one recorded graph."""
+"""The training loop for a stack of models, with Adam. On a GPU each phase is recorded once and replayed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtgcn.shapes import Float, Real
-from mtgcn.training.adam import Adam
-from mtgcn.training.divergence import note_divergence
-from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, tell_epochs
-from mtgcn.training.trainable import Trainable
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, note_divergence, report_progress
+
+EPOCHS_BEFORE_CAPTURE = 1  # lazily created objects must exist before an epoch is recorded
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+
+
+class Trainable(Protocol):
+    """`runs` x `peers` models on one device without shared parameters, such as `mtgcn.nn.base.StackedParameters`."""
+
+    @property
+    def runs(self) -> int: ...
+
+    @property
+    def peers(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether an epoch may be replayed as a CUDA graph."""
+
+    def parameters(self) -> Iterable[nn.Parameter]: ...
+
+    def decayed_parameters(self) -> Iterable[nn.Parameter]:
+        """The parameters with weight decay."""
+
+    def train(self) -> object:
+        """Switches dropout on."""
+
+    def new_epoch(self) -> None:
+        """Draws fresh random numbers; until the next call every forward pass uses the same ones."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One epoch's losses, which are added up and minimised, and notes, which are only written down."""
+    """The losses of one epoch, whose sum is minimised, and further values for the history."""
 
     losses: Mapping[str, Float[Tensor, "runs peers"]]
     notes: Mapping[str, Real[Tensor, "runs peers"]] = field(default_factory=dict)
@@ -33,30 +63,29 @@ class Phase:
     epochs: int
     step: Callable[[], Step]
     after_epoch: Callable[[], None] = lambda: None
-    before: Callable[[], None] = lambda: None  # once, when the phases before it are done
+    before: Callable[[], None] = lambda: None  # once, after the previous phases
 
 
 def train(
     trainable: Trainable, phases: Sequence[Phase], adam: Adam
 ) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
-    """Minimise the phases' losses one after the other; returns the history, NaN where a phase has no such value.
+    """Minimise the losses of each phase in turn; returns the history, NaN where a phase has no such value.
 
-    The losses of all models are summed. No parameter is shared between models, so each of them takes exactly
-    the step it would take alone, and none sees another's update of the same epoch.
+    The losses of all models are summed. Models share no parameters, so each takes the step it would take alone.
     """
-    optimisation = adam.begin(trainable)
+    optimiser = adam.begin(trainable)
     total = sum(phase.epochs for phase in phases)
     history = _History(total, trainable)
+    losses: list[str] = []  # names, of the current phase
     trainable.train()
-    losses: list[str] = []  # of the phase that is trained
 
     def epoch(phase: Phase) -> None:
         trainable.new_epoch()
         step = phase.step()
         losses[:] = step.losses
-        optimisation.forget_gradients()
+        optimiser.zero_grad()
         torch.stack(list(step.losses.values())).sum().backward()
-        optimisation.step()
+        optimiser.step()
         history.write({**step.losses, **step.notes})
         phase.after_epoch()
 
@@ -66,17 +95,14 @@ def train(
         for _ in _repeat(partial(epoch, phase), phase.epochs, trainable):
             done += 1
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
-                tell_epochs(done, total, partial(history.means, done - 1))
+                report_progress(done, total, partial(history.means, done - 1))
         history.note_divergence(losses, done - phase.epochs, done)
     return history.read()
 
 
-EPOCHS_BEFORE_CAPTURE = 1  # what is made on first use must not be made while recording
-
-
 def _repeat(epoch: Callable[[], None], times: int, trainable: Trainable) -> Iterator[None]:
-    """Run `epoch` so many times. On a GPU an epoch is hundreds of tiny kernels that cost more to launch than to
-    run, so it is recorded once as a CUDA graph and replayed, if it can be."""
+    """Run `epoch` several times. On a GPU an epoch is hundreds of small kernels that take longer to launch than to
+    run, so it is recorded as a CUDA graph and replayed."""
     device = trainable.device
     if device.type != "cuda" or not trainable.can_be_recorded:
         for _ in range(times):
@@ -101,7 +127,7 @@ def _repeat(epoch: Callable[[], None], times: int, trainable: Trainable) -> Iter
 
 
 class _History:
-    """Values per epoch and model, kept on the device until they are read."""
+    """Values per epoch and model, on the device until they are read."""
 
     def __init__(self, epochs: int, trainable: Trainable) -> None:
         self.shape = (epochs, trainable.runs, trainable.peers)
@@ -117,15 +143,77 @@ class _History:
         self.epoch += 1
 
     def note_divergence(self, losses: Sequence[str], first: int, end: int) -> None:
-        """Remember which of these losses of a phase, whose epochs are `first` up to `end`, was not finite, and when."""
+        """Note which losses of the phase with epochs `first` to `end` were not finite."""
         for name in losses:
             of_phase = self.values[name][first:end].cpu().numpy()
             note_divergence(f"its loss {name!r}", "epoch", of_phase, before=first, total=len(self.values[name]))
 
     def means(self, epoch: int) -> dict[str, float]:
-        """What was written in an epoch, each the mean over all models; what a phase does not know is left out."""
+        """The values of an epoch, each averaged over the models; without those that are not finite."""
         found = {name: float(value[epoch].mean()) for name, value in self.values.items()}
         return {name: value for name, value in found.items() if math.isfinite(value)}
 
     def read(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         return {name: value.cpu().numpy() for name, value in self.values.items()}
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma and Ba, 2015) with weight decay added to the gradient."""
+
+    learning_rate: float
+    weight_decay: float = 0.0  # of the decayed parameters; the others have none
+
+    def begin(self, trainable: Trainable) -> Optimiser:
+        """The optimiser before its first step."""
+        decayed = list(trainable.decayed_parameters())
+        others = [one for one in trainable.parameters() if all(one is not other for other in decayed)]
+        groups = (_Group(decayed, self.weight_decay), _Group(others, 0.0))
+        return Optimiser(self.learning_rate, [group for group in groups if group.parameters])
+
+
+class Optimiser:
+    """Adam steps by torch's fused kernel.
+
+    The kernel is called directly, since `torch.optim.Adam` imports torch's compiler, which takes longer than a fit on
+    a small graph. The step counter is a tensor, so that it also advances when a CUDA graph is replayed.
+    """
+
+    def __init__(self, learning_rate: float, groups: Sequence[_Group]) -> None:
+        self.learning_rate, self.groups = learning_rate, groups
+
+    def zero_grad(self) -> None:
+        for group in self.groups:
+            for parameter in group.parameters:
+                parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.groups:
+            for steps in group.steps:
+                steps += 1
+            torch._fused_adam_(
+                group.parameters,
+                [cast(Tensor, parameter.grad) for parameter in group.parameters],
+                group.first,
+                group.second,
+                [],
+                group.steps,
+                lr=self.learning_rate,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                weight_decay=group.weight_decay,
+                eps=EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+
+
+class _Group:
+    """Parameters with the same weight decay, their two moments and their step counters."""
+
+    def __init__(self, parameters: Sequence[Tensor], weight_decay: float) -> None:
+        self.parameters, self.weight_decay = list(parameters), weight_decay
+        self.first = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
+        self.second = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
+        self.steps = [torch.zeros((), device=parameter.device) for parameter in parameters]

@@ -1,6 +1,6 @@
-"""The three losses of the paper, one value per model, on log-probabilities of a stack of models.
+"""The three losses of the paper, one value per model, from log-probabilities of a stack of models.
 
-Whether a teacher gets gradient is the caller's choice: the paper means its targets as constants, so detach them.
+The paper treats targets as constants, so detach the teacher's predictions before passing them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from mtgcn.nn.axes import CLASSES
+from mtgcn.nn.base import CLASSES
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
     from mtgcn.task import Nodes
-    from mtgcn.training.pseudo_labels import Chosen
+    from mtgcn.training.pseudo_labels import PseudoLabels
 
 Reduction = Literal["mean", "sum"]
 
@@ -23,7 +23,7 @@ Reduction = Literal["mean", "sum"]
 def supervised_loss(
     log_probabilities: Float[Tensor, "labelled classes runs peers"], labelled: Nodes, reduction: Reduction = "mean"
 ) -> Float[Tensor, "runs peers"]:
-    """Cross-entropy at the labelled nodes, whose rows these are."""
+    """Cross-entropy at the labelled nodes, whose rows are given."""
     classes = labelled.classes.T[:, None, :, None].expand(-1, 1, -1, log_probabilities.shape[-1])
     target_log_prob = log_probabilities.gather(CLASSES, classes).squeeze(CLASSES)  # labelled, runs, peers
     present = labelled.present.T[..., None]
@@ -33,9 +33,9 @@ def supervised_loss(
 def pseudo_label_loss(
     log_probabilities: Float[Tensor, "slots classes runs peers"],
     certainty: Float[Tensor, "slots runs peers"],
-    chosen: Chosen,
+    chosen: PseudoLabels,
 ) -> Float[Tensor, "runs peers"]:
-    """Cross-entropy with the class each slot stands for, weighted by certainty; the mean over the chosen."""
+    """Cross-entropy with the pseudo labels, weighted by certainty; the mean over the pseudo labels."""
     weight = torch.where(chosen.filled, certainty, 0)
     return _reduced(-weight * chosen.own_class(log_probabilities), chosen.count, "mean")
 
@@ -43,10 +43,10 @@ def pseudo_label_loss(
 def consistency_loss(
     log_probabilities: Float[Tensor, "slots classes runs peers"],
     log_teacher: Float[Tensor, "slots classes runs peers"],
-    chosen: Chosen,
+    chosen: PseudoLabels,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "runs peers"]:
-    """Kullback-Leibler divergence from the teacher's probabilities, over its choice."""
+    """Kullback-Leibler divergence from the teacher's probabilities at the pseudo-labelled nodes."""
     divergence = (log_teacher.exp() * (log_teacher - log_probabilities)).sum(CLASSES)
     return _reduced(torch.where(chosen.filled, divergence, 0), chosen.count, reduction)
 

@@ -1,30 +1,34 @@
-"""Telling whoever asks how far a training has got, and what is done just now."""
+"""Progress of a training, and where it diverged, reported to callbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-ProgressCallback = Callable[[int, int], None]  # epochs done, epochs in all
+import numpy as np
+
+ProgressCallback = Callable[[int, int], None]  # units done, units in total
 StageCallback = Callable[[str], None]
-ValuesCallback = Callable[[int, Mapping[str, float]], None]  # epochs done; losses and what else is told of the last one
+ValuesCallback = Callable[[int, Mapping[str, float]], None]  # units done; mean losses and other values of the last one
+
+EPOCHS_BETWEEN_REPORTS = 10
+
 _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=None)
 _stage_changed: ContextVar[StageCallback | None] = ContextVar("stage_changed", default=None)
 _values: ContextVar[ValuesCallback | None] = ContextVar("values", default=None)
-_stage: ContextVar[str] = ContextVar("stage", default="")
-EPOCHS_BETWEEN_REPORTS = 10
+_stage: ContextVar[tuple[str, str]] = ContextVar("stage", default=("", "epoch"))
+_divergence: ContextVar[list[str] | None] = ContextVar("divergence", default=None)
 
 
 @contextmanager
-def reporting_progress(
+def progress_callbacks(
     callback: ProgressCallback,
     stage_changed: StageCallback | None = None,
     values: ValuesCallback | None = None,
 ) -> Iterator[None]:
-    """While this lasts, training calls `callback(epochs_done, epochs_total)` from time to time, and
-    `stage_changed(title)` whenever another stage begins or ends, also where nobody counts epochs. `values` is told
-    with the epochs how the last of them went: by name, the mean over all models that are trained together."""
+    """Within this context, training calls `callback(done, total)` from time to time, `values(done, latest)` with the
+    means over all models, and `stage_changed(title)` when a stage begins or ends."""
     tokens = _progress.set(callback), _stage_changed.set(stage_changed), _values.set(values)
     try:
         yield
@@ -33,31 +37,62 @@ def reporting_progress(
             variable.reset(token)  # type: ignore[attr-defined]
 
 
-def tell_epochs(done: int, total: int, latest: Callable[[], Mapping[str, float]]) -> None:
-    """So many epochs are done; `latest` is asked how the last one went if anybody wants to know."""
+def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, float]] = dict) -> None:
+    """Call the callbacks; `latest` is called only if there is a callback for values."""
     if callback := _progress.get():
         callback(done, total)
-    if (told := _values.get()) and (values := latest()):
-        told(done, values)
+    if (callback_values := _values.get()) and (values := latest()):
+        callback_values(done, values)
 
 
 @contextmanager
-def stage(title: str) -> Iterator[None]:
-    """While this lasts, whoever shows progress can say what is done."""
-    token = _stage.set(title)
+def stage(title: str, unit: str = "epoch") -> Iterator[None]:
+    """Names what is computed within this context, and the unit that `report_progress` counts there."""
+    token = _stage.set((title, unit))
     try:
-        _tell_stage()
+        _report_stage()
         yield
     finally:
         _stage.reset(token)
-        _tell_stage()
+        _report_stage()
 
 
 def current_stage() -> str:
-    """What is done just now; empty if nobody said."""
-    return _stage.get()
+    """The title of the current stage, or an empty string."""
+    return _stage.get()[0]
 
 
-def _tell_stage() -> None:
-    if told := _stage_changed.get():
-        told(current_stage())
+def current_unit() -> str:
+    """What the current stage counts: epoch, round or step."""
+    return _stage.get()[1]
+
+
+def _report_stage() -> None:
+    if callback := _stage_changed.get():
+        callback(current_stage())
+
+
+@contextmanager
+def watching_divergence() -> Iterator[list[str]]:
+    """Yields a list that `note_divergence` extends, each entry a clause such as "its loss was not finite from …"."""
+    found: list[str] = []
+    token = _divergence.set(found)
+    try:
+        yield found
+    finally:
+        _divergence.reset(token)
+
+
+def note_divergence(what: str, unit: str, values: np.ndarray | Sequence[bool], before: int = 0, total: int = 0) -> None:
+    """Note the first index along the first axis at which a value is not finite, or false.
+
+    Indices count `unit`s: `before` came earlier, and there are `total`, by default as many as values.
+    """
+    found = _divergence.get()
+    array = np.asarray(values)
+    if found is None or not len(array):
+        return
+    fine = array if array.dtype == bool else np.isfinite(array)
+    bad = np.flatnonzero(~fine.reshape(len(fine), -1).all(axis=1))
+    if len(bad):
+        found.append(f"{what} was not finite from {unit} {before + bad[0] + 1} of {total or len(fine)} on")

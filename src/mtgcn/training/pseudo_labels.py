@@ -1,4 +1,7 @@
-"""Which predictions are sure enough to teach with: Algorithm 1 of the paper, and how certain they are."""
+"""Pseudo labels: Algorithm 1 of the paper, and label sets that grow.
+
+A proposal of new labels is a boolean tensor, nodes x classes x runs: `|` and `&` combine proposals.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,25 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.nn.axes import CLASSES, NODES
+from mtgcn.nn.base import CLASSES, NODES
 from mtgcn.shapes import Bool, Float, Int
+from mtgcn.task import MISSING, Nodes
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
     from mtgcn.task import Task
 
+
 # t as the paper prints it. Its rule gives 76 on Cora; 72 comes of counting edges listed twice.
 PAPER_PER_CLASS = {"cora": 72, "citeseer": 216, "pubmed": 975}
 
-# The rule 3n / (k d^2) vanishes on dense graphs. The smallest share of n / k the paper itself uses is
-# PubMed's, 975 of 6572, so no graph gets less than that.
+# The rule 3n / (k d^2) vanishes on dense graphs. The smallest share of n / k in the paper is PubMed's, 975 of 6572.
 LEAST_SHARE = 0.15
 
 
 def default_per_class(graph: Graph) -> int:
-    """t, the number of pseudo labels per class: the paper's where it names one, else floor(3n / (k d^2)), d the
-    mean degree, but at least the smallest share of a class the paper uses."""
+    """t, the number of pseudo labels per class: the paper's value, or floor(3n / (k d^2)) with mean degree d, but at
+    least `LEAST_SHARE` of n / k."""
     if graph.name in PAPER_PER_CLASS:
         return PAPER_PER_CLASS[graph.name]
     nodes, classes = graph.num_nodes, graph.num_classes
@@ -38,9 +42,9 @@ def default_per_class(graph: Graph) -> int:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The pseudo labels of every model. Slots `j * per_class` to `(j + 1) * per_class` belong to class j, the
-    surest first; a slot that no prediction filled is not `filled` and names node 0."""
+class PseudoLabels:
+    """The pseudo labels of every model. Slots `j * per_class` to `(j + 1) * per_class` belong to class j, the most
+    confident first; an empty slot is not `filled` and names node 0."""
 
     nodes: Int[Tensor, "slots runs peers"]
     filled: Bool[Tensor, "slots runs peers"]
@@ -52,28 +56,28 @@ class Chosen:
 
     @property
     def classes(self) -> Int[Tensor, "slots 1 1"]:
-        """The class each slot stands for."""
+        """The class of each slot."""
         return (torch.arange(len(self.nodes), device=self.nodes.device) // self.per_class)[:, None, None]
 
     def rows(self, values: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "slots classes runs peers"]:
-        """What each model's `values` are at the nodes chosen for it."""
+        """The `values` of each model at its pseudo-labelled nodes."""
         width = values.shape[CLASSES]
         return values.gather(NODES, self.nodes[:, None].expand(-1, width, -1, -1))
 
     def own_class(self, rows: Float[Tensor, "slots classes runs peers"]) -> Float[Tensor, "slots runs peers"]:
-        """Of each slot's row, the value of the class the slot stands for."""
+        """The value of each slot's class in its row."""
         by_class = rows.unflatten(0, (-1, self.per_class))  # classes, per_class, classes, runs, peers
         return by_class.diagonal(dim1=0, dim2=2).movedim(-1, 0).flatten(0, 1)
 
     def chosen_by_any(self, num_nodes: int) -> Bool[Tensor, "nodes runs"]:
-        """Which nodes at least one peer of a run chose."""
-        rows = torch.where(self.filled, self.nodes, num_nodes)  # one row more than nodes, for what nobody filled
+        """The nodes that at least one peer of a run chose."""
+        rows = torch.where(self.filled, self.nodes, num_nodes)  # empty slots mark an extra row
         marks = torch.zeros(num_nodes + 1, *rows.shape[1:], dtype=torch.bool, device=rows.device)
         return marks.scatter_(NODES, rows, True)[:-1].any(-1)
 
-    def from_next_peer(self) -> Chosen:
-        """Each model gets what its neighbour chose."""
-        return Chosen(self.nodes.roll(-1, -1), self.filled.roll(-1, -1), self.per_class)
+    def from_next_peer(self) -> PseudoLabels:
+        """Each model gets the pseudo labels of the next peer."""
+        return PseudoLabels(self.nodes.roll(-1, -1), self.filled.roll(-1, -1), self.per_class)
 
 
 def most_confident(
@@ -83,11 +87,10 @@ def most_confident(
     classes: int,
     per_class: int,
     exclude: Bool[Tensor, "nodes runs"],
-) -> Chosen:
-    """Algorithm 1: of the nodes predicted as class j, the `per_class` with the largest probability, for every j.
+) -> PseudoLabels:
+    """Algorithm 1: for every class j, the `per_class` nodes predicted as j with the largest probability.
 
-    Of equal probabilities the node that comes first wins. A class that fewer than `per_class` nodes are
-    predicted as, or none, leaves slots unfilled.
+    Of equal probabilities the first node wins. A class with fewer predictions leaves slots empty.
     """
     nodes, runs, peers = confidence.shape
     device = confidence.device
@@ -100,8 +103,8 @@ def most_confident(
 
 @dataclass(frozen=True)
 class KeyLayout:
-    """One sort per model settles class, confidence and ties together: the key is the class, then the bits of the
-    probability (which order like the number, being positive), then the node, first nodes highest."""
+    """Keys that sort by class, then confidence, then node: the class, the bits of the probability (which order like
+    the number, being positive), and the node in reverse, so that one sort per model settles ties as well."""
 
     nodes: int
     classes: int
@@ -127,18 +130,18 @@ class KeyLayout:
         exclude: Bool[Tensor, "here runs"],
         numbers: Int[Tensor, "here"],
     ) -> Int[Tensor, "models here"]:
-        """The keys of nodes with these numbers; those excluded come after the last class."""
+        """The keys of the nodes `numbers`; excluded ones come after the last class."""
         of_class = torch.where(exclude[..., None], self.classes, predicted) << self.class_shift
         backwards = (self.nodes - 1 - numbers)[:, None, None]
         keys = of_class + (confidence.view(torch.int32).to(torch.int64) << self.node_bits) + backwards
         return keys.flatten(1).T.contiguous()
 
     def class_starts(self, device: torch.device) -> Int[Tensor, "classes_and_one"]:
-        """Where the keys of each class begin, and those of the last one end."""
+        """The smallest key of each class, and the end of the last one."""
         return torch.arange(self.classes + 1, device=device) << self.class_shift
 
     def numbers_in(self, keys: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """The numbers of the nodes that the keys are of."""
+        """The nodes of these keys."""
         return self.nodes - 1 - (keys & ((1 << self.node_bits) - 1))
 
 
@@ -149,14 +152,14 @@ def chosen_above(
     nodes_of: Callable[[Tensor], Tensor],
     per_class: int,
     shape: tuple[int, int],
-) -> Chosen:
-    """For every model and class, the last `per_class` of the sorted keys from `first` up to `end`; `nodes_of` keys are
-    the nodes to choose, `shape` runs and peers."""
+) -> PseudoLabels:
+    """For every model and class, the last `per_class` of the sorted keys from `first` to `end`. `nodes_of` decodes keys
+    to nodes; `shape` is (runs, peers)."""
     place = end[..., None] - 1 - torch.arange(per_class, device=ordered.device)  # models, classes, per_class
     filled = (place >= first[..., None]).flatten(1)
     found = nodes_of(ordered.gather(1, place.clamp(min=0).flatten(1)))
     chosen = torch.where(filled, found, 0)
-    return Chosen(
+    return PseudoLabels(
         nodes=chosen.T.reshape(-1, *shape).contiguous(),
         filled=filled.T.reshape(-1, *shape).contiguous(),
         per_class=per_class,
@@ -164,7 +167,7 @@ def chosen_above(
 
 
 def sorted_keys(keys: Int[Tensor, "models nodes"]) -> Int[Tensor, "models nodes"]:
-    """Each model's keys from the smallest on."""
+    """The keys of each model in ascending order."""
     # NumPy sorts 64-bit integers with vector instructions, several times faster than torch on the CPU.
     return torch.from_numpy(np.sort(keys.numpy())) if keys.device.type == "cpu" else keys.sort().values
 
@@ -172,7 +175,7 @@ def sorted_keys(keys: Int[Tensor, "models nodes"]) -> Int[Tensor, "models nodes"
 def confidence(
     logits: Float[Tensor, "nodes classes *models"],
 ) -> tuple[Float[Tensor, "nodes *models"], Int[Tensor, "nodes *models"]]:
-    """The largest probability of each node and its class; of equal ones, the lower class.
+    """The largest probability of each node and its class; of equal ones the lower class.
 
     >>> confidence(torch.tensor([[0.0, 0.0], [-100.0, 0.0]]))
     (tensor([0.5000, 1.0000]), tensor([0, 1]))
@@ -182,7 +185,7 @@ def confidence(
 
 
 def certainty(log_probabilities: Float[Tensor, "nodes classes *models"]) -> Float[Tensor, "nodes *models"]:
-    """w = 1 - H(p) / log k of log-probabilities: one for a prediction without doubt, zero for one that knows nothing.
+    """w = 1 - H(p) / log k: one for a one-hot prediction, zero for a uniform one.
 
     >>> certainty(torch.tensor([[0.5, 0.5], [1.0, 1e-30]]).log())
     tensor([0., 1.])
@@ -192,7 +195,53 @@ def certainty(log_probabilities: Float[Tensor, "nodes classes *models"]) -> Floa
 
 
 def labelled_mask(task: Task) -> Bool[Tensor, "nodes runs"]:
-    """Which nodes a run was given the label of; they are never pseudo-labelled."""
+    """The labelled nodes of each run, which are never pseudo-labelled."""
     mask = torch.zeros(task.num_nodes + 1, task.runs, dtype=torch.bool, device=task.device)
-    mask.scatter_(0, task.labelled.index.T % (task.num_nodes + 1), True)  # MISSING falls into the extra row
+    mask.scatter_(0, task.labelled.index.T % (task.num_nodes + 1), True)  # absent nodes mark an extra row
     return mask[:-1]
+
+
+def top_nodes_per_class(
+    score: Float[Tensor, "nodes classes runs"], per_class: int, exclude: Bool[Tensor, "nodes runs"]
+) -> Bool[Tensor, "nodes classes runs"]:
+    """For every class the `per_class` nodes with the largest positive score for it; of equal scores the first node."""
+    ranked = score.masked_fill(exclude[:, None], 0).sort(dim=NODES, descending=True, stable=True)
+    marks = torch.zeros(score.shape, dtype=torch.bool, device=score.device)
+    return marks.scatter_(NODES, ranked.indices[:per_class], ranked.values[:per_class] > 0)
+
+
+def most_confident_per_class(
+    logits: Float[Tensor, "nodes classes runs peers"], per_class: int, exclude: Bool[Tensor, "nodes runs"]
+) -> Bool[Tensor, "nodes classes runs"]:
+    """The nodes that `most_confident` chooses by the first peer's logits, as a proposal."""
+    nodes, classes, runs, _ = logits.shape
+    sure, predicted = confidence(logits[..., :1])
+    chosen = most_confident(sure, predicted, classes=classes, per_class=min(per_class, nodes), exclude=exclude)
+    place = (chosen.nodes * classes + chosen.classes).squeeze(-1)  # slots, runs
+    place = torch.where(chosen.filled.squeeze(-1), place, nodes * classes)  # empty slots mark an extra row
+    marks = torch.zeros(nodes * classes + 1, runs, dtype=torch.bool, device=logits.device)
+    return marks.scatter_(0, place, True)[:-1].unflatten(0, (nodes, classes))
+
+
+def one_hot_classes(classes_of_nodes: Int[Tensor, "nodes runs"], classes: int) -> Bool[Tensor, "nodes classes runs"]:
+    """The proposal that gives each node its class."""
+    return classes_of_nodes[:, None] == torch.arange(classes, device=classes_of_nodes.device)[:, None]
+
+
+def unambiguous(marks: Bool[Tensor, "nodes classes runs"]) -> Bool[Tensor, "nodes classes runs"]:
+    """The proposal without nodes that are proposed for several classes."""
+    return marks & (marks.sum(CLASSES, keepdim=True) == 1)
+
+
+def joined(labelled: Nodes, marks: Bool[Tensor, "nodes classes runs"]) -> Nodes:
+    """The labelled nodes followed by the proposed ones; a node proposed for several classes enters once for each."""
+    run, node, its_class = marks.permute(2, 0, 1).nonzero().T
+    counts = torch.bincount(run, minlength=len(labelled.index))
+    place = torch.arange(len(run), device=run.device) - (counts.cumsum(0) - counts)[run]
+    index = torch.full((len(counts), int(counts.max())), MISSING, device=run.device)
+    classes = torch.zeros_like(index)
+    index[run, place], classes[run, place] = node, its_class
+    index, classes = torch.cat([labelled.index, index], 1), torch.cat([labelled.classes, classes], 1)
+    # Padding moves to the end of each row, also where a run has fewer labels than others.
+    order = (index == MISSING).to(torch.int8).argsort(stable=True, dim=1)[:, : int((index != MISSING).sum(1).max())]
+    return Nodes(index.gather(1, order), classes.gather(1, order))

@@ -1,4 +1,4 @@
-"""How far to trust a fit, and what to label next."""
+"""Uncertainty of a fit: calibration, prediction sets, expected accuracy, warnings, and which nodes to label next."""
 
 from mtgcn.uncertainty.calibration import temperature, tempered
 from mtgcn.uncertainty.conformal import PredictionSets, prediction_sets

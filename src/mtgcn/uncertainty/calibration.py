@@ -1,4 +1,4 @@
-"""Probabilities that mean more nearly what they say: temperatures from held-out labels. See docs/trust.md."""
+"""Temperature scaling from held-out labels."""
 
 from __future__ import annotations
 
@@ -11,26 +11,21 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.fitted_model import FittedModel
-from mtgcn.uncertainty.held_out import fits_without, stratified_folds
+from mtgcn.uncertainty.expected_accuracy import fits_without, stratified_folds
+from mtgcn.uncertainty.peer_weights import FittedModel
 
-SMALLEST_PROBABILITY = 1e-7  # below it, the logarithm says more about rounding than about the node
-
-# Temperature.
-MOST_FOLDS = 10
-ENOUGH_PER_CLASS = 5  # labels of the middle class, from which on held-out labels tell more than they mislead
-PRIOR_LABELS = 20  # what is thought of a temperature beforehand weighs as much as so many labels
-HOTTEST = 10.0  # and 1 / HOTTEST is the coldest
-
-
-# -------------------------------------------------------------------------------------------------------- temperature
+MIN_PROBABILITY = 1e-7  # lower bound before taking logarithms
+MAX_FOLDS = 10
+MIN_LABELS_PER_CLASS = 5  # median over classes, from which on the held-out likelihood is used
+PRIOR_LABELS = 20  # weight of the prior (temperature 1), in labels
+MAX_TEMPERATURE = 10.0  # the minimum is its inverse
 
 
 def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str = "cpu") -> float:
-    """What to divide the logarithms of the model's probabilities by, so that they mean more nearly what they say.
+    """The temperature that calibrates the probabilities of a model; predicted classes do not change.
 
-    Needs no labels but the given ones: the method is fitted again, all fits in one stack, each time without a few of
-    them. `tempered(model.label_distributions_, temperature)` are the probabilities then. The classes predicted stay.
+    Uses the given labels only: the method is fitted again without each fold of them, all fits in one stack. Apply it by
+    `tempered(model.label_distributions_, temperature)`.
     """
     graph, held_out = model.graph_, folds(model.graph_, seed)
     fits = fits_without(graph, model.method_, held_out, seed, device).probabilities
@@ -40,23 +35,21 @@ def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str
 def tempered(
     probabilities: Float[np.ndarray, "*rest classes"], temperature: float
 ) -> Float[np.ndarray, "*rest classes"]:
-    """Probabilities less sure of themselves (temperature above 1) or surer (below); the order of classes stays.
+    """Probabilities with their logarithms divided by a temperature: flatter above 1, sharper below.
 
-    >>> tempered(np.array([0.8, 0.2]), 2).round(3)  # 2 to 1 instead of 4 to 1
+    >>> tempered(np.array([0.8, 0.2]), 2).round(3)  # odds 2 to 1 instead of 4 to 1
     array([0.667, 0.333])
     """
-    powers = np.maximum(probabilities, SMALLEST_PROBABILITY) ** (1 / temperature)
+    powers = np.maximum(probabilities, MIN_PROBABILITY) ** (1 / temperature)
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
-    """Stratified folds of the given labels, at most ten. The only label of a class is in none."""
+    """At most ten stratified folds of the given labels. The only label of a class is never held out."""
     spare = graph.known[graph.label_counts[graph.labels[graph.known]] > 1]
     if not len(spare):
-        raise InputError(
-            "no class has a second label, so that none can be held out to measure by; label a second node of a class"
-        )
-    return stratified_folds(graph, spare, min(MOST_FOLDS, len(spare)), seed)
+        raise InputError("no class has a second label, so none can be held out; label a second node of a class")
+    return stratified_folds(graph, spare, min(MAX_FOLDS, len(spare)), seed)
 
 
 def temperature_from(
@@ -65,39 +58,32 @@ def temperature_from(
     held_out: Sequence[Int[np.ndarray, "some"]],
     labels: Int[np.ndarray, "nodes"],
 ) -> float:
-    """The temperature for `probabilities`, from fits that each lacked the labels of one fold.
+    """The temperature for `probabilities`, from fits that each lack the labels of one fold.
 
-    With few labels those of a fold are told badly for the very reason that they were missing. What can be trusted then
-    is how much the fits differ: their average is less sure than each of them, and its mean confidence is taken for the
-    true one. With enough labels it is the temperature under which the held-out labels are most likely (Guo et al.,
-    2017), held back towards 1 while there are not many.
+    With enough labels it maximises the likelihood of the held-out labels (Guo et al., 2017), with a prior at 1. With
+    few labels a held-out label is predicted badly because it is missing; the temperature then matches the mean
+    confidence to that of the average of all fits, which is lower the more the fits differ.
     """
     nodes = np.concatenate(list(held_out))
     counts = np.bincount(labels[nodes])
-    if np.median(counts[counts > 0]) < ENOUGH_PER_CLASS:
+    if np.median(counts[counts > 0]) < MIN_LABELS_PER_CLASS:
         rest = np.setdiff1d(np.arange(len(probabilities)), nodes)
-        return _temperature_of_confidence(probabilities[rest], float(fits.mean(axis=0)[rest].max(axis=1).mean()))
-    told = np.concatenate([fit[some] for fit, some in zip(fits, held_out, strict=True)])
+        confidence = float(fits.mean(axis=0)[rest].max(axis=1).mean())
+        return _minimum(
+            lambda log: abs(float(tempered(probabilities[rest], math.exp(log)).max(axis=1).mean()) - confidence)
+        )
+    predicted = np.concatenate([fit[some] for fit, some in zip(fits, held_out, strict=True)])
 
-    def badness(log_temperature: float) -> float:
-        right = tempered(told, math.exp(log_temperature))[np.arange(len(nodes)), labels[nodes]]
-        return float(PRIOR_LABELS * log_temperature**2 / 2 - np.log(right).sum())
+    def loss(log_temperature: float) -> float:
+        of_label = tempered(predicted, math.exp(log_temperature))[np.arange(len(nodes)), labels[nodes]]
+        return float(PRIOR_LABELS * log_temperature**2 / 2 - np.log(of_label).sum())
 
-    return _best_temperature(badness)
-
-
-def _temperature_of_confidence(probabilities: Float[np.ndarray, "nodes classes"], confidence: float) -> float:
-    """The temperature that gives probabilities this mean confidence, or comes as near as one may."""
-
-    def miss(log_temperature: float) -> float:
-        return abs(float(tempered(probabilities, math.exp(log_temperature)).max(axis=1).mean()) - confidence)
-
-    return _best_temperature(miss)
+    return _minimum(loss)
 
 
-def _best_temperature(badness: Callable[[float], float]) -> float:
-    """The temperature of least badness, which is told by its logarithm."""
-    from scipy.optimize import minimize_scalar  # imported here, since a plain fit asks for no temperature
+def _minimum(loss: Callable[[float], float]) -> float:
+    """The temperature that minimises a loss of its logarithm."""
+    from scipy.optimize import minimize_scalar  # slow to import, and a plain fit does not need it
 
-    limit = math.log(HOTTEST)
-    return math.exp(minimize_scalar(badness, bounds=(-limit, limit), method="bounded").x)
+    limit = math.log(MAX_TEMPERATURE)
+    return math.exp(minimize_scalar(loss, bounds=(-limit, limit), method="bounded").x)

@@ -1,14 +1,17 @@
-"""Which nodes to label next: well-connected ones from the middle of regions that are in doubt and have no label yet.
+"""Which nodes to label next.
 
-The nodes are divided into as many regions as there will be labels, by what they and the nodes around them look like;
-nodes in doubt weigh more, so that there are more regions where there is more doubt. Regions that hold a label already
-are passed over, and of the others those with the most doubt come first. Of the nodes in the middle of a region the
-one that most walks over the graph come by is taken, since its label reaches the most. docs/trust.md shows what this
-gains over picking at random, and which other rules were tried.
+`suggest` uses a fitted model. Nodes are clustered into as many regions as there will be labels, by features smoothed
+over the graph and weighted by uncertainty. Regions that hold a label are skipped, the others are sorted by total
+uncertainty, and of the nodes near the centre of a region the one with the highest PageRank is chosen. Nodes are chosen
+in rounds of fixed sizes, each as if the nodes of earlier rounds were labelled, so that the first two of ten suggestions
+are the two of two.
 
-They are chosen in rounds: first as many as there are classes, then as many again, then twice, four times as many, each
-round as if those before it were labelled. How many are asked for decides only where to stop, so that the first two of
-ten are the two of two.
+`first_suggestions` needs no model: it greedily maximises coverage (facility location; Cornuejols, Fisher and Nemhauser,
+1977), weighted by centrality,
+
+    argmax_j  sqrt(centrality_j) · Σ_i max(0, s_ij - max over labelled l of s_il),   s_ij = exp(-|x_i - x_j|² / 2σ²),
+
+where x are the smoothed features.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,38 +28,43 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.uncertainty.peer_votes import leading_peers, vote_weights
+from mtgcn.uncertainty.peer_weights import FittedModel, leading_peers, peer_weights
 
-if TYPE_CHECKING:
-    from mtgcn.uncertainty.fitted_model import FittedModel
-
-DIMENSIONS = 50  # in which nodes are compared
-STEPS = 2  # a node is known by those up to so many edges away
-MOST_NODES = 20_000  # that are divided into regions; of larger graphs a sample, nodes in doubt rather than others
-MOST_REGIONS = 2_000
-MIDDLE = 8  # the middle of a region is this part of its nodes
-RESTART = 0.15  # of the walks that show which nodes are central
-WALK_STEPS = 50
-UNCERTAIN = 0.5  # of what a node is of which nothing is known
+# Smoothed features and centrality.
+DIMENSIONS = 50  # of the smoothed features
+SMOOTHING_STEPS = 2
+RESTART = 0.15  # probability of PageRank
+PAGERANK_STEPS = 50
+# Suggestions of a fitted model.
+MAX_CLUSTERED_NODES = 20_000  # larger graphs are sampled by uncertainty
+MAX_REGIONS = 2_000
+CENTRE_DIVISOR = 8  # the centre of a region is one eighth of its nodes
+UNCERTAIN = 0.5  # of the entropy of the uniform distribution
+MIN_WEIGHT = 1e-9  # added to uncertainties used as weights, which may all be 0
+# First suggestions.
+MAX_COMPARED_NODES = 4_000  # larger graphs are sampled
+BANDWIDTH_DIVISOR, MIN_BANDWIDTH_NODES = 20, 10  # σ is the distance to the nearest twentieth, at least to 10 nodes
+SIMILAR = 0.5  # similarity from which nodes count as similar
+CENTRALITY_POWER = 0.5
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A node worth a label."""
+    """A node to label, suggested by a model."""
 
-    node: str | int  # its id
-    index: int  # its place in the graph
-    score: float  # the doubt of all nodes that the label would speak for; 1 is a node of which nothing is known
-    predicted: str  # the class the model takes it for
+    node: str | int  # id
+    index: int  # in the graph
+    score: float  # total uncertainty of the nodes it represents; 1 for one node without any information
+    predicted: str  # class
     reason: str
 
 
 class Suggestions(list[Suggestion]):
-    """Suggestions in their order, which a notebook shows as a table."""
+    """A list of suggestions, shown as a table in notebooks."""
 
     def _repr_html_(self) -> str:
         names = ("node", "predicted", "score", "why")
@@ -67,13 +75,15 @@ class Suggestions(list[Suggestion]):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A chosen node and the nodes that it is to speak for."""
+class FirstSuggestion:
+    """A node to label before there is a model."""
 
-    node: int
-    region: Int[np.ndarray, "some"]
-    uncertainty: float  # of the region
-    is_component: bool  # whether the region is a whole component that had no label
+    index: int  # in the graph
+    score: float  # gain in coverage, in nodes
+    reason: str
+
+
+# ------------------------------------------------------------------------------------------------- with a fitted model
 
 
 def suggest(
@@ -83,8 +93,11 @@ def suggest(
     labelled: Int[np.ndarray, "labelled"] | None = None,
     free: Bool[np.ndarray, "nodes"] | None = None,
 ) -> Suggestions:
-    """The nodes whose labels should teach the model most, the best first, and why. Where more were labelled since the
-    fit, `labelled` are all of them; `free` are those that may be suggested, if not all others."""
+    """The nodes whose labels should improve the model most, best first.
+
+    `labelled` are all labelled nodes, by default those of the fit; `free` are the nodes that may be suggested, by
+    default all others.
+    """
     graph = model.graph_
     labelled = graph.known if labelled is None else labelled
     if free is None:
@@ -92,8 +105,8 @@ def suggest(
         free[labelled] = False
     if not 1 <= count <= free.sum():
         raise InputError(f"count is {count}; give at least 1 and at most {free.sum()}, the nodes without a label")
-    uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_, vote_weights(model))
-    chosen = choose(graph, appearance(graph), centrality(graph), uncertainty, labelled, free, count)
+    uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_, peer_weights(model))
+    chosen = choose(graph, smoothed_features(graph), centrality(graph), uncertainty, labelled, free, count)
     return Suggestions(
         Suggestion(
             node=np.asarray(graph.node_ids[choice.node]).item(),
@@ -111,25 +124,24 @@ def uncertainty_of(
     peers: Float[np.ndarray, "peers nodes classes"] | None,
     weights: Float[np.ndarray, "peers"] | None = None,
 ) -> Float[np.ndarray, "nodes"]:
-    """How little is known of each node: the entropy of its probabilities and the disagreement of the peers.
+    """The entropy of the prediction plus the Jensen-Shannon divergence of the peers, with their weights if given.
 
-    The unit is the entropy of not knowing anything. Disagreement is what the entropy of the peers' mean exceeds the
-    mean of their entropies by (Jensen-Shannon); both means are weighted where votes have weights.
+    The unit is the entropy of the uniform distribution.
 
     >>> uncertainty_of(np.array([[0.5, 0.5], [1.0, 0.0]]), None).round(2)
     array([1., 0.])
     """
     uncertainty = _entropy(probabilities)
     if peers is not None:
-        together = np.average(peers, axis=0, weights=weights)
-        uncertainty = uncertainty + np.maximum(_entropy(together) - np.average(_entropy(peers), 0, weights), 0)
+        mean = np.average(peers, axis=0, weights=weights)
+        uncertainty = uncertainty + np.maximum(_entropy(mean) - np.average(_entropy(peers), 0, weights), 0)
     return uncertainty
 
 
-@once_per_graph
-def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
-    """What each node and those around it look like: features, or places in the graph where there are none, averaged
-    over neighbours, neighbours' neighbours and the node itself. Rows have length one."""
+@cached_per_graph
+def smoothed_features(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
+    """Features, or structural features where there are none, reduced to 50 dimensions and averaged over neighbourhoods
+    of two steps; rows have unit length."""
     features: Any = (
         with_structural_features(graph).features if graph.features is None else scaled_features(graph, "length")
     )
@@ -140,98 +152,99 @@ def appearance(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
     rows: np.ndarray = features.toarray() if sp.issparse(features) else np.asarray(features)
     with_self = graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
     mean_around = sp.diags_array(1 / with_self.sum(axis=1)) @ with_self
-    for _ in range(STEPS):
+    for _ in range(SMOOTHING_STEPS):
         rows = mean_around @ rows
     length = np.linalg.norm(rows, axis=1, keepdims=True)
-    looks = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
-    looks.setflags(write=False)  # it is shared
-    return looks
+    smoothed = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
+    smoothed.setflags(write=False)  # cached
+    return smoothed
 
 
 def centrality(graph: Graph) -> Float[np.ndarray, "nodes"]:
-    """PageRank: how often each node is met by walks that follow the edges and now and then start again anywhere."""
-    degree = graph.adjacency.sum(axis=1, dtype=np.float64)  # of which even the smallest can be divided by
+    """PageRank."""
+    degree = graph.adjacency.sum(axis=1, dtype=np.float64)  # in doubles, for very small weights
     leave = (1 - RESTART) * np.divide(1, degree, out=np.zeros(graph.num_nodes), where=degree > 0)
     rank = np.full(graph.num_nodes, 1 / graph.num_nodes)
-    for _ in range(WALK_STEPS):  # the adjacency is symmetric
+    for _ in range(PAGERANK_STEPS):  # the adjacency is symmetric
         rank = graph.adjacency @ (leave * rank) + RESTART / graph.num_nodes
     return rank
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A chosen node and the region it represents."""
+
+    node: int
+    region: Int[np.ndarray, "some"]
+    uncertainty: float  # of the region
+    is_component: bool  # whether the region is a whole component without labels
+
+
 def choose(
     graph: Graph,
-    looks: Float[np.ndarray, "nodes dimensions"],
+    features: Float[np.ndarray, "nodes dimensions"],
     central: Float[np.ndarray, "nodes"],
     uncertainty: Float[np.ndarray, "nodes"],
     labelled: Int[np.ndarray, "labelled"],
     free: Bool[np.ndarray, "nodes"],
     count: int,
 ) -> list[Choice]:
-    """`count` of the free nodes, the first of as many as could be asked for. Two neighbours are chosen only if nobody
-    else is left."""
-    chooser = _Chooser(graph, looks, central, uncertainty, free.copy(), free.copy())
+    """`count` of the free nodes, best first. Neighbours are chosen together only if no other node is left."""
+    chooser = _Chooser(graph, features, central, uncertainty, free.copy(), free.copy())
     chosen: list[Choice] = []
-    for size in _rounds(graph.num_classes):
-        if len(chosen) >= count or not chooser.free.any():
-            return chosen[:count]
-        spoken_for = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
-        chosen += chooser.round(spoken_for, min(size, int(chooser.free.sum())))
-    raise AssertionError("there are rounds without end")
-
-
-def _rounds(classes: int) -> Iterator[int]:
-    """How many nodes are chosen in each round, whatever is asked for."""
-    yield (size := max(1, classes))
-    while True:
-        yield size
-        size *= 2
+    size, next_size = max(1, graph.num_classes), max(1, graph.num_classes)
+    while len(chosen) < count and chooser.free.any():
+        covered = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
+        chosen += chooser.round(covered, min(size, int(chooser.free.sum())))
+        size, next_size = next_size, 2 * next_size  # one round per class twice, then doubled
+    return chosen[:count]
 
 
 @dataclass(frozen=True)
 class _Chooser:
     graph: Graph
-    looks: Float[np.ndarray, "nodes dimensions"]
+    features: Float[np.ndarray, "nodes dimensions"]
     central: Float[np.ndarray, "nodes"]
     uncertainty: Float[np.ndarray, "nodes"]
-    free: Bool[np.ndarray, "nodes"]  # who may be chosen still
-    apart: Bool[np.ndarray, "nodes"]  # free, and not next to a chosen node
+    free: Bool[np.ndarray, "nodes"]  # may be chosen
+    apart: Bool[np.ndarray, "nodes"]  # free, and no neighbour of a chosen node
 
     def round(self, labelled: Int[np.ndarray, "labelled"], count: int) -> list[Choice]:
-        """`count` nodes more. First come large components without a label, since nothing else speaks for them, then
-        regions by their doubt."""
+        """`count` more nodes: first of large components without a label, then of regions by uncertainty."""
         chosen: list[Choice] = []
         for component in _large_components_without_label(self.graph, labelled, count):
             if len(chosen) < count:
-                chosen += self.middle_of(component, is_component=True)
-        spoken_for = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
-        for region in _regions(self.looks, self.uncertainty, spoken_for, len(spoken_for) + count - len(chosen)):
+                chosen += self.centre_of(component, is_component=True)
+        covered = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
+        for region in _regions(self.features, self.uncertainty, covered, len(covered) + count - len(chosen)):
             if len(chosen) < count:
-                chosen += self.middle_of(region)
-        for nodes in (self.apart, self.free):  # what regions did not give, nodes in doubt do, one by one
+                chosen += self.centre_of(region)
+        for nodes in (self.apart, self.free):  # the remainder one by one, by uncertainty
             for node in np.argsort(-self.uncertainty, kind="stable"):
                 if len(chosen) == count:
                     return chosen
                 if nodes[node]:
                     self.apart[node] = True
-                    chosen += self.middle_of(np.array([node]))
+                    chosen += self.centre_of(np.array([node]))
         return chosen
 
-    def middle_of(self, region: Int[np.ndarray, "some"], *, is_component: bool = False) -> list[Choice]:
-        """The best connected of the nodes in the middle of a region; none where all are next to chosen ones."""
+    def centre_of(self, region: Int[np.ndarray, "some"], *, is_component: bool = False) -> list[Choice]:
+        """The most central node near the centre of a region; none where all are neighbours of chosen nodes."""
         candidates = region[self.apart[region]]
         if not len(candidates):
             return []
-        middle = np.average(self.looks[region], axis=0, weights=self.uncertainty[region] + _TINY)
-        by_distance = np.argsort(((self.looks[candidates] - middle) ** 2).sum(axis=1), kind="stable")
-        near = candidates[by_distance[: max(1, len(region) // MIDDLE)]]
+        centre = np.average(self.features[region], axis=0, weights=self.uncertainty[region] + MIN_WEIGHT)
+        by_distance = np.argsort(((self.features[candidates] - centre) ** 2).sum(axis=1), kind="stable")
+        near = candidates[by_distance[: max(1, len(region) // CENTRE_DIVISOR)]]
         node = int(near[self.central[near].argmax()])
-        self.apart[_neighbours(self.graph, node)] = False
+        start, end = self.graph.adjacency.indptr[node : node + 2]
+        self.apart[self.graph.adjacency.indices[start:end]] = False
         self.apart[node] = self.free[node] = False
         return [Choice(node, region, float(self.uncertainty[region].sum()), is_component)]
 
 
 def _large_components_without_label(graph: Graph, labelled: np.ndarray, count: int) -> Iterator[np.ndarray]:
-    """Those that would have a label if labels lay evenly; the largest first."""
+    """Components that would have a label if labels were spread evenly, by decreasing size."""
     number, component = connected_components(graph.adjacency, directed=False)
     sizes = np.bincount(component, minlength=number)
     sizes[component[labelled]] = 0
@@ -242,17 +255,21 @@ def _large_components_without_label(graph: Graph, labelled: np.ndarray, count: i
         yield np.flatnonzero(component == which)
 
 
-def _regions(looks: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray, number: int) -> Iterator[np.ndarray]:
-    """Regions without a label, those with the most doubt first."""
+def _regions(features: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray, number: int) -> Iterator[np.ndarray]:
+    """Clusters without a label, by decreasing uncertainty."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    nodes = _sample(uncertainty, labelled)
-    number = min(number, MOST_REGIONS, len(nodes))
+    nodes = np.arange(len(uncertainty))
+    if len(nodes) > MAX_CLUSTERED_NODES:
+        share = (uncertainty + MIN_WEIGHT) / (uncertainty + MIN_WEIGHT).sum()
+        drawn = np.random.default_rng(0).choice(len(uncertainty), MAX_CLUSTERED_NODES, replace=False, p=share)
+        nodes = np.union1d(drawn, labelled)
+    number = min(number, MAX_REGIONS, len(nodes))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # nodes that look the same make fewer regions, rightly
-        clusters = KMeans(number, n_init=1, random_state=0).fit(looks[nodes], sample_weight=uncertainty[nodes] + _TINY)
-    region = clusters.labels_
+        warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows give fewer clusters
+        clusters = KMeans(number, n_init=1, random_state=0)
+        region = clusters.fit(features[nodes], sample_weight=uncertainty[nodes] + MIN_WEIGHT).labels_
     mass = np.bincount(region, uncertainty[nodes], minlength=number)
     mass[region[np.isin(nodes, labelled)]] = -1
     for which in np.argsort(-mass, kind="stable"):
@@ -261,23 +278,8 @@ def _regions(looks: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray, n
         yield nodes[region == which]
 
 
-_TINY = 1e-9  # what a node weighs that is in no doubt at all, since not all weights may be 0
-
-
-def _sample(uncertainty: np.ndarray, labelled: np.ndarray) -> Int[np.ndarray, "some"]:
-    if len(uncertainty) <= MOST_NODES:
-        return np.arange(len(uncertainty))
-    share = (uncertainty + _TINY) / (uncertainty + _TINY).sum()
-    drawn = np.random.default_rng(0).choice(len(uncertainty), MOST_NODES, replace=False, p=share)
-    return np.union1d(drawn, labelled)
-
-
-def _neighbours(graph: Graph, node: int) -> np.ndarray:
-    return graph.adjacency.indices[graph.adjacency.indptr[node] : graph.adjacency.indptr[node + 1]]
-
-
 def _entropy(probabilities: np.ndarray) -> np.ndarray:
-    """In units of the entropy of not knowing anything."""
+    """In units of the entropy of the uniform distribution."""
     parts = np.where(
         probabilities > 0, -probabilities * np.log(np.maximum(probabilities, np.finfo(probabilities.dtype).tiny)), 0
     )
@@ -285,7 +287,7 @@ def _entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
-    """One sentence: what the label would speak for, and what is thought of the node now."""
+    """One sentence: which nodes the label represents, and the present prediction."""
     names, probabilities, peers = (
         model.graph_.class_names,
         model.label_distributions_[choice.node],
@@ -293,25 +295,101 @@ def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
     )
     size = len(choice.region)
     if choice.is_component:
-        place = f"its component of {size} nodes has no label at all"
+        place = f"Its component of {size} nodes has no label"
     elif size > 1:
-        unsure = int((uncertainty[choice.region] > UNCERTAIN).sum())
-        place = f"it stands for {size} nodes that look alike and have no label, {unsure} of them in doubt"
+        uncertain = int((uncertainty[choice.region] > UNCERTAIN).sum())
+        place = f"It represents {size} similar nodes without a label, {uncertain} of them uncertain"
     else:
-        place = "it is among the nodes in most doubt"
-    weights = vote_weights(model)
-    heard = slice(None) if weights is None else leading_peers(weights)
-    votes = () if peers is None else tuple(dict.fromkeys(peers[heard, choice.node].argmax(axis=1).tolist()))
-    first, second = np.argsort(-probabilities)[:2]
-    if len(votes) > 1:
-        thought = "the peers disagree about it: " + " or ".join(repr(names[vote]) for vote in votes)
-    elif uncertainty[choice.node] > UNCERTAIN:
-        likely = [f"{names[one]!r} ({_percent(probabilities[one])})" for one in (first, second)]
-        thought = f"it may be {likely[0]} or {likely[1]}"
-    else:
-        thought = f"it is taken for {names[first]!r} ({_percent(probabilities[first])})"
-    return f"{place[0].upper()}{place[1:]}; {thought}."
+        place = "It is among the most uncertain nodes"
+    weights = peer_weights(model)
+    leading = slice(None) if weights is None else leading_peers(weights)
+    predicted = () if peers is None else tuple(dict.fromkeys(peers[leading, choice.node].argmax(axis=1).tolist()))
+    first, second = (f"{names[one]!r} ({100 * probabilities[one]:.0f} %)" for one in np.argsort(-probabilities)[:2])
+    if len(predicted) > 1:
+        return f"{place}; the peers disagree: {' or '.join(repr(names[one]) for one in predicted)}."
+    if uncertainty[choice.node] > UNCERTAIN:
+        return f"{place}; it may be {first} or {second}."
+    return f"{place}; it is predicted as {first}."
 
 
-def _percent(probability: float) -> str:
-    return f"{100 * probability:.0f} %"
+# ---------------------------------------------------------------------------------------------------- without a model
+
+
+def first_suggestions(
+    graph: Graph, labelled: Int[np.ndarray, "some"], free: Bool[np.ndarray, "nodes"], count: int
+) -> list[FirstSuggestion]:
+    """At most `count` of the free nodes, best first, from the graph alone. `labelled` nodes count as covered."""
+    central = centrality(graph) ** CENTRALITY_POWER
+    degree = np.diff(graph.adjacency.indptr)
+    similarity = _Similarity(graph)
+    covered = similarity.to_nearest(labelled)
+    candidates = np.flatnonzero(free)
+    if len(candidates) > MAX_COMPARED_NODES:  # the most central nodes, and a sample of the others
+        by_centrality = candidates[np.argsort(-central[candidates], kind="stable")]
+        half = max(MAX_COMPARED_NODES // 2, min(count, len(candidates)))
+        others = np.random.default_rng(0).permutation(by_centrality[half:])[: MAX_COMPARED_NODES - half]
+        candidates = np.sort(np.concatenate([by_centrality[:half], others]))
+    similar = similarity.to(candidates)
+    found: list[FirstSuggestion] = []
+    left = central[candidates]  # 0 once chosen
+    for _ in range(min(count, len(candidates))):
+        gain = np.maximum(similar - covered[:, None], 0).sum(axis=0)
+        # Without any gain the most central node is chosen.
+        best = int(((gain + np.finfo(np.float32).eps) * left).argmax())
+        node = int(candidates[best])
+        improved = (similar[:, best] > covered) & (similar[:, best] >= SIMILAR)
+        represents = round(float(improved.sum()) * similarity.nodes_per_sample)
+        reason = _first_reason(represents, int(degree[node]))
+        found.append(FirstSuggestion(node, float(gain[best]) * similarity.nodes_per_sample, reason))
+        covered = np.maximum(covered, similar[:, best])
+        left[best] = 0
+    return found
+
+
+class _Similarity:
+    """Gaussian similarity of nodes to a sample of the graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.features = smoothed_features(graph).astype(np.float32)
+        self.sample, self.squared_bandwidth = _sample_and_bandwidth(graph)
+        self.nodes_per_sample = graph.num_nodes / len(self.sample)
+
+    def to(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "sample some"]:
+        distance = _squared_distances(self.features[self.sample], self.features[nodes])
+        similar = np.exp(-distance / (2 * self.squared_bandwidth))
+        similar[self.sample[:, None] == nodes] = 1  # also for a node without features and edges
+        return similar
+
+    def to_nearest(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "sample"]:
+        """The similarity to the most similar of some nodes."""
+        nearest = np.zeros(len(self.sample), dtype=np.float32)
+        for start in range(0, len(nodes), MAX_COMPARED_NODES):
+            nearest = np.maximum(nearest, self.to(nodes[start : start + MAX_COMPARED_NODES]).max(axis=1))
+        return nearest
+
+
+@cached_per_graph
+def _sample_and_bandwidth(graph: Graph) -> tuple[Int[np.ndarray, "sample"], float]:
+    """A sample of the nodes, and the squared bandwidth of similarity."""
+    features = smoothed_features(graph).astype(np.float32)
+    sample = np.arange(graph.num_nodes)
+    if graph.num_nodes > MAX_COMPARED_NODES:
+        sample = np.sort(np.random.default_rng(0).choice(graph.num_nodes, MAX_COMPARED_NODES, replace=False))
+    distance = _squared_distances(features[sample], features[sample])
+    place = max(len(sample) // BANDWIDTH_DIVISOR, min(MIN_BANDWIDTH_NODES, len(sample) // 4))
+    near = np.partition(distance, place, axis=1)[:, place]
+    return sample, max(float(np.median(near)), float(np.finfo(np.float32).eps))
+
+
+def _squared_distances(
+    rows: Float[np.ndarray, "rows dimensions"], others: Float[np.ndarray, "others dimensions"]
+) -> Float[np.ndarray, "rows others"]:
+    lengths = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)
+    return np.maximum(lengths - 2 * rows @ others.T, 0)
+
+
+def _first_reason(represents: int, degree: int) -> str:
+    neighbours = f"it has {degree} neighbour{'' if degree == 1 else 's'}"
+    if represents > 1:
+        return f"It is typical of about {represents} similar nodes without a label; {neighbours}."
+    return f"Similar nodes have labels already, and it is the most central of the others; {neighbours}."

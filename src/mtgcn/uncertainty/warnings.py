@@ -1,4 +1,4 @@
-"""Why the answers of a fit may be worth less than they look. See docs/trust.md."""
+"""Warnings about unreliable predictions."""
 
 from __future__ import annotations
 
@@ -9,36 +9,30 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.graph import Graph
-from mtgcn.io.notes import warn_caller
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.binomial import probability_of_at_most
-from mtgcn.uncertainty.fitted_model import FittedModel
+from mtgcn.uncertainty.expected_accuracy import binomial_cdf
+from mtgcn.uncertainty.peer_weights import FittedModel
 
-LITTLE_HOMOPHILY = 0.25  # of the way from what chance gives to edges that always join equals
-LITTLE_PREDICTED_HOMOPHILY = 0.45  # predictions follow the edges even where classes do not
-SIGNIFICANT_BELOW = 0.05
+LOW_HOMOPHILY = 0.25  # between chance (0) and edges within classes only (1)
+LOW_PREDICTED_HOMOPHILY = 0.45  # higher, since predictions follow the edges
+SIGNIFICANCE_LEVEL = 0.05
 UNREACHED_SHARE = 0.1  # of all nodes, in components without a label
-COLLAPSED_BELOW = 0.5  # of as many classes as the labels show
-ENOUGH_TO_MISS = 10  # nodes that a class would have if all were as the labels are
-NEARLY_ALL = 0.99  # of the squared length of rows
-FEW_COLUMNS = 4  # a quarter of them, or one
-UNLIKE = 20  # times the size of the others
-MOST_NAMED = 5
+COLLAPSED_BELOW = 0.5  # effective number of predicted classes, relative to that of the labels
+MIN_EXPECTED_NODES = 10  # of a class, by its share of the labels, for its absence to be reported
+DOMINANT_SHARE = 0.99  # of the squared norm of rows
+DOMINANT_DIVISOR = 4  # at most a quarter of the columns, or one, can dominate
+MIN_SIZE_RATIO = 20  # of dominant columns to the others
+MAX_NAMED = 5
 
 
 class FitWarning(UserWarning):
-    """Why the answers of a fit may be worth less than they look: a sentence, fit to be printed as it is."""
-
-
-def warn_of_fit(text: str) -> None:
-    """Warn of a fit, in the name of whoever called into this package."""
-    warn_caller(FitWarning(text))
+    """Predictions of a fit may be unreliable; the message is one sentence with the reason."""
 
 
 def model_warnings(model: FittedModel) -> list[str]:
-    """Why the answers of this fit may be worth less than they look; a sentence each, what may cause others first.
+    """Why predictions of this fit may be unreliable, one sentence each, causes first.
 
-    What is read off predictions is left out where something else has spoilt them already.
+    Homophily of predictions is checked only if no other cause makes them unreliable.
     """
     graph, probabilities = model.graph_, model.label_distributions_
     causes = [unlike_columns_warning(graph), collapse_warning(graph, probabilities)]
@@ -49,61 +43,56 @@ def model_warnings(model: FittedModel) -> list[str]:
 
 
 def label_warnings(graph: Graph) -> list[str]:
-    """Why these labels may be too few or in the wrong places for this graph; a sentence each."""
+    """Why the labels may be too few or badly placed for this graph, one sentence each."""
     found = (single_label_warning(graph), component_warning(graph), homophily_warning(graph))
     return [text for text in found if text]
 
 
 def unlike_columns_warning(graph: Graph) -> str | None:
-    """Columns so much larger than the others that nearly all of every row is in them. Counts and words, kept as a
-    sparse matrix or mostly 0, differ in size by their nature."""
+    """Dense columns that dominate the norm of rows. Sparse tables, such as word counts, are not checked."""
     table = graph.features
     if not isinstance(table, np.ndarray) or np.count_nonzero(table) <= table.size / 2:
         return None
-    size = np.sqrt(np.square(table, dtype=np.float64).mean(axis=0))  # root mean square of every column
+    size = np.sqrt(np.square(table, dtype=np.float64).mean(axis=0))  # root mean square
     order = np.argsort(-size, kind="stable")
     held = np.cumsum(np.square(size[order])) / max(np.square(size).sum(), np.finfo(np.float64).tiny)
-    large, others = np.split(order, [int(np.argmax(held >= NEARLY_ALL)) + 1])
-    if not len(others) or len(large) > max(1, len(size) // FEW_COLUMNS):
+    large, others = np.split(order, [int(np.argmax(held >= DOMINANT_SHARE)) + 1])
+    if not len(others) or len(large) > max(1, len(size) // DOMINANT_DIVISOR):
         return None
     usual = float(np.median(size[others]))
-    if size[large[-1]] < UNLIKE * usual:
+    if size[large[-1]] < MIN_SIZE_RATIO * usual:
         return None
     columns = "Column" if len(large) == 1 else "Columns"
-    named = _listed([_column_name(graph, column) for column in large])
+    named = _listed([repr(graph.feature_names[column]) if graph.feature_names else str(column) for column in large])
     return (
         f"{columns} {named} of size {size[large[0]]:.3g} and {len(others)} others of about {usual:.2g}: the others "
-        "hardly count, since rows are compared as a whole; give all columns the same size, as scikit-learn's "
-        "StandardScaler does."
+        "hardly count, since rows are compared as a whole; scale the columns, for instance by scikit-learn's "
+        "StandardScaler."
     )
 
 
-def _column_name(graph: Graph, column: int) -> str:
-    return repr(graph.feature_names[column]) if graph.feature_names else str(column)
-
-
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def single_label_warning(graph: Graph) -> str | None:
-    """Classes that rest on one example."""
+    """Classes with a single label."""
     single = [graph.class_names[number] for number in np.flatnonzero(graph.label_counts == 1)]
     if not single:
         return None
     classes = "Class" if len(single) == 1 else "Classes"
     named = _listed([repr(name) for name in single])
-    return f"{classes} {named}: one label only, and one odd example decides the class; label a second."
+    return f"{classes} {named}: one label only, so one odd example decides the class; label a second."
 
 
 def component_warning(graph: Graph) -> str | None:
-    """Much of the graph that no label reaches along the edges."""
+    """Large components without a label."""
     count, component = connected_components(graph.adjacency, directed=False)
     sizes = np.bincount(component, minlength=count)
     sizes[component[graph.known]] = 0
     unreached = int(sizes.sum())
-    # Spread evenly, the labels would have reached every component of this size.
+    # Evenly spread labels would reach every component of this size.
     fair_share = graph.num_nodes / max(1, len(graph.known))
     if unreached < UNREACHED_SHARE * graph.num_nodes and sizes.max() < fair_share:
         return None
@@ -112,45 +101,42 @@ def component_warning(graph: Graph) -> str | None:
     basis = "features alone" if graph.features is not None else "guesses"
     return (
         f"{unreached} of {graph.num_nodes} nodes lie in {np.count_nonzero(sizes)} components without any label, the "
-        f"largest of {sizes[largest]} nodes (node {example} is one); predictions there rest on {basis}."
+        f"largest of {sizes[largest]} nodes (with node {example}); predictions there rest on {basis}."
     )
 
 
 def homophily_warning(graph: Graph) -> str | None:
-    """Edges between given labels that join equal classes hardly more often than chance would.
+    """Edges between labelled nodes join the same class hardly more often than chance.
 
-    Few edges prove little: it is said only if as few would be rare (5 %) where edges join equals a quarter of the way
-    from chance to always.
+    Tests at the 5 % level against a homophily of 0.25, where 0 is chance and 1 is edges within classes only.
     """
     first, second = _edge_ends(graph)
     given = (graph.labels[first] >= 0) & (graph.labels[second] >= 0)
     same, chance = _same_class(graph.labels[first[given]], graph.labels[second[given]], graph.num_classes)
     edges = int(given.sum())
-    if not edges or probability_of_at_most(same, edges, _share(LITTLE_HOMOPHILY, chance)) >= SIGNIFICANT_BELOW:
+    if not edges or binomial_cdf(same, edges, _share(LOW_HOMOPHILY, chance)) >= SIGNIFICANCE_LEVEL:
         return None
     return (
-        f"Of {edges} edges between given labels {same} join nodes of the same class, and chance alone would give "
-        f"{edges * chance:.0f}: classes and edges seem to have little to do with each other, which most methods "
-        "here count on."
+        f"{same} of {edges} edges between labelled nodes join nodes of the same class, and chance alone would give "
+        f"{edges * chance:.0f}: the graph shows little homophily, which most methods assume."
     )
 
 
 def predicted_homophily_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
-    """The same from predictions. They follow the edges, so they show too much homophily rather than too little."""
+    """The same for predictions, which overestimate homophily because they follow the edges."""
     first, second = _edge_ends(graph)
     predicted = probabilities.argmax(axis=1)
     same, chance = _same_class(predicted[first], predicted[second], graph.num_classes)
-    if not len(first) or chance == 1 or same >= _share(LITTLE_PREDICTED_HOMOPHILY, chance) * len(first):
+    if not len(first) or chance == 1 or same >= _share(LOW_PREDICTED_HOMOPHILY, chance) * len(first):
         return None
     return (
         f"Only {100 * same / len(first):.0f} % of all edges join nodes predicted as the same class, and chance alone "
-        f"would give {100 * chance:.0f} %: classes and edges seem to have little to do with each other, which most "
-        "methods here count on."
+        f"would give {100 * chance:.0f} %: the graph shows little homophily, which most methods assume."
     )
 
 
 def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
-    """Predictions that know far fewer classes than the labels do, or not a single node of one of them."""
+    """Predictions of far fewer classes than the labels have, or of no node of one class."""
     counts = graph.label_counts
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     if not len(rest):
@@ -167,8 +153,8 @@ def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes class
 
 
 def _missing_classes_warning(graph: Graph, predicted: Int[np.ndarray, "classes"]) -> str | None:
-    to_expect = predicted.sum() * graph.label_counts / graph.label_counts.sum()
-    missing = np.flatnonzero((predicted == 0) & (to_expect >= ENOUGH_TO_MISS))
+    expected = predicted.sum() * graph.label_counts / graph.label_counts.sum()
+    missing = np.flatnonzero((predicted == 0) & (expected >= MIN_EXPECTED_NODES))
     if not len(missing):
         return None
     named = _listed([repr(graph.class_names[number]) for number in missing])
@@ -180,25 +166,25 @@ def _missing_classes_warning(graph: Graph, predicted: Int[np.ndarray, "classes"]
 
 
 def _edge_ends(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """Every edge between different nodes once."""
+    """The ends of every edge, self-loops left out."""
     edges = graph.adjacency.tocoo()
     once = edges.row < edges.col
     return edges.row[once], edges.col[once]
 
 
 def _same_class(first: np.ndarray, second: np.ndarray, classes: int) -> tuple[int, float]:
-    """How many edges join equals, and the share that would if each end kept its class and found another partner."""
+    """The number of edges within classes, and the share expected for random edges with the same class counts."""
     ends = np.bincount(np.concatenate([first, second]), minlength=classes)
     chance = float(((ends / max(1, ends.sum())) ** 2).sum())
     return int(np.count_nonzero(first == second)), chance
 
 
 def _share(homophily: float, chance: float) -> float:
-    """The share of edges that join equals, so much of the way from chance to always."""
+    """The share of edges within classes at this homophily."""
     return chance + homophily * (1 - chance)
 
 
 def _effective_classes(counts: np.ndarray) -> float:
-    """How many classes of equal size are as mixed as these."""
+    """Exponential of the entropy of class shares."""
     shares = counts[counts > 0] / max(1, counts.sum())
     return math.exp(-float((shares * np.log(shares)).sum()))

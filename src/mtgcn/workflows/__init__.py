@@ -1,1 +1,1 @@
-"""What the commands for a person's own files do beyond arguments: reading, checking, fitting, telling, writing."""
+"""What the commands do beyond parsing arguments: read files, check them, fit, predict, label, compare, write."""

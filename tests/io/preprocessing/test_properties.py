@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mtgcn.errors import InputError
-from mtgcn.io.preprocessing.learning import learn
-from mtgcn.io.preprocessing.prepared import Preparation
-from mtgcn.io.preprocessing.table import ColumnTable, Texts
-from mtgcn.io.preprocessing.written import LARGEST
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
+from mtgcn.io.preprocessing.fit import fit_columns
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing.values import LARGEST
 
 ROWS = 12
 words = st.sampled_from(
@@ -77,16 +77,16 @@ def answer_or_line(ask):
 @example(columns=[[0.0] * (ROWS - 1) + [LARGEST]], absent=0, scale=True)  # what is learned of it is as large
 @example(columns=[[0.0] * (ROWS // 2) + [LARGEST] * (ROWS - ROWS // 2)], absent=1, scale=False)
 @given(columns=tables, absent=st.integers(0, 2), scale=st.booleans())
-def test_any_table_becomes_finite_numbers_or_one_line(columns, absent, scale):
+def test_any_table(columns, absent, scale):
     table = table_of(columns, absent)
-    preparation = answer_or_line(lambda: learn(table, scale=scale))
-    if preparation is None:
+    preprocessing = answer_or_line(lambda: fit_columns(table, scale=scale))
+    if preprocessing is None:
         return
-    matrix = preparation.matrix(table)
-    assert matrix.shape == (ROWS + absent, len(preparation.names))
+    matrix = preprocessing.matrix(table)
+    assert matrix.shape == (ROWS + absent, len(preprocessing.names))
     assert np.isfinite(matrix).all()
-    assert len(preparation.lines()) == len(columns)
-    kept = Preparation.of(json.loads(json.dumps(preparation.plain())))
+    assert len(preprocessing.lines()) == len(columns)
+    kept = Preprocessor.of(json.loads(json.dumps(preprocessing.plain())))
     assert np.array_equal(kept.matrix(table), matrix)
     # One row alone is treated as it was among the others.
     alone = table_of([column[3:4] for column in columns])
@@ -95,8 +95,8 @@ def test_any_table_becomes_finite_numbers_or_one_line(columns, absent, scale):
 
 @settings(max_examples=100, deadline=None)
 @given(columns=tables, others=st.data())
-def test_any_other_table_too(columns, others):
-    preparation = answer_or_line(lambda: learn(table_of(columns)))
+def test_any_other_table(columns, others):
+    preprocessing = answer_or_line(lambda: fit_columns(table_of(columns)))
     new = [others.draw(st.one_of(text_columns, number_columns)) for _ in columns]
-    matrix = None if preparation is None else answer_or_line(lambda: preparation.matrix(table_of(new)))
+    matrix = None if preprocessing is None else answer_or_line(lambda: preprocessing.matrix(table_of(new)))
     assert matrix is None or np.isfinite(matrix).all()

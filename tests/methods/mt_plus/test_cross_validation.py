@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from torch.nn import functional
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.device_keys import device_keys
+from mtgcn.linalg.node_keys import node_keys
 from mtgcn.methods.mt_plus import cross_validation as module
 from mtgcn.methods.mt_plus.cross_validation import Peer, average, held_out_accuracy, num_folds, skill
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
@@ -20,7 +20,7 @@ DEFAULT = MTPlusSettings()
 
 
 def folds_of(task, settings=DEFAULT):
-    keys = device_keys(task.graph, task.device)
+    keys = node_keys(task.graph, task.device)
     return module.stratified_folds(task.labelled, keys, task.num_classes, task.seeds, settings)
 
 

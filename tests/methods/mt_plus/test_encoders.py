@@ -6,7 +6,7 @@ import torch
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.truncated_svd import feature_directions
+from mtgcn.linalg.truncated_svd import feature_singular_vectors
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders, training_rows
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 
@@ -24,7 +24,7 @@ def kept_in(tmp_path, monkeypatch):
 def test_corruption_permutes_features(make_graph):
     graph = make_graph()
     one_step = Propagation("none", steps=1, restart=0.0)
-    basis = feature_directions(graph, "none", CPU, SMALL.width)
+    basis = feature_singular_vectors(graph, "none", CPU, SMALL.width)
     views = training_rows(graph, one_step, basis, SMALL, 0, CPU)
     smooth, features = normalized_adjacency(graph).toarray(), graph.features.toarray() @ basis.numpy()
     np.testing.assert_allclose(views.rows, smooth @ features, atol=1e-5)
@@ -38,7 +38,7 @@ def test_corruption_permutes_features(make_graph):
 
 def test_batches_of_small_and_large_graphs(make_graph):
     graph = make_graph()
-    basis = feature_directions(graph, "length", CPU, SMALL.width)
+    basis = feature_singular_vectors(graph, "length", CPU, SMALL.width)
     whole = training_rows(graph, PROPAGATION, basis, SMALL, 0, CPU).batches
     assert whole.shape == (SMALL.epochs, graph.num_nodes)
     few = replace(SMALL, batch_size=graph.num_nodes // 4)
@@ -88,7 +88,7 @@ def test_damaged_cache_warns_and_retrains(make_graph, kept_in):
     first = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     (kept,) = kept_in.iterdir()
     kept.write_bytes(kept.read_bytes()[:-100])
-    with pytest.warns(RuntimeWarning, match="made anew"):
+    with pytest.warns(RuntimeWarning, match="computed again"):
         second = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     np.testing.assert_array_equal(first["weight"], second["weight"])
 
@@ -111,7 +111,9 @@ def test_encode_formula(make_graph, dense, dimensions):
     random = np.random.default_rng(0)
     weight = random.normal(size=(graph.num_features, dimensions)).astype(np.float32)
     bias = random.normal(size=dimensions).astype(np.float32)
-    found, ones = np.split(encode(graph, Propagation("none", 1, 0.0), weight, bias, SMALL.slope, CPU).numpy(), [dimensions], axis=1)
+    found, ones = np.split(
+        encode(graph, Propagation("none", 1, 0.0), weight, bias, SMALL.slope, CPU).numpy(), [dimensions], axis=1
+    )
     np.testing.assert_array_equal(ones, np.ones((graph.num_nodes, 1)))
     values = normalized_adjacency(graph).toarray() @ features @ weight + bias
     values = np.where(values > 0, values, SMALL.slope * values)

@@ -7,7 +7,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
-from mtgcn.linalg.device_keys import device_keys
+from mtgcn.linalg.node_keys import node_keys
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.mt_plus import method as module
 from mtgcn.methods.mt_plus import teaching
@@ -16,7 +16,7 @@ from mtgcn.methods.mt_plus.cross_validation import Peer, teaching_strength
 from mtgcn.methods.mt_plus.views import EDGES, FAR_EDGES, FEATURES, NAMES, VIEWS
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.training.progress import current_stage, reporting_progress
+from mtgcn.training.progress import current_stage, progress_callbacks
 
 QUICK = {"dimensions": 8, "infomax_epochs": 10, "rounds": 3, "steps": 5}
 
@@ -35,12 +35,34 @@ def test_defaults():
     method = create("mt-plus")
     assert list(method.prior.values()) == [0.5, 1.0, 1.0, 2.0, 4.0, 0.5, 0.5, 0.5]
     measured = {
-        **{"directions": 256, "edge_directions": 256, "dimensions": 256, "held_decay": 4e-3, "infomax_epochs": 200},
-        **{"embeddings": 5, "rounds": 10, "steps": 4, "teaching_weight": 2.0, "left_out": "none", "votes": "held-out"},
-        **{"taught_by": "all", "taught": "by-evidence", "balanced": "by-labels", "full_skill": 0.625},
-        **{"fade_power": 8, "expected_skill": 0.7, "expected_skill_labels": 25, "near_steps": 2, "far_steps": 20},
-        **{"far_restart": 0.1, "infomax_steps": 4, "infomax_restart": 0.2, "nodes_per_round": 4096},
-        **{"penalties": (1e-5, 1e-4, 1e-3, 1e-2), "penalty_pooling": 3, "few_labels": 3, "infomax_batch": 512},
+        "directions": 256,
+        "edge_directions": 256,
+        "dimensions": 256,
+        "held_decay": 4e-3,
+        "infomax_epochs": 200,
+        "embeddings": 5,
+        "rounds": 10,
+        "steps": 4,
+        "teaching_weight": 2.0,
+        "left_out": "none",
+        "votes": "held-out",
+        "taught_by": "all",
+        "taught": "by-evidence",
+        "balanced": "by-labels",
+        "full_skill": 0.625,
+        "fade_power": 8,
+        "expected_skill": 0.7,
+        "expected_skill_labels": 25,
+        "near_steps": 2,
+        "far_steps": 20,
+        "far_restart": 0.1,
+        "infomax_steps": 4,
+        "infomax_restart": 0.2,
+        "nodes_per_round": 4096,
+        "penalties": (1e-5, 1e-4, 1e-3, 1e-2),
+        "penalty_pooling": 3,
+        "few_labels": 3,
+        "infomax_batch": 512,
     }
     assert {name: getattr(method, name) for name in measured} == measured
 
@@ -100,7 +122,7 @@ def strength_of(graph, accuracy, weights=None, labels=4):
     """Teaching strength of peers with this accuracy on the held-out labels of one run."""
     task = observe(graph, draw_splits(graph, labels, 1, 0), 0)
     labelled, method = task.labelled, create("mt-plus")
-    folds = module.stratified_folds(labelled, device_keys(graph, task.device), task.num_classes, task.seeds, method)
+    folds = module.stratified_folds(labelled, node_keys(graph, task.device), task.num_classes, task.seeds, method)
     classes = labelled.classes[0]
     correct = torch.arange(len(classes)) < accuracy * len(classes)
     predicted = torch.where(correct, classes, (classes + 1) % task.num_classes)
@@ -270,7 +292,7 @@ def test_memory_of_many_labels(make_graph):
 
 def test_progress_and_stages(make_graph):
     counted, stages = [], []
-    with reporting_progress(lambda done, total: counted.append(current_stage()), stages.append):
+    with progress_callbacks(lambda done, total: counted.append(current_stage()), stages.append):
         fit(make_graph(), runs=1)
     assert list(dict.fromkeys(counted)) == ["embeddings", "teaching"]
     assert stages == ["features and edges", "", "embeddings", "", "cross-validation", "", "teaching", ""]

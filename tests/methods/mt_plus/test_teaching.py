@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.device_keys import device_keys
+from mtgcn.linalg.node_keys import node_keys
 from mtgcn.linalg.softmax_regression import fit_to_all
 from mtgcn.methods.mt_plus import teaching as module
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
@@ -60,7 +60,7 @@ def teaching_of(task, names="ab", weights=None, pseudo_weight=1.0, balance=1.0, 
     teaching = Teaching(
         task,
         rows,
-        device_keys(task.graph, task.device),
+        node_keys(task.graph, task.device),
         {name: untaught(table, task.runs) for name, table in rows.items()},
         weights,
         torch.full((task.runs,), pseudo_weight),
@@ -199,7 +199,9 @@ def test_pseudo_weight(task):
     right = torch.arange(NODES) % CLASSES
 
     def accuracy(pseudo_weight):
-        probabilities, _ = teaching_of(task, pseudo_weight=pseudo_weight, rounds=1, steps=24).run({"a": wrong, "b": wrong})
+        probabilities, _ = teaching_of(task, pseudo_weight=pseudo_weight, rounds=1, steps=24).run(
+            {"a": wrong, "b": wrong}
+        )
         return (probabilities["a"].argmax(-1) == right).float().mean(1)
 
     assert (accuracy(0.0) > 0.7).all()
@@ -226,12 +228,12 @@ def test_majority_corrects_a_peer(task, mistaken):
     before[mistaken] = certain((right.repeat(2, 1) + 1) % CLASSES, sure=0.8)
     weights = [0.4 if name == mistaken else 0.3 for name in "abc"]  # the largest weight
     probabilities, _ = teaching_of(task, "abc", weights, pseudo_weight=5.0, rounds=2, steps=16).run(before)
-    for probabilities in probabilities.values():
-        assert (probabilities.argmax(-1) == right).float().mean() > 0.95
+    for one in probabilities.values():
+        assert (one.argmax(-1) == right).float().mean() > 0.95
     weights = [0.6 if name == mistaken else 0.2 for name in "abc"]  # a majority
     probabilities, _ = teaching_of(task, "abc", weights, pseudo_weight=5.0, rounds=2, steps=16).run(before)
-    for probabilities in probabilities.values():
-        assert (probabilities.argmax(-1) == right).float().mean() < 0.5
+    for one in probabilities.values():
+        assert (one.argmax(-1) == right).float().mean() < 0.5
 
 
 def test_taught_by_itself(task):

@@ -139,11 +139,9 @@ def test_sizes(kind, find):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_sizes_on_device(make_graph, monkeypatch, sparse):
-    monkeypatch.setattr("mtgcn.linalg.device_graph.ENTRIES_AT_ONCE", 16)
+    monkeypatch.setattr("mtgcn.linalg.normalisation.ENTRIES_AT_ONCE", 16)
     graph = make_graph(sparse=sparse, weighted=True, unreached=True)
-    np.testing.assert_allclose(
-        module.sizes_on_device(graph, CPU).numpy(), sizes_of(graph, CPU), rtol=1e-6, atol=1e-6
-    )
+    np.testing.assert_allclose(module.sizes_on_device(graph, CPU).numpy(), sizes_of(graph, CPU), rtol=1e-6, atol=1e-6)
 
 
 def test_size_view_depends_on_sizes_alone(make_graph):

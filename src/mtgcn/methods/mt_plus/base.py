@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.device_keys import device_keys
+from mtgcn.linalg.node_keys import node_keys
 from mtgcn.linalg.softmax_regression import probabilities_of
-from mtgcn.linalg.truncated_svd import kept_directions
+from mtgcn.linalg.truncated_svd import num_components
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
@@ -59,7 +59,9 @@ class PeerMethod(MTPlusSettings, Method):
         """Runs are fitted in groups that share a seed of the encoders."""
         groups = np.array([seed % self.embeddings for seed in task.seeds])
         order = np.argsort(groups, kind="stable")
-        parts = [self._fit_group(task.select(np.flatnonzero(groups == group)), int(group)) for group in np.unique(groups)]
+        parts = [
+            self._fit_group(task.select(np.flatnonzero(groups == group)), int(group)) for group in np.unique(groups)
+        ]
         prediction = Prediction.concatenate(parts)
         if (np.diff(order) != 1).any():
             prediction = prediction.select(np.argsort(order, kind="stable"))
@@ -68,7 +70,7 @@ class PeerMethod(MTPlusSettings, Method):
 
     def _fit_group(self, task: Task, group: int) -> Prediction:
         views = build_views(task.graph, self, run_seed(task.seed, group), task.device)
-        return self.fit_views(task, views, device_keys(task.graph, task.device))
+        return self.fit_views(task, views, node_keys(task.graph, task.device))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,7 +122,7 @@ class PeerMethod(MTPlusSettings, Method):
     # --------------------------------------------------------------------------------------------------- memory
 
     def bytes_per_run(self, task: Task) -> int:
-        width = max(kept_directions(self.directions, task.graph), self.dimensions) + 1
+        width = max(num_components(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
         # Probabilities of all peers before and after teaching, and some on the way.
         at_nodes = task.num_nodes * task.num_classes * (2 * len(NAMES) + 6)

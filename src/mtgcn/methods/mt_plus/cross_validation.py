@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.linalg.node_keys import drawn_by_key
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.softmax_regression import fit_to_labels
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Bool, Float, Int, UInt64
@@ -76,7 +76,7 @@ def _folds_of_run(
     random = np.random.default_rng([seed, FOLD_STREAM])
     folds = []
     for repeat in range(max(1, round(settings.fold_fits / count))):
-        order = np.argsort(drawn_by_key(keys, seed, FOLD_STREAM + repeat), kind="stable")
+        order = np.argsort(keyed_bits(keys, seed, FOLD_STREAM + repeat), kind="stable")
         fold, placed = np.full(len(classes), -1), 0
         for number in random.permutation(num_classes):
             members = order[(present & (classes == number))[order]]

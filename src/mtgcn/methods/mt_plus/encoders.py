@@ -11,17 +11,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.graph import Graph
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.device_keys import device_keys, keyed_orders, random_order
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.node_keys import keyed_permutations, node_keys, random_order
 from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import feature_directions
+from mtgcn.linalg.truncated_svd import feature_singular_vectors
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.kept_arrays import fingerprint, kept_or_made
-from mtgcn.training.adam import Adam
-from mtgcn.training.loop import Phase, Step, train
+from mtgcn.storage.cache import cached_arrays, fingerprint
+from mtgcn.training.loop import Adam, Phase, Step, train
 
 CACHE = "infomax"  # folder of the cache
 RECIPE = 5  # raise it when the same settings no longer give the same encoders
@@ -81,14 +80,14 @@ def trained_encoders(
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
     name = fingerprint((recipe, _graph_fingerprint(graph)))
-    return kept_or_made(CACHE, name, shapes, lambda: _train(graph, propagation, settings, seed, device))
+    return cached_arrays(CACHE, name, shapes, lambda: _train(graph, propagation, settings, seed, device))
 
 
 def _train(
     graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
 ) -> Encoders:
     scaling, steps, restart = propagation.feature_scaling, propagation.steps, propagation.restart
-    basis = feature_directions(graph, scaling, device, settings.width, steps, restart)
+    basis = feature_singular_vectors(graph, scaling, device, settings.width, steps, restart)
     network = Infomax(training_rows(graph, propagation, basis, settings, seed, device), settings, seed, device)
     phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
     train(network, [phase], Adam(settings.learning_rate))
@@ -97,7 +96,7 @@ def _train(
     return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
 
 
-@once_per_graph
+@cached_per_graph
 def _graph_fingerprint(graph: Graph) -> str:
     return fingerprint("graph", graph.adjacency, graph.features)
 
@@ -119,9 +118,9 @@ def training_rows(
     def propagated(values: Tensor) -> Tensor:
         return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
 
-    keys, count = device_keys(graph, device), settings.corruptions(*features.shape)
+    keys, count = node_keys(graph, device), settings.corruptions(*features.shape)
     corrupted = torch.empty((count, *features.shape), device=device)
-    for rows, order in zip(corrupted, keyed_orders(keys, seed, count), strict=True):
+    for rows, order in zip(corrupted, keyed_permutations(keys, seed, count), strict=True):
         rows.copy_(propagated(features.index_select(0, order)))
     return Views(propagated(features), corrupted, _batches(keys, settings, seed))
 

@@ -25,13 +25,12 @@ cross-validation and teach each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.arrays import on_host
 from mtgcn.linalg.softmax_regression import probabilities_of
-from mtgcn.linalg.transfers import on_host
 from mtgcn.methods.mt_plus.base import PeerMethod, blend, stored_parameters
 from mtgcn.methods.mt_plus.cross_validation import (
     average,
@@ -56,8 +55,6 @@ class MTPlus(PeerMethod):
     >>> round(accuracy(create("mt-plus").fit(task)), 2)
     0.96
     """
-
-    iteration_name: ClassVar[str] = "rounds"
 
     def fit_views(self, task: Task, views: NodeViews, keys: Int[Tensor, "nodes"]) -> Prediction:
         # 1  Views of all nodes, name -> [nodes, width]; the rows of labelled nodes are known to every process.
@@ -89,7 +86,7 @@ class MTPlus(PeerMethod):
 
         # 6  Mutual teaching: pseudo labels of the weighted average, then a refit of every peer, `rounds` times.
         teaching = Teaching(task, rows, keys, peers, weights, strength, labelled, self)
-        with stage("teaching"):
+        with stage("teaching", unit="round"):
             after, coefficients = teaching.run(by_peer)
 
         # 7  The weaker the teaching, the more of the probabilities before it.

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.device_keys import draws
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
-from mtgcn.training.progress import tell_epochs
-from mtgcn.training.pseudo_label_record import PseudoLabelRecord
+from mtgcn.training.progress import report_progress
+from mtgcn.training.recording import PseudoLabelRecord
 
 SAMPLING_STREAM = 0xC1A55  # random numbers of the nodes sampled per round
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
@@ -48,7 +48,7 @@ class Teaching:
         self.record = PseudoLabelRecord(task)
         # Position of each node in a random order of all nodes.
         large = task.graph.num_nodes > settings.nodes_per_round
-        self.positions = task.communicator.positions(draws(keys, 0, SAMPLING_STREAM)) if large else None
+        self.positions = task.communicator.positions(keyed_bits(keys, 0, SAMPLING_STREAM)) if large else None
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
         unlabelled = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
         # Padding falls into the extra column.
@@ -80,7 +80,9 @@ class Teaching:
                     table, *examples, penalty, coefficients[name], settings.steps, self.sum, bound
                 )
             self._record(torch.stack([share > 0 for share, _ in targets.values()], 1), nodes)
-            tell_epochs(number + 1, settings.rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())})
+            report_progress(
+                number + 1, settings.rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())}
+            )
         if not settings.rounds:
             return dict(before), coefficients
         after = {name: probabilities_of(table, coefficients[name]) for name, table in self.views.items()}

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -31,18 +32,18 @@ from torch.nn import functional
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.graph_cache import once_per_graph
-from mtgcn.linalg.device_graph import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
-from mtgcn.linalg.device_keys import device_keys, keyed_normal
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg.node_keys import keyed_normal, node_keys
+from mtgcn.linalg.normalisation import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
 from mtgcn.linalg.operators import Operator, ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.transfers import on_device, on_host
-from mtgcn.linalg.truncated_svd import SPARE, feature_directions, kept_directions, leading_directions
+from mtgcn.linalg.truncated_svd import SPARE, feature_singular_vectors, leading_singular_vectors, num_components
+from mtgcn.memory import trim_freed_blocks
 from mtgcn.methods.mt_plus.encoders import Encoders, encode, know_encoders, trained_encoders
 from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
 from mtgcn.shapes import Float, Int
-from mtgcn.training.freed_blocks import give_back_free_blocks
 from mtgcn.training.progress import stage
 
 if TYPE_CHECKING:
@@ -156,12 +157,12 @@ def build_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.d
     return NodeViews({name: rows[name] for name in NAMES}, {**unseeded.parameters, **seeded.parameters})
 
 
-@once_per_graph
+@cached_per_graph
 def _unseeded_views(graph: Graph, settings: ViewSettings, device: torch.device) -> NodeViews:
     return views_of(Inputs(graph, settings, device), [name for name in NAMES if not VIEWS[name].seeded])
 
 
-@once_per_graph
+@cached_per_graph
 def _seeded_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.device) -> NodeViews:
     return views_of(Inputs(graph, settings, device, seed), [name for name in NAMES if VIEWS[name].seeded])
 
@@ -187,11 +188,11 @@ def views_elsewhere(
 
 def _each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
     for name in names:
-        give_back_free_blocks()
+        trim_freed_blocks()
         rows = VIEWS[name].rows(inputs)
         if VIEWS[name].centred:
             scale_to_length_one(rows)
-            mean = inputs.learned(f"{name}/centre", lambda rows=rows: _host(inputs.communicator.mean_of_rows(rows[:, :-1])))  # type: ignore[misc]
+            mean = inputs.learned(f"{name}/centre", partial(_row_mean, inputs.communicator, rows))
             centre(rows, inputs.to_device(mean))
         yield name, rows
     inputs.release()
@@ -240,7 +241,7 @@ class Inputs:
     def release(self) -> None:
         """Drop the intermediate tables."""
         self._tables.clear()
-        give_back_free_blocks()
+        trim_freed_blocks()
 
     def far(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
         """Personalised PageRank of the rows."""
@@ -259,7 +260,7 @@ class Inputs:
     @property
     def keys(self) -> Int[Tensor, "nodes"]:
         """A random word for each node that depends on its features and edges, not on its position."""
-        return device_keys(self.graph, self.device)
+        return node_keys(self.graph, self.device)
 
     @property
     def reduced_features(self) -> Float[Tensor, "nodes directions"]:
@@ -269,7 +270,7 @@ class Inputs:
         return table
 
     def _feature_basis(self) -> Float[Tensor, "features directions"]:
-        return feature_directions(self.graph, SCALING, self.device, self.settings.directions)
+        return feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions)
 
     @property
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
@@ -282,7 +283,7 @@ class Inputs:
         adjacency, degrees = self._neighbours()
         scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
         nodes = self.graph.num_nodes
-        count = min(kept_directions(self.settings.edge_directions, self.graph), max(1, nodes - SPARE))
+        count = min(num_components(self.settings.edge_directions, self.graph), max(1, nodes - SPARE))
 
         def along_edges(values: Tensor) -> Tensor:
             return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
@@ -290,7 +291,7 @@ class Inputs:
         def rows(values: Tensor) -> Tensor:
             return along_edges(values).mul_(scale)
 
-        basis = leading_directions(
+        basis = leading_singular_vectors(
             rows,
             lambda values: along_edges(scale * values),
             count,
@@ -407,6 +408,10 @@ def centre(rows: Rows, mean: Float[Tensor, "width"]) -> None:
     centred.mul_(torch.where(length < MIN_ROW_LENGTH, 0.0, 1 / length.clamp(min=MIN_ROW_LENGTH)))
 
 
+def _row_mean(communicator: Communicator, rows: Rows) -> np.ndarray:
+    return _host(communicator.mean_of_rows(rows[:, :-1]))
+
+
 def _host(values: Tensor) -> np.ndarray:
     array: np.ndarray = values.cpu().numpy()
     return array
@@ -419,8 +424,8 @@ def view_bytes(graph: Graph, settings: ViewSettings) -> int:
     """Estimated peak memory of building the views: during the SVD of the edges, while encoders are trained, or while
     the nodes are encoded."""
     encoders = settings.encoders(graph)
-    of_features = min(kept_directions(settings.directions, graph), graph.num_features) + 1
-    of_edges = min(kept_directions(settings.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
+    of_features = min(num_components(settings.directions, graph), graph.num_features) + 1
+    of_edges = min(num_components(settings.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
     other = 3 * of_features + 2 * of_edges + settings.size_waves + 1  # width of all views but the embeddings
     number = torch.float32.itemsize
     svd = graph.num_nodes * (3 * of_features + SVD_TABLES * (of_edges + SPARE))

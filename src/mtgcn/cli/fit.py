@@ -1,0 +1,189 @@
+"""`mtgcn fit`, `predict`, `suggest` and `label`: models of graphs in files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtgcn.cli.file_options import takes_graph_files
+from mtgcn.cli.options import AsJson, Columns, Device, Seed, Settings, listed, method_names, print_json, remark
+from mtgcn.errors import InputError
+
+if TYPE_CHECKING:
+    from mtgcn.io.options import TableOptions
+
+ModelFolder = Annotated[Path, typer.Argument(help="Model folder that mtgcn fit wrote.", metavar="MODEL")]
+Folds = Annotated[
+    int, typer.Option(help="Folds of the cross-validated accuracy estimate; 0: no estimate.", metavar="N")
+]
+
+
+@takes_graph_files()
+def fit(
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the model; an existing model there is replaced.",
+            show_default="required without --check",
+            metavar="DIR",
+        ),
+    ] = None,
+    files: TableOptions,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read and check everything, report it, fit and write nothing.")
+    ] = False,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="The expected classes; a label of another, or none of one, is an error.", metavar="A,B…"),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write an HTML page about the fit.", metavar="FILE")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="For instance mt-gcn, gcn or lp.", show_default="mt-plus", metavar="NAME", autocompletion=method_names
+        ),
+    ] = None,
+    settings: Settings = None,
+    folds: Folds = 5,
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Classify all nodes of your own graph from a few labels.
+
+    Reports label coverage and a cross-validated accuracy estimate, and warns when predictions are unreliable.
+    """
+    from mtgcn.workflows.fit import fit_files, summary_lines
+
+    summary = fit_files(
+        files,
+        out=out,
+        report=report,
+        check=check,
+        method=method,
+        settings=settings or (),
+        classes=None if classes is None else listed(classes, "classes"),
+        folds=folds,
+        seed=seed,
+        device=device,
+    )
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        print(*summary_lines(summary), sep="\n")
+
+
+@takes_graph_files("edges", "nodes", "graph", "columns", "unknown_nodes", "header")
+def predict(
+    model: ModelFolder,
+    out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
+    files: TableOptions,
+    new_graph: Annotated[
+        bool,
+        typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's."),
+    ] = False,
+    with_known: Annotated[bool, typer.Option("--all", help="List the nodes of the model beside new nodes.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Predict the class of every node of the model's graph or, with files, of new nodes.
+
+    With --nodes and --edges, new nodes join the graph of the model: edges refer to its nodes by id. With --nodes only,
+    ids of the model get the predictions of the fit, and other nodes are attached to their nearest neighbours.
+    --graph, or --edges with --new-graph, is a graph of its own.
+    """
+    from mtgcn.workflows.output import is_standard_output
+    from mtgcn.workflows.predict import predict_files
+
+    _check_output(out, as_json)
+    predictions, notes = predict_files(model, files, out=out, new_graph=new_graph, with_known=with_known, device=device)
+    counts = predictions.count_by_class()
+    if as_json:
+        print_json({"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes})
+        return
+    for note in notes:
+        remark(f"note: {note}")
+    found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
+    if is_standard_output(out):
+        remark(found)
+    else:
+        print(found, out, sep="\n")
+
+
+def label(
+    model: ModelFolder,
+    labels: Annotated[
+        Path, typer.Argument(help="Labels of some of its nodes: id and class. CSV or Parquet.", metavar="LABELS")
+    ],
+    new_classes: Annotated[
+        str | None, typer.Option(help="Classes that the model does not have yet; others are an error.", metavar="A,B…")
+    ] = None,
+    columns: Columns = None,
+    folds: Folds = 5,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Add or correct labels of a model and fit it again. Needs no other file.
+
+    Embeddings are reused. The model in the folder is replaced once the refit is complete.
+    """
+    from mtgcn.io.options import parsed_roles
+    from mtgcn.workflows.label import label_files, label_lines
+
+    summary = label_files(
+        model,
+        labels,
+        columns=parsed_roles(columns or ()),
+        new_classes=() if new_classes is None else listed(new_classes, "new classes"),
+        folds=folds,
+        device=device,
+    )
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        print(*label_lines(summary), sep="\n")
+
+
+def suggest(
+    model: ModelFolder,
+    count: Annotated[int, typer.Option(help="Number of nodes.", metavar="N")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file with an empty column label, to fill in for mtgcn label; - is standard output.",
+            metavar="FILE",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Suggest nodes to label next, with reasons. A larger --count keeps the first suggestions."""
+    from mtgcn.estimator.persistence import load_model
+    from mtgcn.workflows.label import suggestion_table, write_suggestions
+    from mtgcn.workflows.output import is_standard_output
+
+    if out is not None:
+        _check_output(out, as_json)
+    suggestions = load_model(model).suggest(count)
+    if out is not None:
+        write_suggestions(out, suggestions)
+    if as_json:
+        print_json({"suggestions": [asdict(suggestion) for suggestion in suggestions]})
+    elif out is None:
+        from mtgcn.report.tables import print_table
+
+        print_table(suggestion_table(suggestions))
+    elif not is_standard_output(out):
+        print(out)
+
+
+def _check_output(out: Path, as_json: bool) -> None:
+    """Refuse two results on standard output, and an output that cannot be written."""
+    from mtgcn.workflows.output import check_output, is_standard_output
+
+    check_output(out)
+    if as_json and is_standard_output(out):
+        raise InputError(f"--out {out} and --json both print on standard output; give a file, or leave out --json")

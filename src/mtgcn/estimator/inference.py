@@ -1,0 +1,305 @@
+"""Predictions of a fitted model: for nodes of the fit, for new nodes that join its graph, and for other graphs.
+
+Nodes of the fit, recognised by id or by their features, keep the prediction of the fit. All others are predicted by the
+trained peers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.environment import chosen_device
+from mtgcn.errors import InputError, reason
+from mtgcn.estimator.inputs import Table, check_magnitude, check_magnitudes, check_width, transformed_graph
+from mtgcn.graph import Graph
+from mtgcn.labels import UNLABELED
+from mtgcn.linalg.neighbours import nearest, neighbour_graph
+from mtgcn.memory import is_out_of_memory
+from mtgcn.shapes import Bool, Float, Int, UInt64
+
+if TYPE_CHECKING:
+    from mtgcn.estimator.graph_model import GraphModel
+
+MISSING = -1  # position of a node that is not in the graph of the fit
+MAX_HASHED_NUMBERS = 2**22  # at once, which limits memory
+
+
+@dataclass(frozen=True, eq=False)
+class NodePredictions:
+    """Predictions for some nodes, and their positions in the graph of the fit."""
+
+    probabilities: Float[np.ndarray, "nodes classes"]
+    peers: Float[np.ndarray, "peers nodes classes"] | None  # None for methods without peers
+    positions: Int[np.ndarray, "nodes"]  # MISSING for nodes outside the fit
+
+
+def predict_fitted(model: GraphModel) -> NodePredictions:
+    """All nodes of the fit, in their order."""
+    return _predictions_at(model, np.arange(model.graph_.num_nodes), None)
+
+
+def predict_rows(model: GraphModel, rows: Table) -> NodePredictions:
+    """Preprocessed rows without ids. Rows equal to a row of the fit are that node; the others are attached."""
+    return _predictions_at(model, positions_of_rows(model.graph_.features, rows), rows)
+
+
+def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
+    """Nodes without edges. Known ids are nodes of the fit, whatever their features; the others are attached. Without
+    ids in the fit, nodes are recognised by their features."""
+    nodes = transformed_graph(model, nodes)
+    if model.has_node_ids_:
+        return _predictions_at(model, positions_of_ids(model.graph_.node_ids, nodes.node_ids), nodes.features)
+    check_width(nodes.num_features, model.graph_)
+    return predict_rows(model, nodes.features)
+
+
+def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -> NodePredictions:
+    """Nodes that join the graph of the fit, with edges to its nodes (`to_known`, new x known) and among each other.
+    Predictions for the nodes of the fit do not change."""
+    nodes = transformed_graph(model, nodes)
+    check_width(nodes.num_features, model.graph_)
+    grown = extended_graph(model.graph_, nodes.features, to_known, nodes.adjacency)
+    return _new_predictions(model, _apply(model, grown)[:, model.graph_.num_nodes :])
+
+
+def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
+    """The nodes of another graph; those of the fit where it is the same graph with its nodes in any order."""
+    graph = transformed_graph(model, graph)
+    positions = _positions_in_same_graph(model.graph_, graph)
+    if positions is not None:
+        return _predictions_at(model, positions, None)
+    return _new_predictions(model, _apply(model, graph))
+
+
+def concatenated(first: NodePredictions, second: NodePredictions) -> NodePredictions:
+    """The nodes of both, in this order."""
+    peers = None
+    if first.peers is not None and second.peers is not None:
+        peers = np.concatenate([first.peers, second.peers], axis=1)
+    return NodePredictions(
+        np.concatenate([first.probabilities, second.probabilities]),
+        peers,
+        np.concatenate([first.positions, second.positions]),
+    )
+
+
+def absent_peer_weight(model: GraphModel) -> float:
+    """Total weight of the peers that cannot predict nodes outside the graph of the fit."""
+    if model.peer_report_ is None:
+        return 0.0
+    absent = np.isin(model.peer_report_.names, model.method_.peers_of_their_graph)
+    return float(model.peer_report_.weights[0, absent].sum())
+
+
+def normalised(probabilities: np.ndarray) -> Float[np.ndarray, "nodes classes"]:
+    """Probabilities in doubles that sum to one."""
+    probabilities = probabilities.astype(np.float64)
+    return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows: Any) -> NodePredictions:
+    """The nodes at these positions of the fit; `rows` are the features, used where a position is missing."""
+    probabilities = model.label_distributions_[positions]
+    peers = None if model.peer_distributions_ is None else model.peer_distributions_[:, positions]
+    new = np.flatnonzero(positions == MISSING)
+    if len(new):
+        check_width(0 if rows is None else rows.shape[1], model.graph_)
+        check_magnitude(rows[new], "a feature")
+        found = _apply(model, with_attached_rows(model, rows[new]))[:, model.graph_.num_nodes :]
+        probabilities[new] = _combined(model, found)
+        if peers is not None:
+            peers[:, new] = found
+    return NodePredictions(probabilities, peers, positions)
+
+
+def _new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
+    own = None if model.peer_distributions_ is None else peers
+    return NodePredictions(_combined(model, peers), own, np.full(peers.shape[1], MISSING))
+
+
+def _apply(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes classes"]:
+    check_width(graph.num_features, model.graph_)
+    check_magnitudes(graph)
+    graph = replace(graph.without_labels, class_names=model.graph_.class_names)
+    try:
+        peers = model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
+    except (KeyError, ValueError, IndexError, RuntimeError, TypeError) as error:
+        if isinstance(error, InputError) or not model.training_ or is_out_of_memory(error):
+            raise
+        raise InputError(
+            f"the weights of this model do not fit its method ({reason(error)}); its folder is damaged, fit it again"
+        ) from error
+    if not np.isfinite(peers).all():
+        raise InputError(
+            "the predictions for these nodes are not finite (NaN); look for huge numbers among their features and "
+            "edge weights, or fit the model again"
+        )
+    return peers
+
+
+def _combined(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> Float[np.ndarray, "nodes classes"]:
+    return normalised(model.method_.combined(peers[None], model.parameters_)[0])
+
+
+# ---------------------------------------------------------------------------------------------------- attaching nodes
+
+
+def graph_of_rows(model: GraphModel, table: Table) -> Graph:
+    """The nearest-neighbour graph of these rows."""
+    neighbors = _neighbors(model, table.shape[0] - 1)
+    return Graph(adjacency=neighbour_graph(table, neighbors, model.metric, mutual=model.mutual_neighbors))
+
+
+def with_attached_rows(model: GraphModel, rows: Table) -> Graph:
+    """The graph of the fit with new rows, each joined to its nearest nodes by edges of mean weight."""
+    graph, table, count = model.graph_, model.graph_.features, rows.shape[0]
+    rows = _as_sparse_as(table, rows)
+    edges = nearest(table, rows, _neighbors(model, graph.num_nodes), model.metric)
+    starts = np.arange(count + 1) * edges.shape[1]
+    weights = np.full(edges.size, mean_weight(graph), dtype=np.float32)
+    return extended_graph(graph, rows, sp.csr_array((weights, edges.reshape(-1), starts), (count, graph.num_nodes)))
+
+
+def extended_graph(graph: Graph, rows: Table, to_known: sp.csr_array, among_new: sp.csr_array | None = None) -> Graph:
+    """The graph of a fit with new nodes at the end: their features, edges to its nodes and among each other."""
+    table = graph.features
+    assert table is not None, "check_width refuses new nodes where the fit had no features"
+    rows = _as_sparse_as(table, rows)
+    return replace(
+        graph,
+        adjacency=sp.block_array([[graph.adjacency, to_known.T], [to_known, among_new]], format="csr"),
+        features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
+        labels=np.full(graph.num_nodes + rows.shape[0], UNLABELED),
+        node_ids=np.arange(graph.num_nodes + rows.shape[0]),
+    )
+
+
+def mean_weight(graph: Graph) -> float:
+    """The mean edge weight; 1 without edges."""
+    return float(graph.adjacency.data.mean()) if graph.adjacency.nnz else 1.0
+
+
+def _neighbors(model: GraphModel, limit: int) -> int:
+    if not isinstance(model.neighbors, int | np.integer) or model.neighbors < 1:
+        raise InputError(f"neighbors is {model.neighbors!r}; give a whole number, at least 1")
+    return min(int(model.neighbors), limit)
+
+
+def _as_sparse_as(table: Table, rows: Table) -> Table:
+    """Sparse rows for a sparse table, dense rows for a dense one."""
+    if sp.issparse(table):
+        return sp.csr_array(rows)
+    return sp.csr_array(rows).toarray() if sp.issparse(rows) else rows
+
+
+# -------------------------------------------------------------------------------------------------- recognising nodes
+
+
+def positions_of_ids(known: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
+    """The position of each id among the known ones, `MISSING` if it is not there. Ids are compared as text, since a
+    column of whole numbers is read as numbers.
+
+    >>> positions_of_ids(np.array(["7", "x", "007"]), np.array([7, 8]))
+    array([ 0, -1])
+    """
+    if known.dtype.kind not in "iu" or ids.dtype.kind not in "iu":
+        known, ids = known.astype(str), ids.astype(str)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known[order], ids), len(known) - 1)]
+    return np.where(known[found] == ids, found, MISSING)
+
+
+def positions_of_rows(table: Table, rows: Table) -> Int[np.ndarray, "rows"]:
+    """The position of each row in a table, `MISSING` if it is not there.
+
+    The n-th of equal rows is matched to the n-th equal row of the table, cyclically, so that every row of the table
+    finds its own position.
+
+    >>> table = np.array([[1, 2], [3, 4], [1, 2]], dtype=np.float32)
+    >>> positions_of_rows(table, np.array([[1, 2], [4, 3], [1, 2], [3, 4], [1, 2]], dtype=np.float32))
+    array([ 0, -1,  2,  1,  0])
+    """
+    if same_table(table, rows):  # the common case, without sorting
+        return np.arange(table.shape[0])
+    first_in_table, first = _first_equal(table, table), _first_equal(table, rows)
+    members = np.argsort(first_in_table, kind="stable")  # equal rows are adjacent
+    start = np.searchsorted(first_in_table[members], first)
+    size = np.searchsorted(first_in_table[members], first, side="right") - start
+    found = members[np.minimum(start + _occurrence(first) % np.maximum(size, 1), len(members) - 1)]
+    return np.where(first == MISSING, MISSING, found)
+
+
+def same_table(one: Table, other: Table) -> bool:
+    """Whether two tables are equal."""
+    return one.shape == other.shape and bool(rows_equal(one, other).all())
+
+
+def rows_equal(one: Table, other: Table) -> Bool[np.ndarray, "rows"]:
+    """Whether the rows of two tables are equal, row by row."""
+    if sp.issparse(one) or sp.issparse(other):
+        differing = sp.csr_array(sp.csr_array(one) != sp.csr_array(other))
+        return np.diff(differing.indptr) == 0
+    return (one == other).all(axis=1)
+
+
+def _positions_in_same_graph(fitted: Graph, graph: Graph) -> Int[np.ndarray, "nodes"] | None:
+    """Positions in the fitted graph, if both have the same nodes, features and edges; None otherwise."""
+    if graph.num_nodes != fitted.num_nodes or graph.adjacency.nnz != fitted.adjacency.nnz:
+        return None
+    positions = positions_of_ids(fitted.node_ids, graph.node_ids)
+    if (positions == MISSING).any():
+        return None
+    if graph.features is None or fitted.features is None:
+        same_features = graph.features is fitted.features
+    else:
+        same_features = same_table(fitted.features[positions], graph.features)
+    if not same_features or (fitted.adjacency[positions][:, positions] != graph.adjacency).nnz:
+        return None
+    return positions
+
+
+def _first_equal(table: Table, rows: Table) -> Int[np.ndarray, "rows"]:
+    """The first equal row of a table for each row; `MISSING` if there is none."""
+    known, wanted = _fingerprints(table), _fingerprints(rows)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)]
+    return np.where(rows_equal(table[found], rows), found, MISSING)
+
+
+def _occurrence(values: Int[np.ndarray, "rows"]) -> Int[np.ndarray, "rows"]:
+    """How many equal values precede each.
+
+    >>> _occurrence(np.array([5, 3, 5, 5, 3]))
+    array([0, 0, 1, 2, 1])
+    """
+    order = np.argsort(values, kind="stable")
+    in_order = values[order]
+    count = np.empty(len(values), dtype=np.int64)
+    count[order] = np.arange(len(values)) - np.searchsorted(in_order, in_order)
+    return count
+
+
+def _fingerprints(table: Table) -> UInt64[np.ndarray, "rows"]:
+    """A hash of each row, the same for sparse and dense tables."""
+    rows, columns = table.shape
+    factors = np.random.default_rng(0).integers(1, 2**63, columns, dtype=np.uint64) | np.uint64(1)
+    if sp.issparse(table):
+        sums = np.zeros(table.nnz + 1, dtype=np.uint64)
+        np.cumsum(_mixed(table.data, factors[table.indices]), dtype=np.uint64, out=sums[1:])  # modulo 2^64
+        return np.subtract(sums[table.indptr[1:]], sums[table.indptr[:-1]])
+    result = np.empty(rows, dtype=np.uint64)
+    at_once = max(1, MAX_HASHED_NUMBERS // columns)
+    for start in range(0, rows, at_once):
+        some = slice(start, start + at_once)
+        _mixed(table[some], factors).sum(axis=1, dtype=np.uint64, out=result[some])
+    return result
+
+
+def _mixed(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    bits = (values + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0, and 0 adds nothing
+    bits *= factors
+    return bits ^ (bits >> np.uint64(29))

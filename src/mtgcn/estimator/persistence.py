@@ -1,0 +1,346 @@
+"""Saving and loading models as folders of safetensors and JSON files.
+
+    model/
+      card.json              method, parameters, classes, versions, training; sizes and checksums of the other files
+      weights.safetensors    parameters of the peers; absent for methods without any
+      answers.safetensors    predictions for the nodes of the fit, peer weights, training history
+      graph.safetensors      edges, features, labels and node ids of the fitted graph
+
+Loading executes no code. Checksums detect damage; they are no signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError, check_names, reason, shown
+from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitude, check_magnitudes, num_columns
+from mtgcn.estimator.model_card import (
+    ANSWERS,
+    CARD,
+    GRAPH,
+    WEIGHTS,
+    card_of,
+    checksum,
+    damaged,
+    is_model,
+    method_from,
+    read_card,
+)
+from mtgcn.graph import Graph
+from mtgcn.graph_checks import compressed_matrix
+from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.storage.files import check_folder
+from mtgcn.storage.folders import current_path, has_other_files, updating
+from mtgcn.storage.locks import HeldElsewhere
+from mtgcn.task import PeerReport
+
+if TYPE_CHECKING:
+    from mtgcn.estimator.graph_model import GraphModel
+
+Arrays = dict[str, np.ndarray]
+Model = TypeVar("Model", bound="GraphModel")
+
+FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
+MAX_READS = 3  # of files that do not match a card which stays the same
+PEER_REPORT_ARRAYS = ("weights", "held_out_accuracy", "agreement", "teaching")
+
+__all__ = ["FILES", "check_destination", "is_model", "load_as", "load_model", "read_card", "save_model"]
+
+
+def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write a fitted model and return its card. A model in that folder is replaced atomically, other files stay.
+
+    `training` is added to the part `training` of the card.
+    """
+    folder = Path(folder)
+    check_destination(folder)
+    contents = {ANSWERS: _prediction_arrays(model), GRAPH: _graph_arrays(model.graph_)}
+    if model.parameters_ is not None:
+        contents[WEIGHTS] = model.parameters_
+    card = card_of(model, training or {})
+    try:
+        with updating(folder, FILES) as partial:
+            card["files"] = {name: _write_arrays(partial / name, arrays) for name, arrays in sorted(contents.items())}
+            card["sha256"] = checksum(card)
+            text = json.dumps(card, indent=1, ensure_ascii=False)
+            _write_bytes(partial / CARD, text.encode("utf-8", "backslashreplace"))
+    except HeldElsewhere:
+        raise InputError(
+            f"another process is writing model folder {folder} and does not end; try again, or give another folder"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot write model folder {folder}: {error.strerror or error}; make room or give another folder, "
+            "nothing was changed"
+        ) from error
+    return card
+
+
+def load_model(folder: str | Path) -> GraphModel:
+    """Read a model that `save_model` wrote."""
+    from mtgcn.estimator.graph_model import GraphModel
+
+    return load_as(GraphModel, folder)
+
+
+def load_as(kind: type[Model], folder: str | Path) -> Model:
+    """Read a model as an instance of `GraphModel` or of `MutualTeachingClassifier`."""
+    folder = Path(folder)
+    card, contents = _read(folder)
+    method = method_from(card["method"], folder)
+    try:
+        model = kind(**card["estimator"])
+        model.method_ = method
+        model.classes_ = np.array(card["classes"], dtype=card["classes_type"])
+        if list(map(str, model.classes_)) != card["class_names"]:
+            raise ValueError("class_names do not match classes")
+        model.graph_ = _graph_from(contents[GRAPH], card)
+        check_magnitudes(model.graph_)
+        model.has_node_ids_ = card["graph"]["has_node_ids"]
+        model.n_features_in_ = num_columns(model.graph_)
+        if "feature_names" in card:
+            model.feature_names_in_ = np.array(card["feature_names"], dtype=object)
+        model.training_ = card["training"]
+        model.n_iter_, model.seed_ = card["training"]["epochs"], card["training"]["seed"]
+        model.parameters_ = _checked_parameters(contents.get(WEIGHTS))
+        _set_predictions(model, contents[ANSWERS], card)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise damaged(folder, f"its parts do not fit together ({type(error).__name__}: {reason(error)})") from error
+    return model
+
+
+def check_destination(folder: str | Path) -> None:
+    """Raise if a model could not be written to a folder, or if the folder holds other files and no model."""
+    folder = Path(os.path.abspath(folder))
+    check_folder(folder, holds="the model")
+    try:
+        is_foreign = folder.is_dir() and has_other_files(folder) and not is_model(folder)
+    except OSError as error:
+        raise InputError(f"cannot look into {folder}: {error.strerror}; give another folder") from error
+    if is_foreign:
+        raise InputError(f"{folder} holds files and is no model folder; give another folder, nothing was touched")
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Arrays]]:
+    """The card and its arrays; read again on a mismatch, since another process may be replacing them."""
+    card, reads = read_card(folder), 1
+    while True:
+        try:
+            return card, {name: _read_arrays(folder, name, entry) for name, entry in card["files"].items()}
+        except InputError:
+            previous, card = card, read_card(folder)
+            reads = reads + 1 if card == previous else 1
+            if reads > MAX_READS:
+                raise
+
+
+def _read_arrays(folder: Path, name: str, entry: Mapping[str, Any]) -> Arrays:
+    """The arrays of a safetensors file, after comparing its size and checksum with the card."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = current_path(folder, name)
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
+            raise damaged(folder, f"{name} is not a plain file")
+        if found.st_size != entry["bytes"]:
+            raise damaged(folder, f"{name} has {found.st_size} bytes, not {entry['bytes']}")
+        if file_entry(path)["sha256"] != entry["sha256"]:
+            raise damaged(folder, f"{name} was changed after it was written")
+        return load_file(path)
+    except FileNotFoundError:
+        raise damaged(folder, f"{name} is missing") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
+    except SafetensorError as error:
+        raise damaged(folder, f"{name} is no safetensors file, {error}") from error
+
+
+def _write_arrays(path: Path, arrays: Arrays) -> dict[str, Any]:
+    """Write a safetensors file and return its entry in the card."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    path.touch()
+    default_mode = path.stat().st_mode  # safetensors would create a file that only its owner can read
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    except SafetensorError as error:  # for instance a full disk
+        raise OSError(str(error)) from error
+    path.chmod(default_mode)
+    _fsync(path)
+    return file_entry(path)
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    _fsync(path)
+
+
+def _fsync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def file_entry(path: Path) -> dict[str, Any]:
+    """Size and checksum of a file."""
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+# ------------------------------------------------------------------------------------------- predictions, parameters
+
+
+def _prediction_arrays(model: GraphModel) -> Arrays:
+    arrays = {
+        "label_distributions": model.label_distributions_,
+        "labeled_iter": model.labeled_iter_,
+        **{f"history.{name}": values for name, values in model.history_.items()},
+    }
+    if model.peer_distributions_ is not None:
+        arrays["peer_distributions"] = model.peer_distributions_
+    if model.peer_report_ is not None:
+        arrays |= {f"peer_report.{part}": getattr(model.peer_report_, part) for part in PEER_REPORT_ARRAYS}
+    return arrays
+
+
+def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any]) -> None:
+    """Set the attributes stored by `_prediction_arrays`; graph and classes are set already."""
+    from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED
+
+    nodes, classes = model.graph_.num_nodes, len(model.classes_)
+    model.label_distributions_ = _probabilities(arrays["label_distributions"], (nodes, classes)).astype(np.float64)
+    model.labeled_iter_ = _of_shape(arrays["labeled_iter"], (nodes,))
+    if model.labeled_iter_.dtype.kind not in "iu":
+        raise ValueError(f"labeled_iter of type {model.labeled_iter_.dtype}")
+    given = np.flatnonzero(model.labeled_iter_ == GIVEN)
+    if model.labeled_iter_.min() < NOT_PSEUDO_LABELED or not np.array_equal(given, model.graph_.known):
+        raise ValueError("labeled_iter contradicts the labels")
+    peers = arrays.get("peer_distributions")
+    model.peer_distributions_ = None if peers is None else _probabilities(peers, (len(peers), nodes, classes))
+    model.peer_report_ = _peer_report(arrays, tuple(card["peer_names"])) if "peer_names" in card else None
+    model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
+    model.history_ = {
+        name.removeprefix("history."): _history(values)
+        for name, values in arrays.items()
+        if name.startswith("history.")
+    }
+
+
+def _checked_parameters(parameters: Arrays | None) -> Arrays | None:
+    """Parameters, if they are finite numbers; the method checks their shapes when it uses them."""
+    for name, array in (parameters or {}).items():
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise ValueError(f"weights {shown(name)} are not finite numbers")
+        check_magnitude(array, f"weight {shown(name)}")
+    return parameters
+
+
+def _peer_report(arrays: Arrays, names: tuple[str, ...]) -> PeerReport:
+    shapes = ((1, len(names)), (1, len(names)), (1, len(names)), (1,))
+    parts = [
+        _of_shape(arrays[f"peer_report.{part}"], shape) for part, shape in zip(PEER_REPORT_ARRAYS, shapes, strict=True)
+    ]
+    for part in parts:  # all in 0 .. 1; a held-out accuracy that was not measured is NaN
+        if part.dtype.kind != "f" or ((part < 0) | (part > 1 + 1e-3)).any():
+            raise ValueError("peer report out of the range from 0 to 1")
+    return PeerReport(names, *parts)
+
+
+def _of_shape(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    if array.shape != shape:
+        raise ValueError(f"an array of shape {array.shape}, not {shape}")
+    return array
+
+
+def _probabilities(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    _of_shape(array, shape)
+    if array.dtype.kind != "f" or not np.isfinite(array).all() or array.min(initial=0) < 0:
+        raise ValueError("probabilities are not finite or negative")
+    if not np.allclose(array.sum(axis=-1), 1, atol=1e-3):
+        raise ValueError("probabilities do not sum to 1")
+    return array
+
+
+def _history(array: np.ndarray) -> np.ndarray:
+    """Values by epoch; NaN is allowed."""
+    if array.ndim != 2 or array.dtype.kind != "f" or (np.abs(array.astype(np.float64)) > MAX_MAGNITUDE).any():
+        raise ValueError(f"a history of type {array.dtype} and shape {array.shape}, or too large")
+    return array
+
+
+# -------------------------------------------------------------------------------------------------------------- graph
+
+
+def _graph_arrays(graph: Graph) -> Arrays:
+    """Edges, features, labels and ids; the card holds the names."""
+    arrays = {**_sparse_arrays("adjacency", graph.adjacency), **_id_arrays(graph.node_ids), "labels": graph.labels}
+    if sp.issparse(graph.features):
+        arrays |= _sparse_arrays("features", graph.features)
+    elif graph.features is not None:
+        arrays["features"] = graph.features
+    return arrays
+
+
+def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
+    nodes, width = card["graph"]["nodes"], card["graph"]["features"]
+    if "features.data" in arrays:
+        features: sp.csr_array | np.ndarray | None = _sparse_from("features", arrays, (nodes, width))
+    else:
+        features = arrays.get("features")
+    return Graph(
+        adjacency=_sparse_from("adjacency", arrays, (nodes, nodes)),
+        features=features,
+        labels=arrays["labels"],
+        node_ids=_ids_from(arrays),
+        class_names=tuple(card["class_names"]),
+        name=card["graph"]["name"],
+        feature_names=tuple(card["graph"]["feature_names"]),
+        preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
+    )
+
+
+def _sparse_arrays(name: str, matrix: sp.csr_array) -> Arrays:
+    return {f"{name}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+
+
+def _sparse_from(name: str, arrays: Arrays, shape: tuple[int, int]) -> sp.csr_array:
+    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    return compressed_matrix(data, indices, indptr, shape)
+
+
+def _id_arrays(ids: np.ndarray) -> Arrays:
+    """Numbers as they are; texts as UTF-8, with the end of each."""
+    if ids.dtype.kind in "iuf":
+        return {"ids": ids}
+    other = next((name for name in ids.tolist() if not isinstance(name, str)), None)
+    if other is not None:
+        raise InputError(f"node id {other!r} is neither text nor a number like all others; rename it")
+    encoded = [name.encode() for name in ids.tolist()]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+    return {"ids.text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids.ends": ends}
+
+
+def _ids_from(arrays: Arrays) -> np.ndarray:
+    if "ids" in arrays:
+        return arrays["ids"]
+    content, ends = arrays["ids.text"].tobytes(), arrays["ids.ends"].tolist()
+    names = [content[start:end].decode() for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    check_names(names, "node id")
+    return np.array(names)

@@ -1,0 +1,451 @@
+"""A whole graph in one file: GraphML and GML (read by networkx), `.npz`, and `.pt` with a PyG `Data`.
+
+To add a format, write a function from a path to `GraphArrays` and register its suffix in `READERS`.
+
+A `.pt` file is a pickle, which may run any code. torch's reader for weights builds only tensors and plain containers;
+it gets stand-ins for the classes of a `Data`, which hold their content and do nothing. So PyG need not be installed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError, reason, shown
+from mtgcn.graph_checks import as_array, checked_count, compressed_matrix
+from mtgcn.graph_sources import GraphArrays, id_array, networkx_arrays
+from mtgcn.io.ids import NodeIndex
+from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.labels import encoded_labels
+from mtgcn.memory import check_fits
+
+MAX_XML_DEPTH = 100  # graphs are three or four elements deep; far deeper ones exhaust the stack
+MAX_BYTES = 256 << 20  # of GraphML and GML; tables are for larger graphs
+MEMORY_FACTOR = 20  # memory of networkx relative to the file
+SPARSE_PARTS = ("data", "indices", "indptr", "shape")
+FEATURE_NAMES = ("features", "x")
+LABEL_NAMES = ("labels", "y")
+COPIES = 3  # of the arrays, while they are checked and converted
+# The classes of a pickled Data besides tensors.
+PYG_CLASSES = (
+    "torch_geometric.data.data.Data",
+    "torch_geometric.data.data.DataEdgeAttr",
+    "torch_geometric.data.data.DataTensorAttr",
+    "torch_geometric.data.storage.BaseStorage",
+    "torch_geometric.data.storage.EdgeStorage",
+    "torch_geometric.data.storage.GlobalStorage",
+    "torch_geometric.data.storage.NodeStorage",
+)
+
+
+def read_graph_file(options: TableOptions) -> GraphArrays:
+    """The graph in `options.graph`, by its suffix."""
+    path = readable_file(options.graph or "")
+    suffix = path.suffix.lower()
+    if suffix in READERS:
+        if options.columns or options.features is not None:
+            raise InputError(f"{path}: attributes are chosen in GraphML and GML; the names in {suffix} files are fixed")
+        return READERS[suffix](path)
+    if suffix in NETWORKX_READERS:
+        chosen: dict[str, Any] = {**options.columns, "features": options.features}
+        arrays = networkx_arrays(NETWORKX_READERS[suffix](path), str(path), **chosen)
+        # Both formats write ids as text; whole numbers become integers, as in tables.
+        return replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
+    raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(SUFFIXES)}, or a table as --edges")
+
+
+def read_graphml(path: Path) -> Any:
+    """The networkx graph in a GraphML file. A DOCTYPE, whose entities could expand without end, is rejected."""
+    import networkx as nx
+
+    _check_size(path)
+    _check_xml(path)
+    return _read(path, "GraphML", lambda: nx.read_graphml(path))
+
+
+def read_gml(path: Path) -> Any:
+    """The networkx graph in a GML file. Node ids are the `label`s if these are unique, otherwise the `id`s."""
+    import networkx as nx
+
+    _check_size(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = problem.object.count(b"\n", 0, problem.start) + 1
+        byte = f"byte 0x{problem.object[problem.start]:02x}"
+        raise InputError(f"{path} line {line}: {byte} is not UTF-8; save the file as UTF-8") from None
+    plain = text.encode("ascii", "xmlcharrefreplace").decode()  # networkx reads ASCII and decodes &#233;
+    graph = _read(path, "GML", lambda: nx.parse_gml(plain, label="id"))
+    for node, name in graph.nodes(data="label", default=""):
+        if isinstance(name, list):
+            raise InputError(f"{path}: node {shown(node)} has {len(name)} labels; keep one")
+    names = [str(name) for _, name in graph.nodes(data="label", default="")]
+    if all(names) and len(set(names)) == len(names):
+        graph = nx.relabel_nodes(graph, dict(zip(graph.nodes, names, strict=True)))
+    for _, attributes in graph.nodes(data=True):
+        attributes.pop("label", None)  # in GML a node name, never a class
+    return graph
+
+
+def _check_size(path: Path) -> None:
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise InputError(
+            f"{path} has {size >> 20} MiB, more than the {MAX_BYTES >> 20} of this format; "
+            "write the graph as an edge list in Parquet"
+        )
+    check_fits(MEMORY_FACTOR * size, f"{path}, read in this format,", "write the graph as an edge list in Parquet")
+
+
+def _check_xml(path: Path) -> None:
+    depth = 0
+    keys: set[str] = set()  # of the data in the current element
+
+    def enter(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if name.rpartition(":")[2] != "data":
+            keys.clear()
+        elif (key := attributes.get("key", "")) in keys:
+            line = parser.CurrentLineNumber
+            raise InputError(f"{path} line {line}: key {shown(key)} is given twice for one element; keep one")
+        else:
+            keys.add(key)
+        if depth > MAX_XML_DEPTH:
+            line = parser.CurrentLineNumber
+            raise InputError(f"{path} line {line}: elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
+
+    def leave(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def refuse(*declared: object) -> None:
+        line = parser.CurrentLineNumber
+        raise InputError(f"{path} line {line}: a DOCTYPE can declare entities that expand without end; delete it")
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = enter
+    parser.EndElementHandler = leave
+    try:
+        with path.open("rb") as file:
+            parser.ParseFile(file)
+    except expat.ExpatError as problem:
+        what = expat.errors.messages[problem.code]
+        raise InputError(
+            f"{path} line {problem.lineno} is not well-formed XML ({what}); it may be cut off, write it again"
+        ) from None
+    except (ValueError, LookupError) as problem:  # an unknown encoding
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(f"{path} cannot be read as XML ({reason(problem)}); save it as UTF-8") from None
+
+
+def _read(path: Path, kind: str, read: Any) -> Any:
+    try:
+        return read()
+    except MemoryError:
+        raise
+    except Exception as problem:  # networkx raises any exception on malformed files
+        raise InputError(
+            f"{path} cannot be read as {kind} ({reason(problem)}); was it cut off? write it again"
+        ) from None
+
+
+def read_npz(path: Path) -> GraphArrays:
+    """Edges from `edge_index`, `adjacency`, `adj_data` … or scipy's `save_npz`; optionally `features`, `labels`,
+    `node_ids` and `class_names`. Nothing is unpickled."""
+    arrays = _arrays(path)
+    sources, targets, weights, nodes = _edges(path, arrays)
+    features = _named(arrays, FEATURE_NAMES)
+    if features is None and "attr_data" in arrays:
+        features = _sparse(path, arrays, "attr_")
+    labels, class_names = _labels(path, arrays)
+    if nodes is None:
+        sized = [part.shape[0] for part in (features, labels, arrays.get("node_ids")) if part is not None and part.ndim]
+        nodes = sized[0] if sized else int(max(sources.max(initial=-1), targets.max(initial=-1))) + 1
+    nodes = checked_count(nodes, str(path))
+    ids = arrays.get("node_ids")
+    if ids is not None and (ids.ndim != 1 or ids.dtype.kind not in "iuUS"):
+        raise InputError(f"{path}: node_ids are {_described(ids)}; give one whole number or text per node")
+    return GraphArrays(
+        node_ids=np.arange(nodes) if ids is None else id_array(_texts(path, "node_ids", ids), str(path)),
+        sources=sources,
+        targets=targets,
+        weights=weights,
+        features=None if features is None else _numeric(path, "features", features),
+        labels=labels if class_names else None,
+        class_names=class_names,
+        directed=True,  # a matrix or an edge index lists both directions of an edge
+    )
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    problems = (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        SyntaxError,
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+        TypeError,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # advice about old headers
+            with path.open("rb") as raw:  # numpy leaves malformed files open
+                file = np.load(raw, allow_pickle=False)
+                if not isinstance(file, np.lib.npyio.NpzFile):
+                    raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
+                _check_members(path, file.zip)
+                arrays = {name: file[name] for name in file.files}
+    except (*problems, zipfile.BadZipFile, zlib.error) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(
+            f"{path} cannot be read as .npz ({reason(problem)}); write it again, without objects"
+        ) from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
+    return arrays
+
+
+def _check_members(path: Path, archive: zipfile.ZipFile | None) -> None:
+    """Check the size before unpacking: a few bytes can expand without end."""
+    members = archive.infolist() if archive else []
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{path} holds {shown(twice)} twice; write it again, each array once")
+    unpacked = sum(member.file_size for member in members)
+    check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse matrix")
+
+
+def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
+    """Sources, targets, weights and, from a matrix, the number of nodes."""
+    if "edge_index" in arrays:
+        edges = arrays["edge_index"]
+        if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+            raise InputError(f"{path}: edge_index is {_described(edges)}; give whole numbers, two rows")
+        weights = arrays.get("edge_weight")
+        if weights is not None:
+            weights = _numeric(path, "edge_weight", weights)
+            if weights.shape != edges.shape[1:]:
+                raise InputError(
+                    f"{path}: edge_weight of shape {weights.shape} for {edges.shape[1]} edges; give one each"
+                )
+        if edges.dtype.kind == "u" and edges.max(initial=0) > np.iinfo(np.int64).max:
+            raise InputError(f"{path}: edge_index names node {edges.max()}; number nodes from 0 on")
+        sources, targets = edges.astype(np.int64)
+        return sources, targets, weights, None
+    if "adjacency" in arrays:
+        given = _numeric(path, "adjacency", arrays["adjacency"])
+        if given.ndim != 2:
+            raise InputError(f"{path}: adjacency of shape {given.shape}; give a square matrix, one row per node")
+        matrix = sp.coo_array(given)
+    elif "adj_data" in arrays:
+        matrix = _sparse(path, arrays, "adj_").tocoo()
+    elif "format" in arrays:
+        matrix = _sparse(path, arrays, "").tocoo()
+    else:
+        named = ", ".join(sorted(arrays)[:8]) or "nothing"
+        raise InputError(f"{path} holds {named}; give edge_index, adjacency or what scipy.sparse.save_npz writes")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{path}: adjacency of shape {matrix.shape}; give a square matrix, one row per node")
+    matrix.sum_duplicates()
+    return matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data, matrix.shape[0]
+
+
+def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
+    """A matrix from its three arrays, whose indices are checked."""
+    layout = "csr" if prefix else "".join(map(str, _texts(path, "format", arrays["format"].reshape(-1)[:1])))
+    if layout not in ("csr", "csc"):
+        raise InputError(f"{path}: a sparse matrix in the form {shown(layout)}; save it as csr")
+    missing = [prefix + part for part in SPARSE_PARTS if prefix + part not in arrays]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}; a sparse matrix needs {', '.join(SPARSE_PARTS)}")
+    data, indices, indptr, shape = (arrays[prefix + part] for part in SPARSE_PARTS)
+    if shape.dtype.kind not in "iu" or shape.shape != (2,):
+        raise InputError(f"{path}: {prefix}shape is {_described(shape)}; give two whole numbers, as scipy writes them")
+    try:
+        numbers = _numeric(path, f"{prefix}data", data)
+        return compressed_matrix(numbers, indices, indptr, tuple(shape.tolist()), by_column=layout == "csc")
+    except ValueError as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(
+            f"{path}: {prefix or 'its '}arrays are not a sparse matrix ({reason(problem)}); save it again"
+        ) from None
+
+
+def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    given = _named(arrays, LABEL_NAMES)
+    if given is None:
+        return None, ()
+    if given.dtype.kind not in "biufUS" or given.ndim > 2:
+        raise InputError(f"{path}: labels are {_described(given)}; give one number or text per node")
+    codes, names = encoded_labels(given)
+    if "class_names" not in arrays:
+        return codes, names
+    given_names = tuple(map(str, _texts(path, "class_names", np.atleast_1d(arrays["class_names"]).ravel())))
+    if not all(
+        name.isascii() and name.isdecimal() and len(name) < 19 and int(name) < len(given_names) for name in names
+    ):
+        raise InputError(
+            f"{path}: {len(given_names)} class_names and the labels {', '.join(names[:8])}; give class numbers from 0"
+        )
+    number = np.array([int(name) for name in names] + [-1], dtype=np.int64)
+    return number[codes], given_names
+
+
+def _named(arrays: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _texts(path: Path, name: str, values: np.ndarray) -> list[Any]:
+    """The values as a list, bytes decoded."""
+    if values.dtype.kind != "S":
+        return values.tolist()
+    try:
+        return [value.decode() for value in values.tolist()]
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: {name} are not UTF-8; write them as text") from None
+
+
+def _numeric(path: Path, name: str, values: Any) -> Any:
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{path}: {name} is {_described(values)}; give numbers")
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def _described(array: np.ndarray) -> str:
+    return f"of type {array.dtype} and shape {array.shape}"
+
+
+def read_pt(path: Path) -> GraphArrays:
+    """The graph in a `.pt` file: a `Data`, a dictionary with `edge_index`, or a processed PyG dataset of one graph."""
+    parts = _parts(_loaded(path))
+    if parts is None or parts.get("edge_index") is None:
+        raise _not_read(path, "holds no edge_index of a single graph")
+    try:
+        edges = np.asarray(as_array(parts["edge_index"]))
+        features, weights = _numbers(path, parts, "x"), _numbers(path, parts, "edge_weight")
+        given = parts.get("y")
+        labels, names = (None, ()) if given is None else encoded_labels(np.asarray(as_array(given)))
+    except (TypeError, AttributeError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _not_read(path, f"has parts that are not arrays ({reason(error)})") from error
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+        raise InputError(f"{path}: edge_index is of shape {edges.shape}; give two rows of node numbers")
+    return GraphArrays(
+        node_ids=np.arange(_count(path, parts, edges, features, labels)),
+        sources=edges[0],
+        targets=edges[1],
+        weights=None if weights is None else np.asarray(weights),
+        features=features,
+        feature_names=(),
+        labels=labels,
+        class_names=names,
+        directed=True,  # PyTorch Geometric lists both directions of an edge
+    )
+
+
+def _loaded(path: Path) -> Any:
+    import torch
+
+    known = {_full_name(one) for one in torch.serialization.get_safe_globals()}  # PyG's own if it is imported
+    stand_ins = [(_stand_in(name), name) for name in PYG_CLASSES if name not in known]
+    try:
+        unpacked = _unpacked_bytes(path)
+        check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
+        with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (MemoryError, InputError):
+        raise
+    except Exception as error:  # torch raises any exception on malformed files
+        named = str(error).partition("GLOBAL ")[2].partition(" ")[0]
+        if isinstance(error, pickle.UnpicklingError) and named:
+            raise _not_read(path, f"names {named}") from None
+        raise InputError(
+            f"{path} is not a complete file of torch.save ({reason(error)}); was it cut off? write it again"
+        ) from None
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """The unpacked size; `torch.save` never compresses."""
+    if not zipfile.is_zipfile(path):  # the old format
+        return path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def _stand_in(name: str) -> type:
+    return type(name.rpartition(".")[2], (), {"__doc__": f"Stand-in for {name}."})
+
+
+def _full_name(allowed: Any) -> str:
+    return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
+
+
+def _parts(content: Any) -> Mapping[str, Any] | None:
+    """The arrays of a single graph by name, or None."""
+    if isinstance(content, tuple | list):  # a processed dataset: graphs and their slices
+        slices = content[1] if len(content) > 1 else None
+        several = isinstance(slices, Mapping) and any(np.size(as_array(starts)) != 2 for starts in slices.values())
+        return None if several or not content else _parts(content[0])
+    if isinstance(content, Mapping):
+        return content
+    kept = vars(vars(content).get("_store", content)).get("_mapping") if hasattr(content, "__dict__") else None
+    return kept if isinstance(kept, Mapping) else None
+
+
+def _count(path: Path, parts: Mapping[str, Any], edges: np.ndarray, features: Any, labels: Any) -> int:
+    given = parts.get("num_nodes")
+    if isinstance(given, int) and not isinstance(given, bool):
+        return checked_count(given, str(path))
+    rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
+    nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
+    if any(number != nodes for number in rows):
+        raise InputError(f"{path}: x has {rows[0]} rows and y has {rows[1]}; give one of each per node")
+    return checked_count(nodes, str(path))
+
+
+def _numbers(path: Path, parts: Mapping[str, Any], name: str) -> Any:
+    """A numeric array by name, or None."""
+    array = as_array(parts.get(name))
+    if array is not None and array.dtype.kind not in "biuf":
+        raise _not_read(path, f"has {name} of type {array.dtype}, not numbers")
+    return array
+
+
+def _not_read(path: Path, why: str) -> InputError:
+    target = path.with_suffix(".npz").name
+    return InputError(
+        f"{path} {why}; only a PyG Data is read, since a .pt file may run any code. If you trust it, "
+        f'convert it in Python: data = torch.load("{path.name}", weights_only=False); '
+        f'numpy.savez("{target}", edge_index=data.edge_index, x=data.x, y=data.y) and give --graph {target}'
+    )
+
+
+READERS: dict[str, Callable[[Path], GraphArrays]] = {".npz": read_npz, ".pt": read_pt, ".pth": read_pt}
+NETWORKX_READERS: dict[str, Callable[[Path], Any]] = {
+    ".graphml": read_graphml,
+    ".xml": read_graphml,
+    ".gml": read_gml,
+}
+SUFFIXES = (*NETWORKX_READERS, *READERS)

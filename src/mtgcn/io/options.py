@@ -1,0 +1,169 @@
+"""`TableOptions`: the files of a graph and how to read them, for the command line, the studio and Python alike."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from mtgcn.errors import InputError, reason, unknown_name
+from mtgcn.graph_sources import Preprocessing
+from mtgcn.io.preprocessing.fit import IGNORE, KINDS
+
+PathLike = str | os.PathLike[str]
+Column = str | int  # a name, a title such as "column 3", or a position counted from 0
+UnknownNodes = Literal["error", "drop", "add"]
+
+ROLES = ("source", "target", "weight", "id", "label")
+GRAPH_FILE_ROLES = ("weight", "label")  # there they are attributes
+COLUMN_KINDS = (*KINDS, IGNORE)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The files of a graph, and how to read them.
+
+    Give `graph`; or `edges`, optionally with `nodes`; or `nodes`, with `knn` for edges between nearest neighbours.
+
+    Parameters
+    ----------
+    edges, nodes, labels : path
+        Edge list (source, target, weight), node table (id, label, features) and label table (id, label), as CSV or
+        Parquet. A node table defines the nodes and their order; without one, nodes are sorted by id.
+    graph : path
+        A whole graph in one file: GraphML, GML, `.npz` or `.pt`.
+    knn, metric
+        Number of nearest neighbours in the features of `nodes`, and their metric.
+    columns : mapping
+        The column of a role ("source", "target", "weight", "id", "label"), by name or position; False for none. Roles
+        that are not given are found by the names of the columns, then by position.
+    features, exclude : sequence
+        The columns to use as features, or those to leave out. The default is all columns without a role.
+    kinds : mapping
+        Column types that are not to be inferred: "number", "category", "date", "text" or "ignore".
+    unknown_nodes : {"error", "drop", "add"}
+        What to do with edges and labels of nodes that the node table does not list.
+    scale : bool
+        Whether to standardise numbers that are not counts.
+    preprocessing
+        That of a fitted graph, `graph.preprocessing`, to compute the same features. The default is to learn it.
+    header, delimiter
+        Of CSV files; found automatically by default.
+    few_labels : bool
+        Whether labels of a single class, or none at all, are accepted.
+    name : str
+        The name of the graph; by default that of its main file.
+    """
+
+    edges: PathLike | None = None
+    nodes: PathLike | None = None
+    labels: PathLike | None = None
+    graph: PathLike | None = None
+    knn: int | None = None
+    metric: str = "euclidean"
+    columns: Mapping[str, Column | Literal[False]] = field(default_factory=dict)
+    features: Sequence[Column] | None = None
+    exclude: Sequence[Column] = ()
+    kinds: Mapping[Column, str] = field(default_factory=dict)
+    unknown_nodes: UnknownNodes = "error"
+    may_add_nodes: bool = True  # whether unknown_nodes="add" is possible, for messages
+    scale: bool = True
+    preprocessing: Preprocessing | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    few_labels: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.graph and (self.edges or self.nodes or self.knn):
+            raise InputError("--graph already holds edges and features; leave out --edges, --nodes and --knn")
+        if self.edges and self.knn:
+            raise InputError("--edges gives the edges and --knn would make others; leave one of them out")
+        if self.knn is not None and self.knn < 1:
+            raise InputError(f"--knn is {self.knn}; give at least 1")
+        if self.knn and not self.nodes:
+            raise InputError("--knn joins nodes with similar features and there are none; add --nodes")
+        if self.features is not None and self.exclude:
+            raise InputError("--features names what to take and --exclude what to leave; give one of them")
+        if self.unknown_nodes not in get_args(UnknownNodes):
+            raise unknown_name("choice of --unknown-nodes", self.unknown_nodes, get_args(UnknownNodes))
+        if self.graph and (self.exclude or self.kinds):
+            raise InputError("--graph takes its attributes by --features; kinds and --exclude are for tables")
+        known = GRAPH_FILE_ROLES if self.graph else (*ROLES, *COLUMN_KINDS)
+        for role in self.columns:
+            if role not in known:
+                raise unknown_name("role or kind of column", role, known)
+
+    @property
+    def given(self) -> bool:
+        """Whether any file is given."""
+        return any((self.edges, self.nodes, self.labels, self.graph, self.knn))
+
+    @property
+    def title(self) -> str:
+        """The name of the graph: by default its main file with the suffix, since `cora` is a dataset."""
+        main = self.graph or self.edges or self.nodes
+        return self.name or (Path(main).name if main else "")
+
+    def with_column(self, role: str, column: Column | Literal[False]) -> TableOptions:
+        """The same options with another column for a role."""
+        return replace(self, columns={**self.columns, role: column})
+
+
+def position_in_title(column: Column) -> Column:
+    """The position, counted from 0, in a title such as `column 3`; any other column unchanged."""
+    position = re.fullmatch(r"column ([1-9][0-9]*)", column) if isinstance(column, str) else None
+    return int(position[1]) - 1 if position else column
+
+
+def parsed_columns(assignments: Sequence[str]) -> tuple[dict[str, Column | Literal[False]], dict[Column, str]]:
+    """Columns by role and column kinds, from texts such as `label=topic` and `number=income`."""
+    columns: dict[str, Column | Literal[False]] = {}
+    kinds: dict[Column, str] = {}
+    for assignment in assignments:
+        role, equals, column = (part.strip() for part in assignment.partition("="))
+        if not equals or not column:
+            raise InputError(f"column {assignment!r}; write role=column or kind=column, for instance label=topic")
+        if role in COLUMN_KINDS:
+            if column in kinds:
+                raise InputError(f"column {column!r} is given as {kinds[column]} and {role}; keep one")
+            kinds[column] = role
+            continue
+        if role in columns:
+            raise InputError(f"column of {role!r} is given twice; give it once")
+        columns[role] = column
+    return columns, kinds
+
+
+def parsed_roles(assignments: Sequence[str]) -> dict[str, Column | Literal[False]]:
+    """`parsed_columns` for tables without features, which have no kinds."""
+    columns, kinds = parsed_columns(assignments)
+    for column, kind in kinds.items():
+        raise InputError(f"column {kind}={column}: kinds are for features, and there are none here; leave it out")
+    return columns
+
+
+def readable_file(given: PathLike) -> Path:
+    """The path of a regular file that is readable and not empty."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InputError(f"a file is given by its path, not by a {type(given).__name__}; pass a string or a Path")
+    path = Path(given)
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name the file in it")
+        if not path.is_file():
+            kind = "is not a regular file" if path.exists() else "does not exist"
+            raise InputError(f"{path} {kind}; check the path")
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise InputError(f"{path} is empty; write it again, with at least one row")
+    except (OSError, ValueError) as problem:  # a path with a NUL in it is a ValueError
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(
+            f"{str(path)!r} cannot be read ({reason(problem)}); check the path and its permissions"
+        ) from None
+    return path

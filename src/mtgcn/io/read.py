@@ -1,0 +1,166 @@
+"""`read_graph`: a `Graph` from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.graph_sources import LABEL_NAMES, GraphArrays, Preprocessing
+from mtgcn.io.columns import ID_NAMES, SOURCE_NAMES, TARGET_NAMES, open_table
+from mtgcn.io.edge_list import EdgeRows, read_edges
+from mtgcn.io.graph_files import SUFFIXES, read_graph_file
+from mtgcn.io.ids import NodeIndex
+from mtgcn.io.label_table import Labels
+from mtgcn.io.node_table import NodeRows, read_nodes
+from mtgcn.io.options import PathLike, TableOptions, readable_file
+from mtgcn.io.preprocessing.fit import fit_columns
+from mtgcn.io.table import Table
+
+
+def read_graph(path: PathLike | None = None, options: TableOptions | None = None, **more: Any) -> Graph:
+    """A graph from files.
+
+    Parameters
+    ----------
+    path : path
+        An edge list in CSV or Parquet, or a whole graph as GraphML, GML, `.npz` or `.pt`, by its suffix. None if
+        `options` name all files; with `nodes` alone, the graph has no edges unless `knn` is given.
+    options : TableOptions
+        Further files, and how to read them.
+    **more
+        Fields of `TableOptions`, in place of or in addition to `options`.
+
+    Examples
+    --------
+    >>> read_graph("edges.csv", nodes="nodes.csv", labels="labels.csv")  # doctest: +SKIP
+    >>> read_graph("graph.graphml", TableOptions(columns={"label": "topic"}))  # doctest: +SKIP
+    >>> read_graph(None, TableOptions(nodes="nodes.csv", knn=10))  # doctest: +SKIP
+    """
+    options = replace(options or TableOptions(), **more)
+    if path is not None:
+        if options.edges or options.graph:
+            raise InputError(f"{path} and {options.edges or options.graph} both hold edges; give one of them")
+        is_graph = isinstance(path, str | Path) and Path(path).suffix.lower() in SUFFIXES
+        options = replace(options, graph=path) if is_graph else replace(options, edges=path)
+    if options.graph:
+        arrays = read_graph_file(options)
+        if options.labels:
+            codes, names = read_labels(options.labels, arrays.node_ids, replace(options, columns={}))
+            arrays = replace(arrays, labels=codes, class_names=names)
+        return Graph.from_arrays(arrays, str(options.graph), options.title, few_labels=options.few_labels)
+    arrays = read_tables(options)
+    if options.edges:
+        return Graph.from_arrays(arrays, str(options.edges), options.title, few_labels=options.few_labels)
+    if not options.knn:
+        adjacency = sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32)
+        return Graph.from_adjacency(adjacency, arrays, options.title)
+    if arrays.features is None:
+        raise InputError(f"{options.nodes} has no feature columns for nearest neighbours; add features, or --edges")
+    from mtgcn.linalg.neighbours import neighbour_graph
+
+    return Graph.from_adjacency(neighbour_graph(arrays.features, options.knn, options.metric), arrays, options.title)
+
+
+def read_tables(options: TableOptions) -> GraphArrays:
+    """The graph of an edge list, a node table and a label table, joined by node ids."""
+    edge_table = _opened(options.edges, [SOURCE_NAMES, TARGET_NAMES], options)
+    node_table = _opened(options.nodes, [ID_NAMES + LABEL_NAMES], options)
+    label_table = _opened(options.labels, [ID_NAMES + LABEL_NAMES], options)
+    _check_options(options, edge_table, node_table, label_table)
+    if node_table is None:
+        index = NodeIndex()
+        nodes = NodeRows(index, Labels(index), None, {})
+    else:
+        own = _options_for(node_table, label_table, options)
+        nodes = read_nodes(node_table, own, labels_elsewhere=label_table is not None)
+    index, labels = nodes.index, nodes.labels
+    listed = len(index)
+    edges = EdgeRows()
+    if edge_table is not None:
+        edges = read_edges(edge_table, options, index, None if node_table is None else str(node_table.path))
+    if label_table is not None:
+        home = node_table or edge_table
+        labels.read(label_table, _options_for(label_table, node_table, options), home=str(home.path if home else ""))
+    node_ids = index.ids()
+    codes, class_names = labels.encoded(few_labels=options.few_labels)
+    features, preprocessing = _features(nodes, options, added=len(index) - listed)
+    sources, targets = edges.sources, edges.targets
+    if node_table is None:  # sorted, so that the order of the edges does not matter
+        order = np.argsort(node_ids, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        node_ids, sources, targets, codes = node_ids[order], place[sources], place[targets], codes[order]
+    return GraphArrays(
+        node_ids,
+        sources,
+        targets,
+        edges.weights,
+        features,
+        () if preprocessing is None else preprocessing.names,
+        codes if class_names else None,
+        class_names,
+        preprocessing=preprocessing,
+    )
+
+
+def read_labels(
+    path: PathLike, node_ids: np.ndarray, options: TableOptions, beside: Sequence[str] = ()
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Class codes of known nodes and class names from a label table; see `Labels.encoded`."""
+    labels = Labels(NodeIndex.of(node_ids))
+    labels.read(open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], options), options, home="the graph")
+    return labels.encoded(beside, few_labels=options.few_labels)
+
+
+def _features(
+    nodes: NodeRows, options: TableOptions, added: int
+) -> tuple[sp.csr_array | np.ndarray | None, Preprocessing | None]:
+    if nodes.columns is None:
+        return None, None
+    table = replace(nodes.columns, absent=added)
+    preprocessing = options.preprocessing or fit_columns(table, nodes.kinds, scale=options.scale)
+    features = preprocessing.matrix(table)
+    return (features, preprocessing) if features.shape[1] else (None, preprocessing)
+
+
+def _opened(given: PathLike | None, names: Sequence[Sequence[str]], options: TableOptions) -> Table | None:
+    return None if given is None else open_table(readable_file(given), names, options)
+
+
+def _check_options(
+    options: TableOptions, edge_table: Table | None, node_table: Table | None, label_table: Table | None
+) -> None:
+    if edge_table is None and node_table is None:
+        raise InputError("neither an edge list nor a node table; give at least one of them")
+    columns = options.columns
+    for column, tables, where in (
+        (columns.get("source"), [edge_table], "an edge list"),
+        (columns.get("target"), [edge_table], "an edge list"),
+        (columns.get("weight") or None, [edge_table], "an edge list"),
+        (options.features, [node_table], "a node table"),
+        (options.exclude or None, [node_table], "a node table"),
+        (list(options.kinds) or None, [node_table], "a node table"),
+        (columns.get("id"), [node_table, label_table], "a node or label table"),
+        (columns.get("label") or None, [node_table, label_table], "a node or label table"),
+    ):
+        if column is not None and not any(tables):
+            raise InputError(f"column {column!r} is looked for in {where} and there is none; give one")
+
+
+def _options_for(table: Table, other: Table | None, options: TableOptions) -> TableOptions:
+    """The options without id and label columns that only the other table has."""
+    if other is None:
+        return options
+    columns = {
+        role: column
+        for role, column in options.columns.items()
+        if role not in ("id", "label") or column in table.columns or column not in other.columns
+    }
+    return replace(options, columns=columns)

@@ -1,0 +1,178 @@
+"""Memory: how much is free, how much a stack of runs may take, and what the C library does with freed blocks.
+
+torch is imported where it is needed: most callers only ask what is free.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtgcn.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+UNKNOWN_LIMIT = 2**63  # bytes; the system does not report a limit
+
+
+def free_bytes() -> int:
+    """The memory this process may still allocate: the least of machine, container and process limits."""
+    limits = [_machine_free(), _container_free(), _process_free()]
+    return min((limit for limit in limits if limit is not None), default=UNKNOWN_LIMIT)
+
+
+def check_fits(needed: int, what: str, remedy: str) -> None:
+    """Raise an `InputError` if `needed` bytes exceed the free memory."""
+    free = free_bytes()
+    if needed > free:
+        raise InputError(f"{what} takes about {readable(needed)} and {readable(free)} of memory are free; {remedy}")
+
+
+def readable(size: int) -> str:
+    """Bytes in GiB or MiB.
+
+    >>> readable(3 * 2**30), readable(1000)
+    ('3.0 GiB', '1 MiB')
+    """
+    if size >= UNKNOWN_LIMIT:
+        return "more memory than any machine has"
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{max(1, round(size / 2**20))} MiB"
+
+
+def resident_bytes() -> int:
+    """The resident memory of this process; 0 if the system does not report it."""
+    pages = _process_pages()
+    return 0 if pages is None else pages[1]
+
+
+def _machine_free() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:  # not Linux
+        return None
+    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    return int(fields["MemAvailable"][0]) * 1024 if "MemAvailable" in fields else None
+
+
+def _container_free() -> int | None:
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
+    except OSError:
+        return None
+    return None if limit == "max" else int(limit) - int(used)
+
+
+def _process_free() -> int | None:
+    pages = _process_pages()
+    if pages is None:
+        return None
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit - pages[0]
+
+
+def _process_pages() -> tuple[int, int] | None:
+    """Virtual and resident bytes of this process; None where the system does not report them."""
+    try:
+        import resource  # not on Windows
+
+        total, resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[:2]
+    except (ImportError, OSError):
+        return None
+    return int(total) * resource.getpagesize(), int(resident) * resource.getpagesize()
+
+
+# On the CPU larger stacks gain nothing: an epoch's working set exceeds the cache long before.
+CPU_BUDGET = 300 * 2**20
+CUDA_SHARE = 0.5  # of the free GPU memory
+# A smaller stack is faster with one thread.
+SMALL_STACK = 16 * 2**20
+
+
+def default_budget(device: torch.device) -> int:
+    """Bytes that the runs fitted together may take on this device."""
+    if device.type == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(CUDA_SHARE * free)
+    return CPU_BUDGET
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error reports that an allocation failed."""
+    import torch
+
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    # On the CPU torch raises a RuntimeError with one of these messages.
+    return any(message in str(error) for message in ("can't allocate memory", "not enough memory"))
+
+
+@contextmanager
+def threads_for(stack_bytes: int) -> Iterator[None]:
+    """Within this context a small stack is computed by one thread."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if 0 < stack_bytes < SMALL_STACK else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+# Parameters of glibc's mallopt.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+LARGE_BLOCK = 2**20  # bytes
+LARGE_PROCESS = 2**30  # bytes
+_keeps_freed_blocks = False
+
+
+def keep_freed_blocks() -> None:
+    """Keep freed blocks in this process. Only our own commands and workers call this, since it affects all code.
+
+    Every epoch frees and allocates the same few large blocks. To map and zero their pages each time costs up to a
+    quarter of an epoch. Does nothing where the C library is not glibc.
+    """
+    global _keeps_freed_blocks
+    _keeps_freed_blocks = True
+    # Large blocks from the heap as well: mapped ones are returned when they are freed.
+    _mallopt({_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1})
+
+
+def return_freed_blocks() -> None:
+    """Return every large block when it is freed, for a process whose graph just fits into memory.
+
+    By default glibc raises its threshold up to 32 MiB, and a fragmented heap may take twice what is in use.
+    """
+    _mallopt({_MMAP_THRESHOLD: LARGE_BLOCK})
+
+
+def trim_freed_blocks() -> None:
+    """Where freed blocks are kept, return those that are free now, between two steps that need blocks of other sizes.
+
+    Without it a process on a large graph grows by half of what it uses. Processes below 1 GiB keep their blocks.
+    """
+    if _keeps_freed_blocks and resident_bytes() > LARGE_PROCESS:
+        libc = _glibc()
+        if libc is not None and hasattr(libc, "malloc_trim"):
+            libc.malloc_trim(0)
+
+
+def _mallopt(parameters: dict[int, int]) -> None:
+    libc = _glibc()
+    if libc is not None and hasattr(libc, "mallopt"):
+        for parameter, value in parameters.items():
+            libc.mallopt(parameter, value)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None

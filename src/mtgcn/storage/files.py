@@ -1,0 +1,315 @@
+"""Reading and writing single files: atomic writes, checks of destinations, plain reads, and buckets on disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from mtgcn.errors import InputError
+from mtgcn.shapes import Int
+
+MAX_JSON_DEPTH = 100  # nesting of lists and objects
+MAX_LINKS = 40  # symbolic links in a chain, as on Linux
+DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not report one
+# Errors of os.replace for a file that may be written in place: a mount point, a folder without write permission.
+NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+# ------------------------------------------------------------------------------------------------------------ writing
+
+
+def write_file(path: str | Path, content: bytes | str) -> Path:
+    """Write a file atomically and return its path; failures raise an `InputError`."""
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")  # file names that are not UTF-8 hold lone surrogates
+    try:
+        write_atomically(Path(path), content)
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path}: {why}; make room there, or give another place") from error
+    return Path(path)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write all of `content` or nothing.
+
+    A plain file is replaced and keeps its mode and owner. Symbolic links are followed. A device, a pipe or an open
+    descriptor (/dev/stdout) is written through.
+    """
+    descriptor = own_descriptor(path)
+    if descriptor is not None:
+        for stream in (sys.stdout, sys.stderr):  # earlier output comes first
+            if stream is not None:
+                stream.flush()
+        _write_through(os.dup(descriptor), content)
+        return
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        found = None
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        # The system refuses a folder here. Opening a pipe blocks until it has a reader.
+        _write_through(os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), content)
+        return
+    target = Path(os.path.realpath(path))
+    try:
+        _replace(target, content, found)
+    except OSError as error:
+        if found is None or error.errno not in NOT_REPLACEABLE:
+            raise
+        _overwrite(target, content)
+
+
+def own_descriptor(path: str | Path) -> int | None:
+    """The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 refers to; None for other paths."""
+    current = os.fspath(path)
+    try:
+        for _ in range(MAX_LINKS):
+            folder, name = os.path.split(current)
+            folder = os.path.realpath(folder)
+            if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd"):
+                return int(name) if name.isdecimal() else None
+            if not os.path.islink(current):
+                return None
+            current = os.path.join(folder, os.readlink(current))
+    except (OSError, ValueError):  # writing to the path reports the error
+        return None
+    return None
+
+
+def copy_mode(found: os.stat_result, descriptor: int) -> None:
+    """Give an open file the mode and, where permitted, the owner of another file."""
+    if os.name == "posix":
+        with suppress(OSError):
+            os.chown(descriptor, found.st_uid, found.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+
+
+def force_to_disk(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to disk where the system supports it."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """The status of a file, through links; None if it does not exist."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _replace(target: Path, content: bytes, found: os.stat_result | None) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Unique per process and thread; short, since the name of the target may have the maximum length.
+    partial = target.with_name(f".mtgcn-{secrets.token_hex(8)}.partial")
+    mode = 0o666 if found is None else 0o600  # never more readable than the target
+    try:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            if found is not None:
+                copy_mode(found, file.fileno())
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _overwrite(target: Path, content: bytes) -> None:
+    """Write in place; on failure restore the previous content."""
+    with target.open("r+b") as file:
+        before = file.read()
+        try:
+            _write_from_start(file, content)
+        except BaseException:
+            with suppress(OSError):
+                _write_from_start(file, before)
+            raise
+
+
+def _write_from_start(file: BinaryIO, content: bytes) -> None:
+    file.seek(0)
+    file.write(content)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _write_through(descriptor: int, content: bytes) -> None:
+    with open(descriptor, "wb") as file, suppress(BrokenPipeError):  # the reader may stop before the end
+        file.write(content)
+        file.flush()
+
+
+# ------------------------------------------------------------------------------------------------------- destinations
+
+
+def check_file(path: str | Path) -> None:
+    """Raise if a file could not be written. Devices, pipes and /dev/stdout are allowed."""
+    path = Path(os.path.abspath(path))
+    complaint, remedy = f"cannot write {path}", "give another place"
+    with _as_input_error(complaint, remedy):
+        if own_descriptor(path) is not None:
+            return
+        found = _stat(path)
+        if found is None:
+            _check_parents(Path(os.path.realpath(path)), complaint, remedy)
+        elif stat.S_ISDIR(found.st_mode):
+            raise InputError(f"{path} is a folder; give a file name")
+        elif stat.S_ISSOCK(found.st_mode):
+            raise InputError(f"{path} is a socket, which cannot be written like a file; give another place")
+        elif not os.access(path, os.W_OK):
+            raise InputError(f"{complaint}: permission denied; {remedy}")
+
+
+def check_files(paths: Iterable[str | Path | None]) -> None:
+    """Raise if one of several files could not be written, or if two are the same; None entries are skipped."""
+    seen: set[str] = set()
+    for path in paths:
+        if path is not None:
+            check_file(path)
+            real = os.path.realpath(path)
+            found = _stat(Path(real))
+            if real in seen and (found is None or stat.S_ISREG(found.st_mode)):
+                raise InputError(f"{path} would be written twice; give another file")
+            seen.add(real)
+
+
+def check_folder(folder: str | Path, holds: str = "the output") -> None:
+    """Raise if a folder could not be created or written to. `holds` names its content in the message."""
+    folder = Path(os.path.abspath(folder))
+    complaint, remedy = f"cannot make folder {folder}", "give another folder"
+    with _as_input_error(complaint, remedy):
+        found = _stat(folder)
+        if found is None:
+            _check_parents(Path(os.path.realpath(folder)), complaint, remedy)
+        elif not stat.S_ISDIR(found.st_mode):
+            raise InputError(f"{folder} is a file; give a folder for {holds}")
+        else:
+            _check_writable(folder, remedy)
+
+
+@contextmanager
+def _as_input_error(complaint: str, remedy: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        raise InputError(f"{complaint}: {getattr(error, 'strerror', None) or error}; {remedy}") from error
+
+
+def _check_parents(path: Path, complaint: str, remedy: str) -> None:
+    nearest, found = next((parent, found) for parent in path.parents if (found := _stat(parent)) is not None)
+    if not stat.S_ISDIR(found.st_mode):
+        raise InputError(f"{complaint}: {nearest} is a file; {remedy}")
+    _check_writable(nearest, remedy)
+    longest = os.pathconf(nearest, "PC_NAME_MAX") if hasattr(os, "pathconf") else DEFAULT_NAME_BYTES
+    for name in path.relative_to(nearest).parts:
+        if (length := len(os.fsencode(name))) > longest:
+            raise InputError(f"{complaint}: a name has {length} bytes, the limit is {longest}; {remedy}")
+
+
+def _check_writable(folder: Path, remedy: str) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to {folder}: permission denied; {remedy}")
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
+    """The content of a plain file of at most `max_bytes`; anything else is an OSError. Pipes and devices are not read,
+    since they may block or never end."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+        content = file.read(-1 if max_bytes is None else max_bytes + 1)
+    if max_bytes is not None and len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
+    return content
+
+
+class Spill:
+    """Records of one dtype in buckets on disk, for data that exceeds memory. A bucket keeps the order of insertion."""
+
+    def __init__(self, folder: Path, name: str, record: np.dtype, buckets: int) -> None:
+        self.record, self.buckets = record, buckets
+        self._paths = [folder / f"{name}-{bucket}" for bucket in range(buckets)]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, bucket: Int[np.ndarray, "rows"], records: np.ndarray) -> None:
+        """Append each record to its bucket."""
+        order = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=self.buckets))
+        for number, rows in enumerate(np.split(records[order], ends[:-1])):
+            if len(rows):
+                with self._paths[number].open("ab") as file:
+                    file.write(rows.tobytes())
+
+    def read(self, bucket: int) -> np.ndarray:
+        """All records of a bucket."""
+        path = self._paths[bucket]
+        return np.fromfile(path, dtype=self.record) if path.exists() else np.zeros(0, dtype=self.record)
+
+    def remove(self, bucket: int) -> None:
+        """Delete a bucket."""
+        self._paths[bucket].unlink(missing_ok=True)
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Parse JSON. Repeated keys, NaN, infinity and deep nesting are a ValueError, like any other invalid JSON.
+
+    >>> parsed_json('{"train": [1], "train": [2]}')
+    Traceback (most recent call last):
+    ValueError: key 'train' is given twice
+    """
+    try:
+        content = json.loads(text, object_pairs_hook=_object, parse_constant=_reject)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
+    if _depth_exceeds(content, MAX_JSON_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in content if names.count(name) > 1)
+        raise ValueError(f"key {twice[:60]!r} is given twice")
+    return content
+
+
+def _reject(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _depth_exceeds(content: Any, limit: int) -> bool:
+    layer = [content]
+    for _ in range(limit):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not layer:
+            return False
+    return any(isinstance(inner, list | dict) for inner in layer)

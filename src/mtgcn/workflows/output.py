@@ -1,0 +1,65 @@
+"""What a command returns beside its result: notes collected while it runs, and CSV tables in a file or on stdout."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mtgcn.errors import InputError
+from mtgcn.storage.files import check_file, own_descriptor, write_file
+from mtgcn.uncertainty.warnings import FitWarning
+
+
+@contextmanager
+def collected_notes() -> Iterator[list[str]]:
+    """A list that holds, after the block, each warning raised in it once and on one line. A `FitWarning` is left out:
+    summaries list those separately."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", FitWarning)
+        yield notes
+    notes.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+
+
+def is_standard_output(path: Path) -> bool:
+    """Whether the path means standard output: `-`, /dev/stdout or /dev/fd/1."""
+    return path == Path("-") or own_descriptor(path) == 1
+
+
+def check_output(path: Path) -> None:
+    """Refuse an output that cannot be written."""
+    if not is_standard_output(path):
+        check_file(path)
+    elif sys.stdout is None:
+        raise InputError(f"--out {path} where standard output is closed; give a file")
+
+
+def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a CSV table to a file, all or nothing, or to standard output."""
+    content = table_bytes(header, rows)
+    if not is_standard_output(path):
+        write_file(path, content)
+        return
+    try:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has closed the pipe, as `… --out - | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports it once more at exit
+
+
+def table_bytes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
+    """A CSV table in UTF-8 with a header. Bytes of the input that are not UTF-8 are written back unchanged."""
+    buffer = io.BytesIO()
+    text = io.TextIOWrapper(buffer, encoding="utf-8", errors="surrogateescape", newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(header)
+    table.writerows(rows)
+    text.flush()
+    return buffer.getvalue()

@@ -1,0 +1,355 @@
+import errno
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from mtgcn.errors import InputError
+from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.persistence import FILES, check_destination, file_entry, load_model, read_card, save_model
+from mtgcn.methods import create
+from mtgcn.storage.folders import LOCK, READY
+from mtgcn.storage.locks import exclusive_lock
+
+
+def altered(path, change):
+    content = bytearray(path.read_bytes())
+    change(content)
+    path.write_bytes(content)
+
+
+def flip_last_byte(content):
+    content[-1] ^= 1
+
+
+def cut_in_half(content):
+    del content[len(content) // 2 :]
+
+
+@pytest.mark.parametrize("name", ["answers.safetensors", "graph.safetensors", "weights.safetensors"])
+@pytest.mark.parametrize(
+    ("change", "message"), [(flip_last_byte, "was changed after it was written"), (cut_in_half, "bytes, not")]
+)
+def test_changed_arrays(folder, name, change, message):
+    altered(folder / name, change)
+    with pytest.raises(InputError, match=rf"model folder .*model is damaged: {name} .*{message}.*fit the model again"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["answers.safetensors", "graph.safetensors", "weights.safetensors"])
+def test_missing_file(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(InputError, match=f"damaged: {name} is missing"):
+        load_model(folder)
+
+
+def test_other_files_stay(folder, farm):
+    (folder / "notes.txt").write_text("mine")
+    other = MutualTeachingClassifier("lp").fit_graph(farm)
+    save_model(other, folder)
+    assert read_card(folder)["method"]["name"] == "lp"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("answers.safetensors", "card.json", "graph.safetensors", "notes.txt")
+    ]
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_links_to_folders(farm_model, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    save_model(farm_model, tmp_path / "link")
+    assert (tmp_path / "real" / "card.json").exists()
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_folder_without_a_model(farm_model, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
+    with pytest.raises(InputError, match="thesis holds files and is no model folder; give another folder"):
+        save_model(farm_model, tmp_path / "thesis")
+    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter1.tex"]
+
+
+@pytest.mark.parametrize("where", ["file", "file/model", "file/a/b/model"])
+def test_file_in_place_of_a_folder(farm_model, tmp_path, where):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="is a file; give"):
+        save_model(farm_model, tmp_path / where)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "mine")]
+
+
+def test_folder_without_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(InputError, match="permission denied; give another folder"):
+        check_destination(tmp_path / "model")
+
+
+def disk_is_full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def safetensors_disk_is_full(*_):
+    from safetensors import SafetensorError
+
+    raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize(
+    ("what", "failure"),
+    [
+        ("safetensors.numpy.save_file", safetensors_disk_is_full),
+        ("os.fsync", disk_is_full),
+        ("mtgcn.estimator.persistence._write_bytes", disk_is_full),
+    ],
+)
+@pytest.mark.parametrize("place", ["model", "new/parents/model"])
+def test_full_disk(farm_model, tmp_path, monkeypatch, what, failure, place):
+    target = tmp_path / place
+    if place == "model":
+        save_model(farm_model, target)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(what, failure)
+        with pytest.raises(InputError, match=r"cannot write model folder .*: .*No space left .*nothing was changed"):
+            save_model(farm_model, target)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert (tmp_path / "new").exists() is False
+
+
+def test_failed_commit_keeps_the_old_model(folder, farm_model, monkeypatch):
+    rename = os.rename
+
+    def fails_for_the_new(source, target):
+        if str(source).endswith(".partial"):
+            disk_is_full()
+        rename(source, target)
+
+    before = (folder / "card.json").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rename", fails_for_the_new)
+        with pytest.raises(InputError, match="cannot write model folder"):
+            save_model(farm_model, folder)
+    assert (folder / "card.json").read_bytes() == before
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_folder_keeps_its_inode(folder, farm_model):
+    before = folder.stat().st_ino
+    save_model(farm_model, folder)
+    assert folder.stat().st_ino == before
+
+
+def test_save_times_out(folder, farm_model, monkeypatch):
+    monkeypatch.setattr("mtgcn.storage.folders.TIMEOUT", 0.1)
+    with (
+        exclusive_lock(folder / LOCK, "holding it"),
+        pytest.raises(InputError, match=r"another process is writing model folder .*model and does not end; try again"),
+    ):
+        save_model(farm_model, folder)
+
+
+def test_load_during_save(folder, farm_model, farm):
+    other = MutualTeachingClassifier("lp").fit_graph(farm)
+    done = threading.Event()
+
+    def save_often():
+        while not done.is_set():
+            for model in (other, farm_model):
+                save_model(model, folder)
+
+    thread = threading.Thread(target=save_often)
+    thread.start()
+    try:
+        found = {load_model(folder).method for _ in range(60)}
+    finally:
+        done.set()
+        thread.join()
+    assert found <= {"lp", "mt-gcn"}
+
+
+def test_interrupted_save(folder, farm_model, farm):
+    """Killed after the commit, before the files are moved."""
+    for name in ("card.json", "answers.safetensors"):
+        (folder / READY).mkdir(exist_ok=True)
+        os.rename(folder / name, folder / READY / name)
+    (folder / "card.json").write_text("an older one")
+    assert load_model(folder).method == "mt-gcn"
+    check_destination(folder)
+    save_model(MutualTeachingClassifier("lp").fit_graph(farm), folder)
+    assert load_model(folder).method == "lp"
+    assert sorted(path.name for path in folder.iterdir()) == ["answers.safetensors", "card.json", "graph.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.arange(40) * 10**12,
+        np.arange(40) + 0.5,
+        np.array([f"{number:03}" for number in range(40)]),
+        np.array(["", *map(str, range(39))]),
+    ],
+    ids=["integers", "floats", "texts", "one empty"],
+)
+def test_node_ids(farm_model, tmp_path, ids):
+    renamed = MutualTeachingClassifier(**farm_model.get_params())
+    renamed.__dict__.update(farm_model.__dict__, graph_=replace(farm_model.graph_, node_ids=ids))
+    save_model(renamed, tmp_path / "model")
+    back = load_model(tmp_path / "model").graph_.node_ids
+    assert back.tolist() == ids.tolist()
+    assert back.dtype == ids.dtype
+
+
+def test_dense_and_missing_features(farm, tmp_path, assert_equal, quick_settings):
+    for features in (farm.features.toarray(), None):
+        quick = MutualTeachingClassifier("mt-gcn", settings=quick_settings, random_state=0, scale=False)
+        fitted = quick.fit_graph(
+            replace(farm, features=features, feature_names=() if features is None else farm.feature_names)
+        )
+        save_model(fitted, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert_equal(loaded, fitted)
+        assert np.array_equal(loaded.graph_.features, features) if features is not None else not loaded.n_features_in_
+
+
+def test_numeric_classes(tmp_path, quick_settings):
+    table = np.random.default_rng(0).random((30, 4))
+    y = np.array([30, 10, 20] * 2 + [-1] * 24)
+    fitted = MutualTeachingClassifier("mt-gcn", settings=quick_settings, neighbors=3, random_state=0).fit(table, y)
+    fitted.save(tmp_path / "model")
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
+    assert loaded.classes_.tolist() == [10, 20, 30]
+    assert loaded.predict(table).dtype == fitted.predict(table).dtype
+    assert np.array_equal(loaded.predict(table[:5]), fitted.predict(table[:5]))
+
+
+def test_peer_names_of_another_number(farm, folder, rewritten, weighted_votes):
+    save_model(MutualTeachingClassifier(weighted_votes, random_state=0).fit_graph(farm), folder)
+    rewritten(peer_names=["features"])
+    with pytest.raises(InputError, match=r"its parts do not fit together .*shape \(1, 4\), not \(1, 1\)"):
+        load_model(folder)
+
+
+def test_indices_out_of_range(folder, rewritten):
+    from safetensors.numpy import load_file, save_file
+
+    arrays = load_file(folder / "graph.safetensors")
+    arrays["adjacency.indices"][0] = 10**6
+    save_file(arrays, folder / "graph.safetensors")
+    card = json.loads((folder / "card.json").read_text())
+    path = folder / "graph.safetensors"
+    rewritten(files={**card["files"], "graph.safetensors": file_entry(path)})
+    with pytest.raises(InputError, match="damaged: its parts do not fit together"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "epochs", [lambda epochs: 0 * epochs, lambda epochs: epochs - 1, lambda epochs: 0 * epochs - 1]
+)
+def test_labeled_iter_contradicts_labels(folder, rewritten, epochs):
+    from safetensors.numpy import load_file, save_file
+
+    path = folder / "answers.safetensors"
+    arrays = load_file(path)
+    arrays["labeled_iter"] = epochs(arrays["labeled_iter"])
+    save_file(arrays, path)
+    files = json.loads((folder / "card.json").read_text())["files"]
+    rewritten(files={**files, "answers.safetensors": file_entry(path)})
+    with pytest.raises(InputError, match="labeled_iter contradicts the labels"):
+        load_model(folder)
+
+
+def test_round_trip(farm_model, folder, assert_equal):
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("answers.safetensors", "card.json", "graph.safetensors", "weights.safetensors")
+    ]
+    loaded = MutualTeachingClassifier.load(folder)
+    assert_equal(loaded, farm_model)
+    assert (loaded.graph_.features != farm_model.graph_.features).nnz == 0
+    other = replace(farm_model.graph_, node_ids=np.arange(40))
+    assert np.array_equal(loaded.predict_proba(graph=other), farm_model.predict_proba(graph=other))
+
+
+@pytest.mark.parametrize("method", ["gcn", "lp"])
+def test_methods_without_peers_or_parameters(farm, tmp_path, method, assert_equal):
+    fitted = MutualTeachingClassifier(method, random_state=0).fit_graph(farm)
+    fitted.save(tmp_path / "model")
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
+    assert_equal(loaded, fitted)
+    assert (tmp_path / "model" / "weights.safetensors").exists() == (fitted.parameters_ is not None)
+
+
+def test_peer_report(farm, tmp_path, weighted_votes, assert_equal):
+    fitted = MutualTeachingClassifier(weighted_votes, random_state=0).fit_graph(farm)
+    card = save_model(fitted, tmp_path / "model")
+    assert card["peer_names"] == ["far neighbourhood", "features", "near neighbourhood", "structure"]
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
+    assert_equal(loaded, fitted)
+    assert loaded.peer_report_.weights.tolist() == [[0.3, 0.1, 0.55, 0.05]]
+    new = farm.features[:3] * 1.1
+    np.testing.assert_array_equal(loaded.predict_proba(new), fitted.predict_proba(new))
+
+
+def test_method_object(farm, tmp_path, quick_settings):
+    fitted = MutualTeachingClassifier(create("mt-gcn", **quick_settings), random_state=0).fit_graph(farm)
+    save_model(fitted, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.method == "mt-gcn"
+    assert loaded.method_ == fitted.method_
+    assert np.array_equal(loaded.fit_graph(farm).transduction_, fitted.transduction_)
+
+
+@pytest.mark.slow
+def test_load_imports(folder):
+    unwanted = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pynndescent", "sklearn", "torch_geometric"]
+    program = (
+        "import sys; from mtgcn.estimator.persistence import load_model; "
+        f"load_model({str(folder)!r}); "
+        f"print(*[name for name in {unwanted} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_moved_folder(folder, farm_model, tmp_path, assert_equal):
+    shutil.copytree(folder, tmp_path / "elsewhere" / "model")
+    assert_equal(load_model(str(tmp_path / "elsewhere" / "model")), farm_model)
+    assert isinstance(MutualTeachingClassifier.load(Path(tmp_path / "elsewhere/model")), MutualTeachingClassifier)
+
+
+def test_loaded_model_is_an_estimator(folder, farm_model, tmp_path, assert_equal):
+    loaded = MutualTeachingClassifier.load(folder)
+    assert loaded.get_params() == farm_model.get_params()
+    assert repr(loaded) == repr(farm_model) == repr(clone(loaded))
+    assert_equal(pickle.loads(pickle.dumps(loaded)), farm_model)
+    assert_equal(deepcopy(loaded), farm_model)
+
+
+def test_graph_model_writes_the_same_card(folder, tmp_path):
+    load_model(folder).save(tmp_path / "again")
+    assert (tmp_path / "again" / "card.json").read_bytes() == (folder / "card.json").read_bytes()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(FILES), place=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
+def test_changed_bytes(folder, farm_model, name, place, byte, assert_equal):
+    path = folder / name
+    before = path.read_bytes()
+    content = bytearray(before)
+    content[int(place * len(content))] = byte
+    path.write_bytes(content)
+    with suppress(InputError):
+        assert_equal(load_model(folder), farm_model)  # unless the byte is unchanged, or whitespace
+    path.write_bytes(before)

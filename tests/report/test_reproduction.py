@@ -1,0 +1,290 @@
+"""Reproduction: page, LaTeX tables and commands."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from html_page import HtmlPage
+from latex_check import count_tables
+from mtgcn.datasets import describe
+from mtgcn.experiments.curves import Band, Curves
+from mtgcn.experiments.plan import place_of
+from mtgcn.experiments.protocol import PAPER_TABLES, WORLD
+from mtgcn.experiments.tables import stored_evidence
+from mtgcn.report.grids import findings
+from mtgcn.report.reproduction import commands, html_page, latex_tables
+
+
+def page_of(*parts, counts=()):
+    return html_page(stored_evidence({name: rows for units in parts for name, rows in units.items()}), counts)
+
+
+@pytest.fixture
+def full(stored):
+    return page_of(
+        stored(ablation=True, tables=["2"]), stored(backbones=True, tables=["3"]), stored(protocol="paper"), stored()
+    )
+
+
+def curves_of(seed=0, **made):
+    """Accuracy 10, 20 … per cent; of three classes the first is never taught."""
+    names = {"dataset": "cora", "labels_per_class": 2, "runs": 7, "seed": seed, "device": "cpu"}
+    made = {**names, "settings": {"warmup_epochs": 20}, **made}
+    rising = Band(mean=(0.1, 0.2, 0.3, 0.4), low=(0.05, 0.1, 0.2, 0.3), high=(0.2, 0.3, 0.4, 0.5))
+    late = Band(mean=(None, None, 0.7, 0.8), low=(None, None, 0.6, 0.7), high=(None, None, 0.8, 0.9))
+    never = Band(*[(None,) * 4] * 3)
+    return Curves(
+        made=made,
+        epochs=(10, 20, 30, 40),
+        accuracy=rising,
+        losses={"supervised": rising, "pseudo-label": late},
+        class_names=("Rare", "Case_Based", "7"),
+        precision=(never, late, late),
+    )
+
+
+def test_page_is_self_contained(full):
+    page = HtmlPage(full)
+    page.assert_self_contained()
+    assert {link.removeprefix("#") for link in page.links} == set(page.ids)
+    assert not re.search(r"https?:|url\(|@import", full)
+
+
+def test_page_shows_every_printed_and_measured_value(full, stored):
+    rows = HtmlPage(full).rows
+    for table in PAPER_TABLES:
+        for cell in table.cells:
+            for entry in cell.entries:
+                if entry.printed is not None:
+                    assert any(f"{entry.printed:.1f}" in row for row in rows), (table.name, cell.dataset, entry)
+    for unit_rows in stored().values():
+        mean = 100 * sum(row.accuracy for row in unit_rows) / len(unit_rows)
+        assert any(f"{mean:.1f}" in row for row in rows)
+
+
+def test_row_shows_paper_ours_interval_difference(stored):
+    page = HtmlPage(page_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1)))
+    # Places are numbered cell by cell: GCN has 40.0, 40.2, 40.4 and 40.6 per cent, where 42.6 to 74.9 are printed.
+    assert ["GCN-V", "42.6", "40.0", "one run", "−2.6", "56.9", "40.2", "one run", "−16.7"] in [
+        row[:9] for row in page.rows
+    ]
+    # MT-GCN is always 0.1 ahead.
+    assert ["GCN-V", *["−0.1", "one run", "1"] * 4] in page.rows
+    assert ["GCN-V", *["1.50"] * 4] in page.rows  # seconds
+    assert ["GCN-V", *["12.5", "one run"] * 4] in page.rows  # calibration error
+
+
+def test_optimistic_rows_are_marked(stored, full):
+    assert "optimistic" not in page_of(stored(tables=["2"])).split("</style>")[1].lower()
+    marked = [row for row in HtmlPage(full).rows if "optimistic" in row]
+    assert [row[0] for row in marked] == ["MT-GCN"] * 4
+
+
+def test_page_of_a_single_unit(stored):
+    units = stored(tables=["2"], methods=["mt-gcn"], runs=1)
+    name = next(iter(units))
+    page = page_of({name: units[name]})
+    assert set(HtmlPage(page).ids) == {"tables", "label-rates", "calibration", "time"}
+    assert page.count("<svg") == 2
+
+
+def test_sections_follow_what_is_stored(stored, full):
+    assert set(HtmlPage(full).ids) == {
+        "tables",
+        "label-rates",
+        "differences",
+        "ranks",
+        "calibration",
+        "time",
+        "ablation",
+        "backbones",
+    }
+    alone = HtmlPage(page_of(stored(ablation=True, tables=["2"])))
+    assert {"ablation", "tables"} <= set(alone.ids)
+    assert "without L_pl" in alone.text
+    assert "warm-up of 300 epochs" in alone.text
+
+
+def test_backbones_show_alone_taught_gain(stored):
+    page = HtmlPage(page_of(stored(backbones=True, tables=["2"], runs=1)))
+    # Places are numbered cell by cell: gcn alone, gcn taught, chebyshev alone …, each 0.1 above the one before.
+    rows = [row for row in page.rows if row[0] == "APPNP"]
+    assert rows[0] == ["APPNP", "4", "+0.1", "+0.1", "+0.1", "0", "0"]  # cells, mean, smallest, largest, sure ones
+    assert rows[1][:8] == ["APPNP", "40.4", "one run", "40.5", "one run", "+0.1", "one run", "1"]
+    assert {row[0] for row in page.rows} >= {"GCN", "Chebyshev", "APPNP", "GAT"}
+
+
+def test_network_without_taught_runs_has_no_gain(stored):
+    units = stored(backbones=True, tables=["2"], runs=1)
+    [first, *_] = units
+    page = HtmlPage(page_of({first: units[first]}))
+    assert ["GCN", "40.0", "one run"] in page.rows
+    assert "mean gain" not in page.text
+
+
+def test_training_curves(stored):
+    units = stored(tables=["2"], methods=["mt-gcn"])
+    page = html_page(stored_evidence(units), curves=[curves_of(), curves_of(seed=3)])
+    section = page.split('<section id="training">')[1].split("</section>")[0]
+    HtmlPage(page)
+    assert section.count("<h3>") == 1  # another seed stays away
+    assert "cora, 2 labels per class" in section
+    assert "Mean of 7 runs on cpu." in section
+    assert section.count("<svg") == 3
+    assert section.count("teaching begins</text>") == 2  # the third picture begins there
+    assert "Case Based" in section
+    assert "class 7" in section
+    assert "Rare" not in section  # which was never taught
+    assert "--curves" in page
+    assert "--curves" not in html_page(stored_evidence(units), curves=[curves_of(seed=3)])
+
+
+def test_rows_of_another_device_are_marked(stored):
+    here = stored(tables=["2"], methods=["gcn", "mt-gcn"], device="cuda (some GPU)", runs=1)
+    there = stored(tables=["2"], methods=["lp"], runs=1)
+    page = HtmlPage(page_of(here, there))
+    rows = [row for row in page.rows if "LP" in row[0]]
+    assert rows
+    assert all(row[1] == "on cpu" for row in rows)
+    assert not any("on cpu" in row for row in page.rows if row[0] in ("GCN-V", "MT-GCN"))
+    assert "some rows cpu, 1 thread per unit of work" in page.text
+    evidence = stored_evidence(here | there)
+    assert commands(evidence) == [
+        "mtgcn reproduce --table 2 --methods lp --runs 1 --device cpu",
+        "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 1 --device cuda",
+    ]
+
+
+def world(stored, ahead, **selection):
+    """The page of a suite in which every plain line has 50 per cent, and others so much more; and its evidence."""
+    units = {}
+    for name, rows in stored(suite="world", runs=1, **selection).items():
+        title = place_of(rows[0]).title
+        accuracy = 0.5 + ahead.get((title, rows[0].labels_per_class), ahead.get(title, 0.0))
+        units[name] = tuple(replace(row, accuracy=accuracy) for row in rows)
+    evidence = stored_evidence(units, suite=WORLD)
+    return html_page(evidence), evidence
+
+
+def test_suite_page(stored):
+    text, evidence = world(stored, {"gcn, none": 0.02, "mt-gcn, length": 0.09, "mt-plus": 0.03, ("mt-plus", 5): 0.005})
+    page = HtmlPage(text)
+    assert "mt-plus on graphs of many kinds" in page.text
+    assert "Zhan and Niu" not in page.text
+    assert set(page.ids) == {"tables", "label-rates", "differences", "ranks", "calibration", "time"}
+    assert "Eight graphs" in page.text
+    # 52 is the best plain line everywhere. mt-gcn's 59 is shown, not counted.
+    assert "mt-plus has the highest mean in 0 of 24 cells with random splits." in page.text
+    assert (
+        "The mean of mt-plus is above that of the best plain method in 16 of 24 cells and at most 1 point below it "
+        "in 16; the largest deficit is −1.5 (cora, 5 labels per class on average, drawn over all nodes). "
+        "Plain methods: logistic; sgc; ppr; correct-and-smooth; appnp; lp; gcn; gcn, length; gcn, none."
+    ) in page.text
+    assert ["gcn, none", *["52.0", "one run"] * 3] in page.rows
+    assert ["gcn, none", "−1.0", "one run", "1", "−1.0", "one run", "1", "+1.5", "one run", "1"] in page.rows
+    columns = ["3 labels per class", "20 labels per class", "5 labels per class on average, drawn over all nodes"]
+    assert ["method", *columns] in page.rows
+    assert "GCN-V" not in page.text  # the paper's name of another setting
+    assert text.count("5 on average, over all</text>") == 8
+    assert text.count('<tr class="reference">') == 3 * 8
+    assert commands(evidence) == [_whole_suite(evidence)]
+
+
+def _whole_suite(evidence):
+    """Where this version lacks methods of the suite, the command names those it has."""
+    methods = dict.fromkeys(line.method for line in evidence.ours[0].lines)
+    listed = dict.fromkeys(entry.method for entry in WORLD.tables[0].cells[0].entries)
+    names = "" if methods == listed else f"--methods {','.join(methods)} "
+    return f"mtgcn reproduce --suite world {names}--runs 1 --device cpu"
+
+
+def test_missing_plain_methods_are_named(stored):
+    text, evidence = world(stored, {"mt-plus": -0.004}, datasets=["dblp", "cora"], methods=["gcn", "mt-plus"])
+    assert "best plain method in 0 of 6 cells and at most 1 point below it in 6; the largest" in HtmlPage(text).text
+    assert "Not run in all of these cells: appnp; correct-and-smooth; logistic; lp; ppr; sgc." in text
+    assert commands(evidence) == [
+        "mtgcn reproduce --suite world --datasets cora,dblp --methods gcn,mt-plus --runs 1 --device cpu"
+    ]
+
+
+def test_suite_without_its_reference_has_no_findings(stored):
+    text, evidence = world(stored, {}, datasets=["dblp"], methods=["gcn"])
+    assert findings(evidence) == []
+    HtmlPage(text)
+
+
+def test_shared_runs_are_explained(stored):
+    units = stored(tables=["2"], methods=["gcn", "mt-gcn"])
+    assert "share random parts" not in page_of(units)
+    grouped = {name: tuple(replace(row, group=row.run // 2) for row in rows) for name, rows in units.items()}
+    assert "share random parts" in page_of(grouped)
+
+
+def test_names_are_escaped(stored):
+    units = stored(tables=["2"], methods=["gcn", "lp", "mt-gcn"])
+    odd = "<b>&\"'"
+    renamed = {
+        name: tuple(type(row)(**{**vars(row), "method": odd if row.method == "gcn" else row.method}) for row in rows)
+        for name, rows in units.items()
+    }
+    page = page_of(renamed)
+    assert "<b>" not in page
+    assert odd in HtmlPage(page).text
+
+
+def test_table_1_needs_printed_counts(stored):
+    units = stored(tables=["digits"], methods=["gcn"])
+    assert "Table 1" not in page_of(units, counts=[describe("digits")])  # of which the paper prints nothing
+
+
+@pytest.mark.data
+def test_table_1_from_the_data(stored):
+    page = HtmlPage(page_of(stored(tables=["2"], methods=["gcn"]), counts=[describe("cora")]))
+    assert ["cora", "2708", "2708", "5429", "5429", "7", "7", "1433", "1433"] in page.rows
+
+
+@pytest.mark.parametrize(
+    ("selection", "command"),
+    [
+        ({"runs": None}, "mtgcn reproduce --device cpu"),
+        ({"runs": None, "backbones": True, "tables": ["2"]}, "mtgcn reproduce --table 2 --backbones --device cpu"),
+        ({"runs": None, "protocol": "paper"}, "mtgcn reproduce --protocol paper --device cpu"),
+        (
+            {"tables": ["2", "5"], "datasets": ["cora"], "methods": ["gcn", "mt-gcn"], "runs": 3, "seed": 7},
+            "mtgcn reproduce --table 2,5 --datasets cora --methods gcn,mt-gcn --runs 3 --seed 7 --device cpu",
+        ),
+        (
+            {"tables": ["2"], "runs": None, "seed": 1_000_000, "threads": 2, "methods": ["mt-gcn"]},
+            "mtgcn reproduce --table 2 --methods mt-gcn --final --threads 2 --device cpu",
+        ),
+    ],
+)
+def test_command_reproduces_the_rows(stored, selection, command):
+    assert commands(stored_evidence(stored(**selection)))[-1] == command
+
+
+def tables_of(*parts, **options):
+    return latex_tables(stored_evidence({name: rows for units in parts for name, rows in units.items()}, **options))
+
+
+def test_latex_tables_are_well_formed(stored):
+    text = tables_of(stored(), stored(protocol="paper"), stored(ablation=True, tables=["2"]), stored(backbones=True))
+    # Tables 2 to 5, the last with two kinds of splits, the ablation of one and the backbones of all.
+    assert count_tables(text) == 5 + 1 + 4
+
+
+def test_latex_rows(stored):
+    text = tables_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1))
+    # Places are numbered cell by cell, 0.1 per cent apart from 40; the last of a cell, MT-GCN, is best.
+    assert "\nGCN-V & 42.6 & 40.0 & $-2.6$ & 56.9 & 40.2 & $-16.7$ &" in text
+    assert "\nMT-GCN & 66.9 & \\textbf{40.1} & $-26.8$ &" in text
+    text = tables_of(stored(tables=["2"], protocol="paper"))
+    # The mean is 40.0. The last of ten averages of four runs lies higher by 1e-6 ((36² + … + 39²) / 4 - 513.5).
+    assert "MT-GCN (optimistic) & 66.9 & 40.1 & $-26.8$ &" in text
+    assert "OPTIMISTIC" in text
+    text = tables_of(stored(suite="world", datasets=["dblp"], methods=["gcn", "mt-plus"], runs=1), suite=WORLD)
+    assert r"\caption{Accuracy on dblp. Per cent;" in text
+    assert r" & 5 labels per class on average, drawn over all nodes \\" in text
+    assert "\ngcn, none & 40.2 & 40.6 & 41.0 \\\\\n" in text
+    assert "\nmt-plus & \\textbf{40.3} & \\textbf{40.7} & \\textbf{41.1} \\\\\n" in text

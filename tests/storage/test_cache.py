@@ -1,0 +1,136 @@
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mtgcn.storage import locks
+from mtgcn.storage.cache import cache_folder, cached_arrays
+
+SHAPES = {"a": (3,)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
+    return tmp_path / "numbers"
+
+
+class Maker:
+    def __init__(self, seconds=0.0):
+        self.calls, self.seconds = 0, seconds
+
+    def __call__(self):
+        self.calls += 1
+        time.sleep(self.seconds)
+        return {"a": np.arange(3.0)}
+
+
+def test_cache_folder(monkeypatch, tmp_path):
+    assert cache_folder() == tmp_path
+    monkeypatch.setenv("MTGCN_CACHE", "")
+    assert cache_folder().name.lower() in ("mtgcn", "cache")
+
+
+def test_arrays_are_made_once(folder):
+    make = Maker()
+    for _ in range(2):
+        assert cached_arrays("numbers", "x", SHAPES, make)["a"].tolist() == [0, 1, 2]
+    assert make.calls == 1
+    assert [path.name for path in folder.iterdir()] == ["x.npz"]
+
+
+def test_concurrent_callers_wait_for_the_first():
+    make = Maker(seconds=0.5)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: cached_arrays("numbers", "x", SHAPES, make), range(3)))
+    assert make.calls == 1
+    assert all(one["a"].tolist() == [0, 1, 2] for one in found)
+
+
+def test_different_arrays_are_made_at_the_same_time():
+    both = threading.Barrier(2, timeout=30)
+
+    def make():
+        both.wait()
+        return {"a": np.arange(3.0)}
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: cached_arrays("numbers", name, SHAPES, make), "xy"))
+
+
+def test_failure_is_not_cached():
+    def fail():
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        cached_arrays("numbers", "x", SHAPES, fail)
+    assert cached_arrays("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]
+
+
+def test_damaged_file_is_replaced(folder):
+    make = Maker()
+    cached_arrays("numbers", "x", SHAPES, make)
+    (folder / "x.npz").write_bytes(b"PK")
+    with pytest.warns(RuntimeWarning, match="computed again") as caught:
+        cached_arrays("numbers", "x", SHAPES, make)
+    assert len(caught) == 1
+    assert make.calls == 2
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"a": np.array([0.0, np.nan, 2.0])},
+        {"a": np.arange(3)},  # integers
+        {"a": np.array(["0", "1", "2"])},
+        {"a": np.zeros(3, complex)},
+        {"a": np.arange(4.0)},
+        {"b": np.arange(3.0)},
+        {"a": np.arange(3.0), "b": np.zeros(10**6)},
+    ],
+)
+def test_unexpected_content_is_replaced(folder, kept):
+    folder.mkdir()
+    np.savez(folder / "x.npz", **kept)
+    with pytest.warns(RuntimeWarning, match="computed again"):
+        assert cached_arrays("numbers", "x", SHAPES, make := Maker())["a"].tolist() == [0, 1, 2]
+    assert make.calls == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file in place of the folder")
+def test_unwritable_folder(folder):
+    folder.write_text("")
+    with pytest.warns(RuntimeWarning):
+        assert cached_arrays("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]
+
+
+def test_lock_timeout(folder, monkeypatch, caplog):
+    monkeypatch.setattr(locks, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "TIMEOUT", 0.3)
+    make = Maker()
+    with locks.exclusive_lock(folder / "x.lock", "holding it"):
+        assert cached_arrays("numbers", "x", SHAPES, make)["a"].tolist() == [0, 1, 2]
+    waiting, timed_out = (record.getMessage() for record in caplog.records)
+    assert waiting.startswith("another process is computing the same numbers arrays; waiting for it")
+    assert timed_out == "the wait timed out; computing the numbers arrays here as well"
+    assert make.calls == 1
+
+
+def test_nan_is_not_cached(folder):
+    made = cached_arrays("numbers", "x", SHAPES, lambda: {"a": np.array([1, np.nan, 2])})
+    assert np.isnan(made["a"][1])
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_pipe_is_not_waited_for(folder):
+    folder.mkdir()
+    os.mkfifo(folder / "x.npz")
+    with pytest.warns(RuntimeWarning) as caught:
+        assert cached_arrays("numbers", "x", SHAPES, Maker())["a"].tolist() == [0, 1, 2]
+    cannot_read, cannot_write = (str(one.message) for one in caught)
+    assert "cannot be used ([Errno 22] it is not a plain file" in cannot_read
+    assert cannot_write.startswith(f"cannot store numbers arrays in {folder}: x.npz is not a plain file; make room")

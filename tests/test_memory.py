@@ -1,0 +1,141 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from mtgcn import memory
+from mtgcn.cli import app as cli
+from mtgcn.errors import InputError
+from mtgcn.experiments import executors
+from mtgcn.memory import CPU_BUDGET, SMALL_STACK, check_fits, default_budget, free_bytes, readable, threads_for
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="calls glibc")
+
+
+@pytest.mark.parametrize(
+    ("machine", "process", "free"), [(3000, 2000, 2000), (3000, None, 3000), (None, None, memory.UNKNOWN_LIMIT)]
+)
+def test_free_bytes_is_the_least_limit(monkeypatch, machine, process, free):
+    monkeypatch.setattr(memory, "_machine_free", lambda: machine)
+    monkeypatch.setattr(memory, "_container_free", lambda: None)
+    monkeypatch.setattr(memory, "_process_free", lambda: process)
+    assert free_bytes() == free
+
+
+def test_check_fits_reports_both_sizes(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 2**30)
+    check_fits(2**30, "a graph", "give a smaller one")
+    message = "^a graph takes about 2.0 GiB and 1.0 GiB of memory are free; give a smaller one$"
+    with pytest.raises(InputError, match=message):
+        check_fits(2**31, "a graph", "give a smaller one")
+
+
+def test_readable_beyond_64_bits():
+    assert readable(10**40) == "more memory than any machine has"
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("size", "threads"), [(SMALL_STACK - 1, 1), (SMALL_STACK, 2), (0, 2)])
+def test_threads_for_stack(two_threads, size, threads):
+    with threads_for(size):  # 0 bytes: the size is unknown
+        assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 2
+
+
+def test_threads_are_restored_after_an_error(two_threads):
+    with pytest.raises(ZeroDivisionError), threads_for(1):
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == 2
+
+
+def test_default_budget_on_cpu():
+    assert default_budget(torch.device("cpu")) == CPU_BUDGET
+
+
+@linux_only
+def test_keep_freed_blocks_sets_mallopt(monkeypatch):
+    options = {}
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(mallopt=options.__setitem__))
+    monkeypatch.setattr(memory, "_keeps_freed_blocks", False)
+    memory.keep_freed_blocks()
+    assert options == {-4: 0, -1: 2**31 - 1}  # M_MMAP_MAX and M_TRIM_THRESHOLD of malloc.h
+    assert memory._keeps_freed_blocks
+
+
+PROGRAM = """
+import torch
+from mtgcn import memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+{before}
+start = resident()
+blocks = [torch.ones(2**20) for _ in range(40)]  # of 4 MiB
+taken = resident() - start
+del blocks[::2]
+kept = resident() - start > 0.9 * taken
+{after}
+print(taken > 150 * 2**20, kept, resident() - start < 0.6 * taken)
+"""
+
+
+@linux_only
+@pytest.mark.parametrize(
+    ("before", "after", "kept", "returned"),
+    [
+        ("memory.return_freed_blocks()", "", False, True),
+        ("memory.keep_freed_blocks(); memory.LARGE_PROCESS = 2**20", "memory.trim_freed_blocks()", True, True),
+        ("memory.keep_freed_blocks(); memory.LARGE_PROCESS = 2**40", "memory.trim_freed_blocks()", True, False),
+    ],
+)
+def test_freed_blocks_of_a_process(before, after, kept, returned):
+    program = PROGRAM.format(before=before, after=after)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"True {kept} {returned}\n"
+
+
+@pytest.mark.parametrize("has_trim", [True, False])
+@pytest.mark.parametrize("is_glibc", [True, False])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_trim_calls_malloc_trim_where_there_is_one(keeps, is_glibc, has_trim, monkeypatch):
+    calls = []
+    library = SimpleNamespace(malloc_trim=calls.append) if has_trim else SimpleNamespace()
+    monkeypatch.setattr(memory, "_keeps_freed_blocks", keeps)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: memory.LARGE_PROCESS + 1)
+    monkeypatch.setattr(memory, "_glibc", lambda: library if is_glibc else None)
+    memory.trim_freed_blocks()
+    assert calls == ([0] if keeps and is_glibc and has_trim else [])
+
+
+def test_commands_and_workers_keep_freed_blocks(capsys, monkeypatch):
+    calls = []
+    for module in (cli, executors):
+        monkeypatch.setattr(module, "keep_freed_blocks", lambda: calls.append(True))
+    assert cli.main(["--version"]) == 0
+    assert len(calls) == 1
+    monkeypatch.setattr(executors, "_end_with", lambda _: None)
+    executors._start_worker(None)
+    assert len(calls) == 2
+
+
+def test_fit_does_not_change_malloc(two_runs, monkeypatch):
+    from mtgcn.methods import create
+
+    def refuse(_):
+        raise AssertionError("the C library was called")
+
+    monkeypatch.setattr("ctypes.CDLL", refuse)
+    create("mt-gcn", warmup_epochs=2, teaching_epochs=2).fit(two_runs)
+    if sys.platform == "linux":
+        with pytest.raises(AssertionError, match="was called"):
+            memory.keep_freed_blocks()

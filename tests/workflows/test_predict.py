@@ -1,0 +1,366 @@
+"""`mtgcn predict`: nodes of the model, new nodes, other graphs, and the table that is written."""
+
+import csv
+import errno
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.estimator.classifier import MutualTeachingClassifier
+from mtgcn.estimator.persistence import save_model
+from mtgcn.graph import UNKNOWN
+from mtgcn.io.options import TableOptions
+from mtgcn.methods import METHODS
+from mtgcn.workflows.fit import fit_files
+from mtgcn.workflows.predict import Predictions, predict_files, write_predictions
+
+NODES = 40
+
+
+@pytest.fixture(autouse=True, scope="module")
+def empty_cache(tmp_path_factory):
+    """Fits use a cache of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTGCN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+class Tables:
+    """A graph of 40 nodes as CSV files; always four nodes have the same features."""
+
+    def __init__(self, folder, graph):
+        self.folder = folder
+        edges = np.argwhere(np.triu(graph.adjacency.toarray())).tolist()
+        self.header = ["id", *(f"f{number}" for number in range(graph.num_features))]
+        self.rows = [[node, *graph.features[node % 10].tolist()] for node in range(NODES)]
+        self.edges = self.write("edges.csv", [["source", "target"], *edges])
+        self.nodes = self.write("nodes.csv", [self.header, *self.rows])
+        labels = [[node, f"class {graph.labels[node]}"] for node in range(15)]
+        self.labels = self.write("labels.csv", [["id", "label"], *labels])
+
+    def write(self, name, rows):
+        with (self.folder / name).open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        return self.folder / name
+
+    def fitted(self, folder, method, settings):
+        """The folder of a model of these files."""
+        files = TableOptions(edges=self.edges, nodes=self.nodes, labels=self.labels)
+        fit_files(files, out=self.folder / folder, method=method, settings=settings, folds=0, device="cpu")
+        return self.folder / folder
+
+    def node_table(self, rows):
+        return TableOptions(nodes=self.write("asked.csv", [self.header, *rows]))
+
+    def joining(self, rows, edges, header=("source", "target")):
+        """Files of new nodes and their edges."""
+        nodes = self.write("joining.csv", [self.header, *rows])
+        return TableOptions(nodes=nodes, edges=self.write("joining-edges.csv", [header, *edges]))
+
+    def predicted(self, model, files, **options):
+        """The rows of predictions.csv by id, and the notes."""
+        out = self.folder / "predictions.csv"
+        _, notes = predict_files(model, files, out=out, device="cpu", **options)
+        with out.open(newline="") as file:
+            return {row["id"]: row for row in csv.DictReader(file)}, notes
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory, make_graph):
+    return Tables(tmp_path_factory.mktemp("tables"), make_graph(nodes=NODES, sparse=False))
+
+
+@pytest.fixture(scope="module", params=[*METHODS, "mt-gcn, output=first"])
+def model(request, tables):
+    """A model of each method, fitted on these files."""
+    name, _, first = request.param.partition(", ")
+    settings = [f"{key}=8" for key in METHODS[name].__dataclass_fields__ if key.endswith("epochs")]
+    settings += ["walks_per_node=2"] if name == "deepwalk" else []
+    settings += [first] if first else []
+    return tables.fitted(request.param, name, settings)
+
+
+# Every method
+
+
+def test_predict_is_order_invariant(tables, model):
+    of_fit, notes = tables.predicted(model, TableOptions())
+    assert len(of_fit) == NODES
+    assert notes == []
+    for order in (range(NODES), range(NODES - 1, -1, -1), (31, 7, 21, 1, 11)):
+        found, notes = tables.predicted(model, tables.node_table([tables.rows[node] for node in order]))
+        assert list(found) == [str(node) for node in order]
+        assert found == {str(node): of_fit[str(node)] for node in order}
+        assert len(notes) == 1
+        assert notes[0].startswith(f"{len(order)} of {len(order)} nodes have ids of the model")
+
+
+def test_predict_of_the_same_graph_is_order_invariant(tables, model):
+    of_fit, _ = tables.predicted(model, TableOptions())
+    files = replace(tables.node_table(tables.rows[::-1]), edges=tables.edges)
+    found, notes = tables.predicted(model, files, new_graph=True)
+    assert list(found) == [str(node) for node in range(NODES - 1, -1, -1)]
+    assert found == of_fit
+    assert notes == []
+
+
+def test_predict_of_a_renamed_graph(tables, model):
+    of_fit, _ = tables.predicted(model, TableOptions())
+    nodes = tables.write("renamed.csv", [tables.header, *([f"n{row[0]}", *row[1:]] for row in tables.rows)])
+    with tables.edges.open(newline="") as file:
+        header, *edges = csv.reader(file)
+    renamed = tables.write("renamed-edges.csv", [header, *([f"n{one}", f"n{other}"] for one, other in edges)])
+    files = TableOptions(edges=renamed, nodes=nodes)
+    if not (model / "weights.safetensors").exists():
+        with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
+            tables.predicted(model, files, new_graph=True)
+        return
+    found, _ = tables.predicted(model, files, new_graph=True)
+    for name, row in of_fit.items():
+        other = found[f"n{name}"]
+        assert other["role"] == "neither"
+        if "mt-plus" not in model.name:  # peers that know nodes by position are left out
+            assert (other["predicted"], other["peers_agree"]) == (row["predicted"], row["peers_agree"])
+            assert float(other["probability"]) == pytest.approx(float(row["probability"]), abs=1e-5)
+    same = [found[f"n{name}"]["predicted"] == row["predicted"] for name, row in of_fit.items()]
+    assert np.mean(same) > 0.75
+
+
+def test_predict_of_a_joining_node(tables, model):
+    of_fit, _ = tables.predicted(model, TableOptions())
+    files = tables.joining([["new", *tables.rows[3][1:]]], [["new", 3], ["new", 6], [9, "new"]])
+    if not (model / "weights.safetensors").exists():
+        with pytest.raises(InputError, match="keeps nothing that could be applied to another graph"):
+            tables.predicted(model, files)
+        return
+    found, _ = tables.predicted(model, files)
+    assert (list(found), found["new"]["role"]) == (["new"], "neither")
+    beside, _ = tables.predicted(model, files, with_known=True)
+    assert beside.pop("new") == found["new"]
+    assert beside == of_fit
+
+
+# New nodes that join
+
+
+@pytest.fixture(scope="module")
+def mt_gcn(tables):
+    return tables.fitted("model", "mt-gcn", ["warmup_epochs=20", "teaching_epochs=20", "output=first"])
+
+
+@pytest.fixture
+def new(tables):
+    """The rows of two new nodes."""
+    return [["a", *tables.rows[3][1:]], ["b", *tables.rows[6][1:]]]
+
+
+@pytest.mark.parametrize(
+    ("edges", "note"),
+    [
+        ([["b", 0]], "1 of 2 new nodes have no edge; their predictions use features only"),
+        ([["a", "b"]], "no edge leads to a node of the model; if this is a graph of its own, add --new-graph"),
+    ],
+)
+def test_new_nodes_without_edges_to_the_model_are_noted(tables, mt_gcn, new, edges, note):
+    assert tables.predicted(mt_gcn, tables.joining(new, edges))[1] == [note]
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "note"),
+    [
+        ([["a", "x"], ["y", "a"]], {"unknown_nodes": "drop"}, "2 edges refer to unknown nodes and are dropped"),
+        ([[0, 1], [1, 2]], {}, "2 of 4 edges connect two nodes of the model and are dropped; fit again to use them"),
+    ],
+)
+def test_edges_that_cannot_be_used_are_dropped_with_a_note(tables, mt_gcn, new, more, options, note):
+    edges = [["a", 3], ["b", 6]]
+    found, _ = tables.predicted(mt_gcn, tables.joining(new, edges))
+    again, notes = tables.predicted(mt_gcn, replace(tables.joining(new, [*edges, *more]), **options))
+    assert again == found
+    assert any(note in one for one in notes)
+
+
+def test_nodes_of_the_model_cannot_join_again(tables, mt_gcn, new):
+    message = r"joining.csv: the model already has 5 of these 7 nodes, for instance '0', '1', '2'; .* --new-graph"
+    with pytest.raises(InputError, match=message):
+        tables.predicted(mt_gcn, tables.joining([*new, *tables.rows[:5]], [["a", 3]]))
+
+
+def test_edges_to_unknown_nodes_are_refused(tables, mt_gcn, new):
+    files = tables.joining(new, [["a", 3], ["a", "x"], ["y", "a"], ["z", 4], ["x", "w"]])
+    message = "4 ids are neither in .*joining.csv nor in the model, for instance 'w', 'x', 'y'; add these nodes to"
+    with pytest.raises(InputError, match=message):
+        tables.predicted(mt_gcn, files)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("new_graph", "--new-graph reads edges as a graph of their own, and there are none"),
+        ("with_known", "--all lists the nodes of the fit beside new ones that join them"),
+    ],
+)
+def test_options_without_effect_are_refused(tables, mt_gcn, option, message):
+    with pytest.raises(InputError, match=message):
+        tables.predicted(mt_gcn, TableOptions(), **{option: True})
+
+
+def test_edges_without_nodes_are_refused(tables, mt_gcn):
+    edges = tables.write("joining-edges.csv", [["source", "target"], ["new", 3]])
+    with pytest.raises(InputError, match="alone does not give the features of new nodes; give them with --nodes"):
+        tables.predicted(mt_gcn, TableOptions(edges=edges))
+
+
+def test_new_edges_get_the_mean_weight_of_the_model(tables, new, tmp_path):
+    with tables.edges.open(newline="") as file:
+        header, *edges = csv.reader(file)
+    weighted = tables.write("weighted.csv", [[*header, "weight"], *([*edge, 500] for edge in edges)])
+    folder, settings = tmp_path / "weighted", ["warmup_epochs=5", "teaching_epochs=5"]
+    files = TableOptions(edges=weighted, nodes=tables.nodes, labels=tables.labels)
+    fit_files(files, out=folder, method="mt-gcn", settings=settings, folds=0, device="cpu")
+    ends = [["a", 4], ["b", 7]]
+    found, notes = tables.predicted(folder, tables.joining(new, ends))
+    assert len(notes) == 1
+    assert "has no weights; new edges get weight 500" in notes[0]
+    with_weights = tables.joining(new, [[*edge, 500] for edge in ends], ["source", "target", "weight"])
+    assert tables.predicted(folder, with_weights) == (found, [])
+
+
+def test_peers_that_cannot_predict_new_nodes_are_noted(tables, new, monkeypatch):
+    # Two of eight peers use the position of nodes.
+    folder = tables.fitted("equal", "mt-plus", ["dimensions=8", "infomax_epochs=5", "votes=equal"])
+    files = tables.joining(new, [["a", 4], ["b", 4]])
+    _, notes = tables.predicted(folder, files)
+    assert len(notes) == 1
+    assert notes[0].startswith("peers with 25 % of the weight use the position of a node")
+    monkeypatch.setattr("mtgcn.workflows.predict.NOTED_WEIGHT", 0.3)
+    assert tables.predicted(folder, files)[1] == []
+
+
+def test_columns_of_both_tables_can_be_named(tables, mt_gcn, new):
+    plain, _ = tables.predicted(mt_gcn, tables.joining(new[:1], [["a", 3]]))
+    nodes = tables.write("named.csv", [["who", *tables.header[1:]], *new[:1]])
+    edges = tables.write("named-edges.csv", [["note", "one", "other"], ["x", "a", 3]])
+    named = {"id": "who", "source": "one", "target": "other"}
+    assert tables.predicted(mt_gcn, TableOptions(nodes=nodes, edges=edges, columns=named))[0] == plain
+
+
+# Tables of nodes, and other graphs
+
+
+def test_known_and_new_nodes_in_one_table(tables, mt_gcn, new):
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
+    found, notes = tables.predicted(mt_gcn, tables.node_table([tables.rows[20], new[0], tables.rows[4]]))
+    assert (found["20"], found["4"]) == (of_fit["20"], of_fit["4"])
+    assert (found["20"]["role"] != "given", found["4"]["role"], found["a"]["role"]) == (True, "given", "neither")
+    assert found["a"]["peers_agree"] in ("yes", "no")
+    assert notes == ["2 of 3 nodes have ids of the model and get the predictions of the fit"]
+
+
+@pytest.mark.parametrize("name", [100, "007"])  # 7 is a node of the model, "007" is not
+def test_a_table_of_new_nodes_has_no_notes(tables, mt_gcn, name):
+    found, notes = tables.predicted(mt_gcn, tables.node_table([[name, *tables.rows[3][1:]]]))
+    assert (list(found), notes) == ([str(name)], [])
+
+
+def test_changed_features_of_known_nodes_are_noted(tables, mt_gcn):
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
+    changed = [[5, *(value + 1 for value in tables.rows[5][1:])], tables.rows[6]]
+    found, notes = tables.predicted(mt_gcn, tables.node_table(changed))
+    assert found == {"5": of_fit["5"], "6": of_fit["6"]}
+    assert len(notes) == 1
+    assert notes[0].endswith("1 of them have other features here, which are ignored: fit again to use them")
+
+
+def test_a_subgraph_with_its_edges_is_another_graph(tables, mt_gcn):
+    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
+    edges = tables.write("part.csv", [["source", "target"], [0, 1], [1, 2], [2, 3]])
+    found, notes = tables.predicted(mt_gcn, replace(tables.node_table(tables.rows[:4]), edges=edges), new_graph=True)
+    assert {row["role"] for row in found.values()} == {"neither"}
+    assert any(found[name]["probability"] != of_fit[name]["probability"] for name in found)
+    assert notes == []
+
+
+def test_a_model_without_features_predicts_known_ids_only(tables):
+    folder = tables.folder / "edges only"
+    fit_files(TableOptions(edges=tables.edges, labels=tables.labels), out=folder, method="lp", folds=0, device="cpu")
+    of_fit, _ = tables.predicted(folder, TableOptions())
+    ids = TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
+    assert tables.predicted(folder, ids)[0] == {"30": of_fit["30"], "2": of_fit["2"]}
+    assert tables.predicted(folder, TableOptions(edges=tables.edges), new_graph=True)[0] == of_fit
+    with pytest.raises(InputError, match="fitted without features"):
+        tables.predicted(folder, TableOptions(edges=tables.edges))
+    with pytest.raises(InputError, match="fitted without features"):
+        tables.predicted(folder, TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [200]])))
+
+
+def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):
+    features = make_graph(sparse=False).features
+    y = np.where(np.arange(NODES) < 15, np.arange(NODES) % 3, UNKNOWN)
+    settings = {"warmup_epochs": 20, "teaching_epochs": 20}
+    model = MutualTeachingClassifier("mt-gcn", settings=settings, random_state=0).fit(features, y)
+    save_model(model, tables.folder / "bare")
+    # Ids start at 1, so that none equals the position of its row.
+    rows = [[node + 1, *features[node].tolist()] for node in range(NODES)]
+    found, notes = tables.predicted(tables.folder / "bare", tables.node_table(rows))
+    assert [row["predicted"] for row in found.values()] == model.transduction_.astype(str).tolist()
+    assert notes == []
+    with pytest.raises(InputError, match="have no ids, so edges cannot refer to them"):
+        tables.predicted(tables.folder / "bare", tables.joining([["new", *rows[3][1:]]], [["new", 3]]))
+
+
+# predictions.csv
+
+
+@pytest.fixture
+def four_nodes():
+    """A labelled node, a pseudo-labelled one, one that is neither, and one whose peers disagree."""
+    peers = np.array(
+        [[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.7, 0.3]], [[0.7, 0.3], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]]]
+    )
+    return Predictions(
+        ids=np.array(["007", "n, 2", "Käse", "=1+1"]),
+        class_names=("a", 'b, or "c"'),
+        probabilities=peers.mean(0),
+        peers=peers,
+        labeled_iter=np.array([0, 201, -1, -1]),
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 3, 10_000])
+def test_predictions_table(four_nodes, tmp_path, monkeypatch, batch):
+    monkeypatch.setattr("mtgcn.workflows.predict.ROWS_PER_BATCH", batch)
+    path = tmp_path / "new" / "predictions.csv"
+    write_predictions(path, four_nodes)
+    assert path.read_bytes().decode().split("\n") == [
+        'id,predicted,probability,probability_a,"probability_b, or ""c""",peers_agree,role,pseudo_label_epoch',
+        "007,a,0.800000,0.800000,0.200000,yes,given,",
+        '"n, 2","b, or ""c""",0.700000,0.300000,0.700000,yes,pseudo-label,201',
+        "Käse,a,0.700000,0.700000,0.300000,yes,neither,",
+        '=1+1,"b, or ""c""",0.600000,0.400000,0.600000,no,neither,',
+        "",
+    ]
+    assert four_nodes.count_by_class() == {"a": 2, 'b, or "c"': 2}
+    write_predictions(path, replace(four_nodes, peers=None))
+    assert {row["peers_agree"] for row in csv.DictReader(path.read_text().splitlines())} == {""}
+
+
+def test_peers_of_small_weight_do_not_count_for_agreement(four_nodes):
+    assert four_nodes.peers_agree.tolist() == [True, True, True, False]
+    assert replace(four_nodes, weights=np.array([0.85, 0.15])).peers_agree.all()
+    assert replace(four_nodes, weights=np.array([0.7, 0.3])).peers_agree.tolist() == [True, True, True, False]
+
+
+def test_a_full_disk_keeps_the_old_file(four_nodes, tmp_path, monkeypatch):
+    path = tmp_path / "predictions.csv"
+    path.write_text("older")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match=r"cannot write .*predictions.csv: No space left on device; make room"):
+        write_predictions(path, four_nodes)
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("predictions.csv", "older")]
