@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
 
@@ -63,7 +63,7 @@ class Task:
     communicator: Communicator = ONE_PROCESS  # reductions over the nodes
 
     def __post_init__(self) -> None:
-        if (self.graph.labels != UNKNOWN).any():
+        if (self.graph.labels != UNLABELED).any():
             raise InputError("a task's graph must hold no labels; pass graph.without_labels")
 
     @staticmethod
