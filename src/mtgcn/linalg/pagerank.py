@@ -109,7 +109,7 @@ class PropagatedFeatures:
         return moved * self.scale.view(-1, *[1] * (weight.ndim - 1))
 
     def rows_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "runs some features"]:
-        """The rows of some nodes; those of NOBODY are node 0's, for the caller to ignore.
+        """The rows of some nodes; those of MISSING are node 0's, for the caller to ignore.
 
         A row of the walk is a column of it, as it is symmetric: where a walk from that node alone goes.
         """

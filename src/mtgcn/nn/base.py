@@ -27,7 +27,7 @@ NODES, CLASSES, RUNS, PEERS = range(4)
 def rows_at(
     values: Float[Tensor, "nodes classes runs peers"], index: Int[Tensor, "runs some"]
 ) -> Float[Tensor, "some classes runs peers"]:
-    """The values at some nodes of each run; rows of NOBODY are those of node 0, for the caller to ignore."""
+    """The values at some nodes of each run; rows of MISSING are those of node 0, for the caller to ignore."""
     _, classes, _, peers = values.shape
     return values.gather(NODES, index.clamp(min=0).T[:, None, :, None].expand(-1, classes, -1, peers))
 

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 LARGEST_LAYER = 2**24  # numbers that an encoder gives to all nodes
 FEWEST_DIMENSIONS = 64
-NODES_AT_ONCE = 512  # that a step of training looks at
-MOST_CORRUPTIONS, FEWEST_CORRUPTIONS = 8, 2  # that steps take in turn
+FEWEST_CORRUPTIONS = 2  # that steps take in turn
 LARGEST_CORRUPTIONS = 2**26  # numbers in all of them
 TABLES_ON_THE_WAY = 7  # of what is seen of all nodes, beside those that are kept, while they are made
-SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,9 @@ class InfomaxSettings(Settings):
     epochs: NonNegativeInt = 200  # in each of which it looks at some of the nodes
     learning_rate: LearningRate = 0.002
     held_decay: NonNegativeFloat = 4e-3  # weight decay of the one that is held back
+    batch_size: PositiveInt = 512  # nodes per training step
+    max_corruptions: PositiveInt = 8  # corrupted graphs that steps take in turn
+    slope: NonNegativeFloat = 0.25  # of the activation's negative side; where the paper's PReLU starts
 
     @property
     def weight_decays(self) -> tuple[float, ...]:
@@ -68,7 +69,7 @@ class InfomaxSettings(Settings):
 
     def corruptions(self, nodes: int, width: int) -> int:
         """How many corrupted graphs encoders learn from: fewer where they would take much memory."""
-        return min(MOST_CORRUPTIONS, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
+        return min(self.max_corruptions, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
 
     def bytes_for(self, graph: Graph) -> int:
         """About what training the encoders takes: what they see of all nodes, some times over, and weights with their
@@ -105,6 +106,7 @@ class Infomax(StackedParameters):
         self.add_parameter("bias", torch.zeros(1, encoders, dimensions), run_axis=0)
         discriminator = uniform((seed,), (encoders, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
         self.add_parameter("discriminator", discriminator, run_axis=0)
+        self.slope = settings.slope
         self.weight_decays = torch.tensor(settings.weight_decays, device=device)
         # On the device, so that an epoch recorded once as a CUDA graph sees it move.
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
@@ -129,7 +131,7 @@ class Infomax(StackedParameters):
         return self.views.rows.index_select(0, looked_at), self.views.corrupted.flatten(0, 1).index_select(0, moved)
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
-        return activated(rows @ self.weight.flatten(1), self.bias.flatten())
+        return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)
 
     def _squares(self) -> Float[Tensor, "encoders"]:
         """Of all parameters of an encoder; half of them times the weight decay has Adam's weight decay as gradient."""
@@ -142,5 +144,5 @@ class Infomax(StackedParameters):
         return self.views.batches.index_select(0, number)[0], number % len(self.views.corrupted)
 
 
-def activated(values: Tensor, bias: Tensor) -> Tensor:
-    return functional.leaky_relu_(values + bias, SLOPE)
+def activated(values: Tensor, bias: Tensor, slope: float) -> Tensor:
+    return functional.leaky_relu_(values + bias, slope)
