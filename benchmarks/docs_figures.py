@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 from mt_plus_ablation import graphs_left_out
 
-from mtgcn.experiments.comparisons import stored_comparisons
-from mtgcn.experiments.placing import ABLATION_TITLES
-from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Cell
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.compare import stored_comparisons
+from mtgcn.experiments.protocol import ABLATION_TITLES, OVER_ALL, PAPER_TABLES, PUBLIC, RANDOM, REFERENCE, SUITES, Cell
 from mtgcn.experiments.statistics import SampleSummary, paired_difference, summarise
 from mtgcn.experiments.store import read_units
-from mtgcn.experiments.suite import SUITES
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
 

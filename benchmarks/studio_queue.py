@@ -89,7 +89,7 @@ def queued(graph: Graph, askable: np.ndarray, count: int) -> np.ndarray:
 
 def accuracy(graph: Graph, chosen: np.ndarray, test: np.ndarray, arguments: argparse.Namespace, seed: int) -> float:
     """Of a fit on the labels of the chosen nodes, with the classes that they have."""
-    loaded = loaded_graph(graph, labels_are_hidden=True)
+    loaded = loaded_graph(graph, hide_labels=True)
     labels = {loaded.ids[node]: graph.class_names[graph.labels[node]] for node in chosen}
     model = MutualTeachingClassifier(
         arguments.method,

@@ -1,5 +1,4 @@
-"""`mtgcn.compare`: methods side by side on one graph, from Python, and what came of it as table, frame, LaTeX, figure
-or page."""
+"""`mtgcn.compare`: methods on the same splits of a graph, shown as table, data frame, LaTeX, figure or page."""
 
 from __future__ import annotations
 
@@ -13,10 +12,9 @@ import torch
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.experiments.compare import ComparedRows, compared_rows
-from mtgcn.experiments.comparisons import Comparison, comparison_of
-from mtgcn.experiments.progress import FittingProgress, silent_fitting
-from mtgcn.experiments.split_choice import RANDOM
+from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
+from mtgcn.experiments.protocol import RANDOM
+from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, create, typed_method_class
 from mtgcn.methods.plugins import as_method
@@ -43,10 +41,11 @@ def compare(
 ) -> ComparisonResults:
     """Fit and score methods on the same splits of a graph, as `mtgcn compare` does.
 
-    `methods` are names, method objects with settings of their own (also classes that are frozen dataclasses with
-    `fit(task)`), or a mapping from what to call them to either. `split` is "random", "over-all", "public" or a split
-    file; the nodes of known class that a split does not give are what is scored. The others are measured against
-    `reference`: mt-plus, mt-gcn or the first, if it is not said.
+    Parameters
+    ----------
+    methods : names, method objects or classes (frozen dataclasses with `fit(task)`), or a mapping from names to these
+    split : "random", "over-all", "public" or a split file; labelled nodes outside the training set are test nodes
+    reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
 
     >>> import networkx
     >>> club = Graph.from_networkx(networkx.karate_club_graph(), label="club", name="karate")
@@ -84,20 +83,20 @@ def compare(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparisonResults:
-    """What came of a comparison. In a terminal it shows as its table, in a notebook as one with lines."""
+    """Results of a comparison, displayed as a table in terminals and notebooks."""
 
-    rows: Mapping[str, ComparedRows]  # of every method, one per run
-    comparison: Comparison  # means, intervals, paired differences
+    rows: Mapping[str, ComparedRows]  # one per run, by method
+    comparison: Comparison  # means, intervals and paired differences
 
     def table(self) -> str:
-        """One line per method as plain text: per cent, 95 % intervals, paired differences from the reference."""
+        """Plain text, one line per method: accuracy in per cent, 95 % interval, difference from the reference."""
         from mtgcn.report.comparisons import comparison_table
         from mtgcn.report.tables import plain_text
 
         return plain_text(comparison_table(self.comparison))
 
     def to_pandas(self) -> DataFrame:
-        """One row per method and run; accuracy, macro F1 and calibration error as shares between 0 and 1."""
+        """One row per method and run; accuracy, macro F1 and calibration error between 0 and 1."""
         try:
             import pandas as pd
         except ImportError:
@@ -110,7 +109,7 @@ class ComparisonResults:
         return pd.DataFrame(rows, columns=list(kept))
 
     def to_latex(self, path: str | Path | None = None) -> str:
-        r"""A table for `\input`, which needs the package booktabs; written to a file too if one is named."""
+        r"""A table for `\input` that needs the package booktabs; also written to `path` if given."""
         from mtgcn.report.comparisons import comparison_tables
 
         text = comparison_tables([self.comparison])
@@ -119,19 +118,19 @@ class ComparisonResults:
         return text
 
     def plot(self) -> Figure:
-        """A figure of matplotlib: the accuracy of every run, means and intervals."""
+        """A matplotlib figure of the accuracy of every run, with means and intervals."""
         from mtgcn.report.comparisons import comparison_figure
 
         return comparison_figure(self.comparison)
 
     def report(self, path: str | Path) -> Path:
-        """Everything on one HTML page; gives back where it was written."""
+        """Write an HTML page and return its path."""
         from mtgcn.report.comparisons import comparison_page
 
         return write_file(path, comparison_page([self.comparison]))
 
     def to_dict(self) -> dict[str, Any]:
-        """What `mtgcn compare --json` prints."""
+        """The object that `mtgcn compare --json` prints."""
         return asdict(self.comparison)
 
     def __repr__(self) -> str:
@@ -145,7 +144,6 @@ class ComparisonResults:
 
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:
-    """Each method by what to call it."""
     if isinstance(methods, str):
         raise InputError(f"methods is the text {methods!r}; give a list, [{methods!r}]")
     if isinstance(methods, Mapping):

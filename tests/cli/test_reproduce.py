@@ -10,7 +10,7 @@ import pytest
 from mtgcn.cli import app as cli
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.experiments import curves, executors, units
+from mtgcn.experiments import curves, executors
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments.store import Store
 from mtgcn.methods import METHODS, create
@@ -205,7 +205,7 @@ def test_curves_are_drawn_if_asked_for_and_stay_on_the_page(reproduce, tmp_path,
 @pytest.fixture
 def digits_for_cora(monkeypatch):
     """No data of the suite are needed, but those that scikit-learn brings."""
-    monkeypatch.setattr(units, "datasets", SimpleNamespace(load=lambda name: replace(load("digits"), name=name)))
+    monkeypatch.setattr(plan_module, "datasets", SimpleNamespace(load=lambda name: replace(load("digits"), name=name)))
 
 
 def test_a_suite_has_a_page_and_summaries_of_its_own(reproduce, digits_for_cora, executed, tmp_path):
@@ -261,7 +261,7 @@ def test_methods_that_are_missing_are_named_but_an_unknown_one_is_an_error(repro
         (["--final", "--seed", "3"], "seed 3 is no final seed; leave --seed out"),
         (["--seed", "1000000"], "seed 1000000 is no development seed; add --final"),
         (["--workers", "0"], "workers is 0; give at least 1"),
-        (["--workers", "1000000000"], "workers is 1000000000; so many processes takes about"),
+        (["--workers", "1000000000"], "workers is 1000000000, which takes about"),
         (["--runs", "0"], "runs is 0; give at least 1"),
         (["--ablation", "--methods", "gcn"], "an ablation is of mt-gcn"),
         (["--protocol", "paper", "--methods", "gcn"], "takes the better of two peers and gcn has none"),

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from mtgcn.experiments.executors import in_this_process, in_workers
+from mtgcn.experiments.plan import Unit
 from mtgcn.experiments.reproduce import run_missing
 from mtgcn.experiments.store import Store
-from mtgcn.experiments.units import Unit
 from mtgcn.methods import create
 
 

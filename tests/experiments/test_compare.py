@@ -1,4 +1,4 @@
-"""Several methods on the same splits, as a program asks for it."""
+"""Comparisons of methods: their rows, statistics, and storage."""
 
 import json
 import sys
@@ -7,29 +7,35 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from mtgcn.errors import InputError
-from mtgcn.experiments.compare import compare_methods, compared_rows
-from mtgcn.experiments.placing import place_of
+from mtgcn.experiments.compare import compared_rows, comparison_of, scoring_warnings, stored_comparisons
+from mtgcn.experiments.plan import place_of
 from mtgcn.experiments.store import Store, read_units
 from mtgcn.methods import create
 from mtgcn.methods.plugins import as_method
+from stored_rows import compared_row, stored_row
 
 
-def test_methods_are_compared_split_by_split(ring, constant):
+def compare(graph, methods, *, reference=None, **options):
+    return comparison_of(compared_rows(graph, methods, reference=reference, **options), reference)
+
+
+def test_compare_pairs_splits(ring, constant):
     methods = {"zero": constant(favourite=0), "one": constant(favourite=1)}
-    comparison = compare_methods(ring, methods, labels_per_class=1, runs=3)
+    comparison = compare(ring, methods, labels_per_class=1, runs=3)
     assert (comparison.reference, [cell.method for cell in comparison.cells]) == ("zero", ["zero", "one"])
     zero, one = (np.array(cell.accuracy.per_run) for cell in comparison.cells)
     np.testing.assert_allclose(comparison.differences["one"].per_run, one - zero)
-    assert compare_methods(ring, methods, labels_per_class=1, runs=3, reference="one").reference == "one"
+    assert compare(ring, methods, labels_per_class=1, runs=3, reference="one").reference == "one"
     assert (comparison.scored_nodes, comparison.graph["nodes"], comparison.graph["edges"]) == (9, 12, 12)
     assert len(comparison.warnings) == 1  # 9 is few
 
 
-def test_a_reference_that_takes_no_part_is_refused_before_anything_runs(ring, constant):
+def test_unknown_reference(ring, constant):
     with pytest.raises(InputError, match="unknown reference 'mt-plus'; choose from zero"):
-        compare_methods(ring, {"zero": constant()}, labels_per_class=1, reference="mt-plus")
+        compare(ring, {"zero": constant()}, labels_per_class=1, reference="mt-plus")
 
 
 def test_progress_is_entered_around_every_fit(ring, constant):
@@ -41,29 +47,24 @@ def test_progress_is_entered_around_every_fit(ring, constant):
         yield
         seen.append(f"end {title}")
 
-    compare_methods(
-        ring, {"zero": constant(), "one": constant(favourite=1)}, labels_per_class=1, runs=1, progress=progress
-    )
+    compare(ring, {"zero": constant(), "one": constant(favourite=1)}, labels_per_class=1, runs=1, progress=progress)
     assert seen == ["begin zero on ring", "end zero on ring", "begin one on ring", "end one on ring"]
 
 
-def test_nothing_to_compare_is_said(ring):
+def test_no_methods(ring):
     with pytest.raises(InputError, match="0 methods to compare"):
-        compare_methods(ring, {}, labels_per_class=1)
+        compare(ring, {}, labels_per_class=1)
 
 
-def test_features_are_made_from_the_edges_of_a_graph_that_has_none(make_graph):
+def test_graph_without_features(make_graph):
     graph = replace(make_graph(easy=True), features=None)
-    comparison = compare_methods(graph, {"gcn": create("gcn"), "lp": create("lp")}, labels_per_class=3, runs=2)
+    comparison = compare(graph, {"gcn": create("gcn"), "lp": create("lp")}, labels_per_class=3, runs=2)
     assert comparison.graph["features"] == 0
     assert [cell.method for cell in comparison.cells] == ["gcn", "lp"]
 
 
-# ---- a folder of rows
-
-
 class Counting:
-    """Counts the fits of a method without being part of what it is."""
+    """Counts fits without changing the settings of the method."""
 
     def __init__(self, monkeypatch, constant):
         self.fits = 0
@@ -76,17 +77,17 @@ class Counting:
         monkeypatch.setattr(constant, "fit", counted)
 
 
-def test_what_is_stored_is_not_run_again(ring, constant, tmp_path, monkeypatch):
+def test_stored_methods_are_not_run_again(ring, constant, tmp_path, monkeypatch):
     counting = Counting(monkeypatch, constant)
     methods = {"zero": constant(favourite=0), "one": constant(favourite=1)}
     options = {"labels_per_class": 1, "runs": 3}
     with Store(tmp_path) as store:
-        first = compare_methods(ring, {"zero": methods["zero"]}, **options, store=store)
+        first = compare(ring, {"zero": methods["zero"]}, **options, store=store)
     with Store(tmp_path) as store:
-        both = compare_methods(ring, methods, **options, store=store)
+        both = compare(ring, methods, **options, store=store)
     assert counting.fits == 2
     assert both.cells[0] == first.cells[0]
-    alone = compare_methods(ring, methods, **options)
+    alone = compare(ring, methods, **options)
     assert [cell.accuracy for cell in alone.cells] == [cell.accuracy for cell in both.cells]
 
 
@@ -99,19 +100,19 @@ def test_what_is_stored_is_not_run_again(ring, constant, tmp_path, monkeypatch):
         {"split": "over-all"},
     ],
 )
-def test_whatever_changes_the_numbers_makes_new_rows(ring, constant, tmp_path, monkeypatch, change):
+def test_changed_options_make_new_rows(ring, constant, tmp_path, monkeypatch, change):
     counting = Counting(monkeypatch, constant)
     for options in ({}, change):
         with Store(tmp_path) as store:
             asked = {"labels_per_class": 1, "runs": 3, **options}
-            compare_methods(ring, {"zero": constant(favourite=0)}, **asked, store=store)
+            compare(ring, {"zero": constant(favourite=0)}, **asked, store=store)
     assert counting.fits == 2
     comparisons = {rows[0].comparison for rows in read_units(tmp_path).values()}
     assert len(comparisons) == 2
 
 
 @pytest.mark.parametrize("what", ["labels", "features", "edges", "settings"])
-def test_another_graph_or_setting_makes_new_rows(ring, constant, tmp_path, what):
+def test_changed_graph_or_settings_make_new_rows(ring, constant, tmp_path, what):
     graph, method = ring, constant(favourite=0)
     if what == "labels":
         graph = replace(ring, labels=np.roll(ring.labels, 1))
@@ -123,14 +124,13 @@ def test_another_graph_or_setting_makes_new_rows(ring, constant, tmp_path, what)
         method = constant(favourite=0, confidence=0.9)
     for seen, asked in ((ring, constant(favourite=0)), (graph, method)):
         with Store(tmp_path) as store:
-            compare_methods(seen, {"zero": asked}, labels_per_class=1, runs=2, store=store)
+            compare(seen, {"zero": asked}, labels_per_class=1, runs=2, store=store)
     units = read_units(tmp_path)
     assert len(units) == 2
-    # Settings are the method's own; the rest is shared by all methods of a comparison.
     assert len({rows[0].comparison for rows in units.values()}) == (1 if what == "settings" else 2)
 
 
-def test_an_own_method_runs_again_once_its_file_was_edited(ring, tmp_path, monkeypatch):
+def test_edited_method_runs_again(ring, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     source = """
@@ -156,25 +156,144 @@ class Own:
         split.write_text(json.dumps({"train": [0, 2]}))
         with Store(tmp_path / "rows") as store:
             method = {"edited_method:Own": as_method(module.Own())}
-            comparison = compare_methods(graph, method, split=str(split), runs=1, store=store)
+            comparison = compare(graph, method, split=str(split), runs=1, store=store)
         accuracies.append(comparison.cells[0].accuracy.mean)
     sys.modules.pop("edited_method")
     assert accuracies == [3 / 8, 4 / 8]
 
 
-def test_rows_of_a_comparison_fill_no_place_of_the_paper(ring, constant, tmp_path):
-    graph = replace(ring, name="cora")  # called like the paper's
+def test_rows_of_a_comparison_have_no_place(ring, constant, tmp_path):
+    graph = replace(ring, name="cora")
     with Store(tmp_path) as store:
-        compare_methods(graph, {"gcn": constant()}, labels_per_class=2, runs=2, store=store)
+        compare(graph, {"gcn": constant()}, labels_per_class=2, runs=2, store=store)
     [rows] = read_units(tmp_path).values()
     assert (rows[0].dataset, rows[0].labels_per_class, rows[0].split) == ("cora", 2, "random")
     assert place_of(rows[0]) is None
 
 
-def test_settings_that_json_has_no_form_for_are_stored_as_they_are_shown(ring, constant, tmp_path):
+def test_settings_without_a_json_form_are_stored_as_repr(ring, constant, tmp_path):
     method = constant(favourite=0)
     object.__setattr__(method, "confidence", np.float64(0.6))
     object.__setattr__(method, "favourite", np.int64(0))
     with Store(tmp_path) as store:
         [rows] = compared_rows(ring, {"zero": method}, labels_per_class=1, runs=1, store=store).values()
     assert read_units(tmp_path)[rows[0].unit][0].settings == {"favourite": "np.int64(0)", "confidence": 0.6}
+
+
+def unit(method, accuracies, *, scored=50, **changes):
+    """Rows of a method; changes that are no fields are its settings."""
+    known = {key: changes.pop(key) for key in ("comparison", "labels_per_class", "dataset", "split") if key in changes}
+    shared = {"dataset": "mine.csv", "settings": changes, "runs": len(accuracies), "method": method, **known}
+    return tuple(
+        compared_row(**shared, run=run, accuracy=accuracy, scored_nodes=scored + run)
+        for run, accuracy in enumerate(accuracies)
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "reference"),
+    [
+        (["lp", "mt-gcn", "mt-plus"], "mt-plus"),
+        (["lp", "mt-gcn"], "mt-gcn"),
+        (["lp", "gcn"], "lp"),
+    ],
+)
+def test_default_reference(methods, reference):
+    assert comparison_of({name: unit(name, [0.5]) for name in methods}).reference == reference
+
+
+def test_intervals_account_for_groups_of_either_method():
+    accuracy = [0.5, 0.52, 0.6, 0.62, 0.7, 0.72]
+    base = unit("mt-plus", [0.5, 0.51, 0.49, 0.5, 0.52, 0.5])
+    other = unit("gcn", accuracy)
+    sharing = tuple(replace(row, group=row.run // 2) for row in other)
+    apart, shared = (comparison_of({"mt-plus": base, "gcn": rows}) for rows in (other, sharing))
+    means = [0.51, 0.61, 0.71]
+    low, high = t.interval(0.95, df=2, loc=np.mean(means), scale=np.std(means, ddof=1) / np.sqrt(3))
+    assert shared.cells[1].accuracy.ci95 == pytest.approx((low, high))
+    wide, narrow = (np.diff(one.differences["gcn"].ci95)[0] for one in (shared, apart))
+    assert wide > 1.2 * narrow
+    turned = comparison_of({"mt-plus": base, "gcn": sharing}, reference="gcn")
+    assert np.diff(turned.differences["mt-plus"].ci95)[0] == pytest.approx(wide)
+
+
+def test_differences_and_p_values_by_hand():
+    # Six differences of one sign: 2 of the 2^6 equally likely patterns of signs, for each of two methods.
+    steps = [0.01 * number for number in range(1, 7)]
+    rows = {
+        "base": unit("base", [0.5] * 6),
+        "better": unit("better", [0.5 + step for step in steps]),
+        "same": unit("same", [0.5] * 6),
+    }
+    comparison = comparison_of(rows)
+    assert comparison.differences["better"].mean == pytest.approx(0.035)
+    assert comparison.p_values == {"better": pytest.approx(2 * 2 / 2**6), "same": 1.0}  # Holm doubles the smallest
+    assert not comparison.is_significant("better")
+    assert comparison_of({name: rows[name] for name in ("base", "better")}).is_significant("better")
+    assert comparison.is_best("better")
+    assert not comparison.is_best("base")
+
+
+@pytest.mark.parametrize(("p_value", "significant"), [(0.0499, True), (0.05, False), (0.0501, False)])
+def test_significance_level(p_value, significant):
+    comparison = comparison_of({name: unit(name, [0.5, 0.6]) for name in ("base", "other")})
+    assert replace(comparison, p_values={"other": p_value}).is_significant("other") == significant
+
+
+def test_single_method_is_not_the_best():
+    assert not comparison_of({"lp": unit("lp", [0.5])}).is_best("lp")
+
+
+@pytest.mark.parametrize(("scored", "warned"), [(30, False), (29, True), (1, True)])
+def test_few_scored_nodes_warn(scored, warned):
+    warnings = comparison_of({"lp": unit("lp", [0.5, 0.5], scored=scored)}).warnings
+    assert bool(warnings) == warned
+    assert list(warnings) == scoring_warnings(scored)
+    assert all(f"scored on {scored} node" in warning and "fewer than 30" in warning for warning in warnings)
+
+
+def test_stored_comparisons_are_sorted():
+    units = [
+        unit("gcn", [0.7], comparison="twenty", labels_per_class=20),
+        unit("lp", [0.4], comparison="theirs", split="splits.json"),
+        unit("gcn", [0.5], comparison="two"),
+        unit("gcn", [0.9], comparison="other", dataset="other.csv"),
+        unit("lp", [0.6], comparison="two"),
+    ]
+    found = stored_comparisons(units)
+    cells = [[(cell.dataset, cell.labels_per_class, cell.split, cell.method) for cell in one.cells] for one in found]
+    assert cells == [
+        [("mine.csv", 2, "random", "gcn"), ("mine.csv", 2, "random", "lp")],
+        [("mine.csv", 20, "random", "gcn")],
+        [("mine.csv", 2, "splits.json", "lp")],
+        [("other.csv", 2, "random", "gcn")],
+    ]
+
+
+def test_titles_show_differing_settings():
+    units = [
+        unit("gcn", [0.5], hidden=16, dropout=0.5),
+        unit("gcn", [0.6], hidden=32, dropout=0.5),
+        unit("gcn", [0.7], comparison="elsewhere", hidden=16, dropout=0.5),
+        unit("mine:Own", [0.1]),
+        unit("mine:Own", [0.2]),  # after its file was edited
+    ]
+    here, elsewhere = stored_comparisons(units)
+    assert [cell.method for cell in here.cells] == ["gcn, hidden=16", "gcn, hidden=32", "mine:Own"]
+    assert here.cells[-1].accuracy.mean == 0.2
+    assert [cell.method for cell in elsewhere.cells] == ["gcn, hidden=16"]
+
+
+def test_reference_of_stored_comparisons():
+    units = [
+        unit("lp", [0.5]),
+        unit("mt-plus", [0.5]),
+        unit("mt-plus", [0.5], comparison="two"),
+    ]
+    assert [one.reference for one in stored_comparisons(units, "lp")] == ["lp", "mt-plus"]
+
+
+def test_stored_comparisons_ignore_sweeps():
+    sweep, compared = (stored_row(),), (compared_row(),)
+    assert stored_comparisons([sweep]) == []
+    assert len(stored_comparisons([sweep, compared])) == 1

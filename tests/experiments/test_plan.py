@@ -1,15 +1,16 @@
-"""What a selection asks for, and what makes two units the same."""
+"""Units of a selection, their places and identities, and their execution."""
 
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 
 from mtgcn import environment
 from mtgcn.errors import InputError
-from mtgcn.experiments import units
-from mtgcn.experiments.plan import Selection, plan
-from mtgcn.experiments.units import execute
+from mtgcn.experiments import plan as module
+from mtgcn.experiments.plan import Selection, execute, place_of, plan
+from mtgcn.experiments.protocol import WORLD
 from mtgcn.methods import METHODS, create
 from mtgcn.nn.backbones import BACKBONES
 from mtgcn.splits import draw_over_all
@@ -19,88 +20,120 @@ def planned(**selection):
     return plan(Selection(**selection)).units
 
 
-def test_everything_is_every_registered_method_of_every_cell():
+def printed(unit):
+    return place_of(unit).entry.printed
+
+
+def test_default_selection_is_the_paper():
     whole = plan(Selection())
     assert set(whole.missing_methods).isdisjoint(METHODS)
     assert whole.counted == ("cora", "citeseer", "pubmed")
-    assert {one.unit.dataset for one in whole.units} == {"cora", "citeseer", "pubmed"}
-    assert sum(one.unit.method == "mt-gcn" for one in whole.units) == 14 + 3  # the public split of each dataset
-    assert len({one.unit.id for one in whole.units}) == len(whole.units)
-    assert {one.unit.runs for one in whole.units if one.unit.dataset == "pubmed"} == {10}
+    assert {unit.dataset for unit in whole.units} == {"cora", "citeseer", "pubmed"}
+    assert sum(unit.method == "mt-gcn" for unit in whole.units) == 14 + 3  # the public split of each dataset
+    assert len({unit.id for unit in whole.units}) == len(whole.units)
+    assert {unit.runs for unit in whole.units if unit.dataset == "pubmed"} == {10}
 
 
-def test_tables_datasets_methods_and_runs_narrow_it():
-    places = planned(tables=["2", "5"], datasets=["cora"], methods=["gcn", "mt-gcn"], runs=7)
-    assert [(one.place.table.name, one.unit.labels_per_class, one.unit.method) for one in places] == [
+def test_selection_narrows_tables_datasets_methods_and_runs():
+    units = planned(tables=["2", "5"], datasets=["cora"], methods=["gcn", "mt-gcn"], runs=7)
+    assert [(unit.table, unit.labels_per_class, unit.line) for unit in units] == [
         *(("2", count, name) for count in (2, 4, 8, 12) for name in ("gcn", "mt-gcn")),
         *(("5", 20, name) for _ in ("random", "public") for name in ("gcn", "mt-gcn")),
     ]
-    assert {one.unit.runs for one in places} == {7}
-    assert places[0].place.entry.printed == 42.6
+    assert {unit.runs for unit in units} == {7}
+    assert printed(units[0]) == 42.6
 
 
-def test_a_method_that_no_chosen_cell_lists_runs_on_all_random_splits():
-    places = planned(tables=["2"], methods=["mani-reg"])
-    assert [one.unit.labels_per_class for one in places] == [2, 4, 8, 12]
-    assert {one.place.entry.printed for one in places} == {None}
+def test_method_outside_the_tables_runs_on_random_splits():
+    units = planned(tables=["2"], methods=["mani-reg"])
+    assert [(unit.labels_per_class, printed(unit)) for unit in units] == [(count, None) for count in (2, 4, 8, 12)]
     everywhere = planned(methods=["mani-reg", "mt-gcn"])
-    assert Counter((one.unit.method, one.unit.split) for one in everywhere) == {
+    assert Counter((unit.method, unit.split) for unit in everywhere) == {
         ("mani-reg", "public"): 3,
         ("mt-gcn", "random"): 14,
         ("mt-gcn", "public"): 3,
     }
 
 
-def test_methods_of_the_tables_that_do_not_exist_yet_are_named(monkeypatch):
-    monkeypatch.delitem(METHODS, "lp")
-    whole = plan(Selection(tables=["2"]))
-    assert whole.missing_methods == ("lp",)
-    assert "lp" not in {one.unit.method for one in whole.units}
+@pytest.mark.parametrize("selection", [{"tables": ["2"]}, {"suite": "world"}], ids=str)
+def test_missing_methods_are_listed_once(selection, monkeypatch):
+    for name in ("lp", "gcn"):
+        monkeypatch.delitem(METHODS, name)
+    whole = plan(Selection(**selection))
+    assert [name for name in whole.missing_methods if name in ("gcn", "lp")] == ["lp", "gcn"]
+    assert not {unit.method for unit in whole.units} & {"gcn", "lp"}
 
 
-def test_digits_only_if_asked_for():
-    assert {one.unit.dataset for one in planned(datasets=["digits"])} == {"digits"}
-    assert {one.unit.dataset for one in planned(tables=["digits"])} == {"digits"}
-    assert {one.unit.dataset for one in planned(datasets=["digits", "cora"])} == {"digits", "cora"}
+def test_digits_runs_on_request():
+    assert {unit.dataset for unit in planned(datasets=["digits"])} == {"digits"}
+    assert {unit.dataset for unit in planned(tables=["digits"])} == {"digits"}
+    assert {unit.dataset for unit in planned(datasets=["digits", "cora"])} == {"digits", "cora"}
 
 
-def test_the_counts_of_table_1_need_no_unit():
+def test_table_1_has_no_units():
     counts = plan(Selection(tables=["1"], datasets=["cora"]))
     assert (counts.counted, counts.units) == (("cora",), ())
 
 
-def test_the_authors_way_of_reporting():
-    places = planned(protocol="paper", datasets=["cora"])
-    assert [one.unit.labels_per_class for one in places] == [2, 4, 8, 12, 20]
-    for one in places:
-        unit = one.unit
+def test_paper_protocol():
+    units = planned(protocol="paper", datasets=["cora"])
+    assert [unit.labels_per_class for unit in units] == [2, 4, 8, 12, 20]
+    for unit in units:
         assert (unit.method, unit.split, unit.validation) == ("mt-gcn", "random", 0)
         assert (unit.runs, unit.averages) == (300, 10)
         assert unit.settings == create("mt-gcn", checkpoint="best-training")
 
 
-def test_the_ablation():
-    places = planned(ablation=True, tables=["3"])
-    assert {one.unit.method for one in places} == {"mt-gcn"}
-    assert [one.place.title for one in places[:3]] == ["mt-gcn", "without L_pl", "without L_cl"]
-    assert [one.place.entry.printed for one in places[:2]] == [67.7, None]
-    [plain] = planned(tables=["3"], methods=["mt-gcn"])[:1]
-    assert plain.unit.id == places[0].unit.id  # shared with the tables, not run twice
+def test_ablation():
+    units = planned(ablation=True, tables=["3"])
+    assert {unit.method for unit in units} == {"mt-gcn"}
+    assert [unit.line for unit in units[:3]] == ["mt-gcn", "without L_pl", "without L_cl"]
+    assert [printed(unit) for unit in units[:2]] == [67.7, None]
+    assert planned(tables=["3"], methods=["mt-gcn"])[0] == units[0]  # shared with the tables
 
 
-def test_the_comparison_of_backbones():
-    places = planned(backbones=True)
-    assert {one.unit.method for one in places} == {"mt-gcn"}
-    assert len(places) == 14 * 8
-    assert [one.place.title for one in places[:4]] == ["gcn alone", "gcn taught", "chebyshev alone", "chebyshev taught"]
-    settings = {one.place.title: one.unit.settings for one in places}
+def test_backbones():
+    units = planned(backbones=True)
+    assert {unit.method for unit in units} == {"mt-gcn"}
+    assert len(units) == 14 * 8
+    assert [unit.line for unit in units[:4]] == ["gcn alone", "mt-gcn", "chebyshev alone", "chebyshev taught"]
+    assert planned(tables=["2"], methods=["mt-gcn"])[0] == units[1]  # shared with the tables
+    settings = {unit.line: unit.settings for unit in units}
     for name in BACKBONES:
-        alone, taught = settings[f"{name} alone"], settings[f"{name} taught"]
+        alone, taught = settings[f"{name} alone"], settings["mt-gcn" if name == "gcn" else f"{name} taught"]
         assert (alone.backbone, alone.warmup_epochs, alone.teaching_epochs) == (name, 400, 0)
         assert taught == create("mt-gcn", backbone=name)
-    [plain] = planned(tables=["2"], methods=["mt-gcn"])[:1]
-    assert plain.unit.id == places[1].unit.id  # shared with the tables, not run twice
-    assert {one.unit.dataset for one in planned(backbones=True, datasets=["digits"])} == {"digits"}
+    assert {unit.dataset for unit in planned(backbones=True, datasets=["digits"])} == {"digits"}
+
+
+def test_suite_plans_every_line_of_every_cell(monkeypatch):
+    for title in WORLD.plain:
+        if "," not in title and title not in METHODS:
+            monkeypatch.setitem(METHODS, title, METHODS["lp"])
+    whole = plan(Selection(suite="world"))
+    assert (whole.counted, whole.missing_methods) == ((), ())
+    assert Counter(unit.line for unit in whole.units) == dict.fromkeys(WORLD.titles, 24)
+    assert len({unit.id for unit in whole.units}) == len(whole.units)
+    settings = {unit.line: unit.settings for unit in whole.units}
+    assert settings["gcn"] == create("gcn", feature_scaling="sum")  # the paper's
+    assert settings["gcn, none"] == create("gcn", feature_scaling="none")
+    assert settings["mt-gcn, length"] == create("mt-gcn", feature_scaling="length")
+
+
+def test_suite_method_selects_all_its_lines():
+    units = planned(suite="world", datasets=["dblp"], methods=["mt-plus", "gcn"], runs=50, seed=7)
+    assert [unit.line for unit in units[:4]] == ["mt-plus", "gcn", "gcn, length", "gcn, none"]
+    assert len(units) == 3 * 4
+    assert {(unit.dataset, unit.runs, unit.seed, unit.validation) for unit in units} == {("dblp", 50, 7, 0)}
+    assert [unit.title for unit in units[::4]] == [
+        "mt-plus on dblp, 3 labels per class",
+        "mt-plus on dblp, 20 labels per class",
+        "mt-plus on dblp, 5 labels per class on average, drawn over all nodes",
+    ]
+    unlisted = planned(suite="world", datasets=["cora"], methods=["m3s", "mt-plus"])
+    assert [(unit.line, unit.split) for unit in unlisted if unit.method == "m3s"] == [
+        *(("m3s", split) for split in ("random", "random", "over-all")),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,21 +153,30 @@ def test_the_comparison_of_backbones():
         ({"ablation": True, "datasets": ["digits"]}, "does not give for digits"),
         ({"protocol": "paper", "methods": ["gcn"]}, "takes the better of two peers and gcn has none; leave it out"),
         ({"tables": ["2"], "datasets": ["pubmed"]}, "no cell of table 2 is on dataset pubmed; leave --table"),
+        ({"suite": "wolrd"}, "unknown suite 'wolrd'; did you mean 'world'"),
+        ({"suite": ""}, "unknown suite ''"),
+        ({"suite": "world", "tables": ["2"]}, "--suite world is not for --table, which is for the paper's tables"),
+        ({"suite": "world", "protocol": "paper"}, "--suite world is not for --protocol paper"),
+        ({"suite": "world", "ablation": True}, "--suite world is not for --ablation"),
+        ({"suite": "world", "backbones": True}, "--suite world is not for --backbones"),
+        ({"suite": "world", "curves": True}, "--suite world is not for --curves"),
+        ({"suite": "world", "datasets": ["digits"]}, "unknown dataset 'digits'"),
+        ({"suite": "world", "methods": ["gcn+v"]}, r"gcn\+v chooses its epoch on validation nodes and the suite"),
     ],
+    ids=str,
 )
-def test_selections_that_make_no_sense_are_refused(selection, message):
+def test_invalid_selection(selection, message):
     with pytest.raises(InputError, match=message):
         planned(**selection)
 
 
 @pytest.fixture
 def unit():
-    return planned(tables=["2"], methods=["mt-gcn"])[0].unit
+    return planned(tables=["2"], methods=["mt-gcn"])[0]
 
 
-def test_the_test_nodes_of_a_unit_do_not_depend_on_what_else_was_asked_for(unit):
-    together = planned(tables=["2"], methods=["gcn+v", "mt-gcn"])
-    assert unit.id in {one.unit.id for one in together}
+def test_unit_does_not_depend_on_other_methods(unit):
+    assert unit in planned(tables=["2"], methods=["gcn+v", "mt-gcn"])
     assert unit.validation == 500
 
 
@@ -156,15 +198,12 @@ def test_the_test_nodes_of_a_unit_do_not_depend_on_what_else_was_asked_for(unit)
     ],
     ids=str,
 )
-def test_whatever_decides_the_numbers_makes_another_unit(unit, change):
+def test_id_changes_with_the_numbers(unit, change):
     assert replace(unit, **change).id != unit.id
+    assert replace(unit, settings=create("mt-gcn"), table="3", line="other").id == unit.id
 
 
-def test_an_equal_unit_made_anew_is_the_same(unit):
-    assert replace(unit, settings=create("mt-gcn")).id == unit.id
-
-
-def test_versions_that_matter_make_another_unit(unit, monkeypatch):
+def test_id_changes_with_decisive_versions(unit, monkeypatch):
     known = environment.versions()
     before = unit.id
     monkeypatch.setattr(environment, "versions", lambda: {**known, "torch": "99"})
@@ -173,43 +212,60 @@ def test_versions_that_matter_make_another_unit(unit, monkeypatch):
     assert replace(unit).id == before
 
 
-def test_the_methods_of_a_cell_share_splits_and_test_nodes(monkeypatch):
+def test_place_of(unit):
+    place = place_of(unit)
+    assert (place.table.name, place.cell.labels_per_class, place.title, place.protocol) == ("2", 2, "mt-gcn", "ours")
+    assert place_of(replace(unit, table="")) is None
+    assert place_of(replace(unit, labels_per_class=3)) is None
+
+
+def test_methods_of_a_cell_share_splits(monkeypatch):
     seen = []
 
     def watched(graph, splits, method, **_):
         seen.append([(tuple(split.train), tuple(split.test)) for split in splits])
         return []
 
-    monkeypatch.setattr(units, "run_cell", watched)
-    places = planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]
-    for one in places:
-        execute(one.unit)
+    monkeypatch.setattr(module, "run_cell", watched)
+    for unit in planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]:
+        execute(unit)
     assert seen[0] == seen[1] == seen[2]
     assert {len(test) for _, test in seen[0]} == {1797 - 20 - 500}
 
 
-def test_a_unit_may_draw_its_labels_over_all_nodes(unit):
+def test_execute_over_all_split(unit):
     over_all = replace(unit, dataset="digits", split="over-all", labels_per_class=5, validation=0, runs=2)
     assert over_all.id != replace(over_all, split="random").id
-    graph, splits = units._graph_and_splits(over_all, units.data_of(over_all))
+    graph, splits = module._graph_and_splits(over_all, module.data_of(over_all))
     drawn = [split.train.tolist() for split in draw_over_all(graph, 5, runs=2, seed=unit.seed)]
     assert [split.train.tolist() for split in splits] == drawn
+    lp = replace(over_all, method="lp", settings=create("lp"))
+    rows = execute(lp)
+    assert [(row.split, row.labels_per_class, row.unit) for row in rows] == [("over-all", 5, lp.id)] * 2
+    assert {(row.table, row.line) for row in rows} == {("2", "mt-gcn")}  # the place of the unit
 
 
-def test_rows_of_a_unit_say_how_labels_were_drawn(unit):
-    lp = replace(unit, dataset="digits", split="over-all", labels_per_class=5, validation=0, runs=2, method="lp")
-    rows = execute(replace(lp, settings=create("lp")))
-    assert [(row.split, row.labels_per_class, row.unit) for row in rows] == [("over-all", 5, rows[0].unit)] * 2
-
-
-def test_a_unit_runs_with_its_own_number_of_threads(unit, monkeypatch):
-    import torch
-
+def test_execute_limits_threads(unit, monkeypatch):
     counted = []
-    monkeypatch.setattr(units, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
-    monkeypatch.setattr(units, "data_of", lambda _: None)
-    monkeypatch.setattr(units, "_graph_and_splits", lambda *_: (None, ()))
+    monkeypatch.setattr(module, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
+    monkeypatch.setattr(module, "data_of", lambda _: None)
+    monkeypatch.setattr(module, "_graph_and_splits", lambda *_: (None, ()))
     before = torch.get_num_threads()
     execute(replace(unit, threads=before + 1))
     assert counted == [before + 1]
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.data
+def test_suite_scores_all_nodes_of_known_class(monkeypatch):
+    unit = planned(suite="world", datasets=["citeseer"], methods=["lp"], runs=1)[0]
+    scored, original = [], module.score
+
+    def counting(prediction, graph, splits):
+        scored.extend(len(one.test) for one in splits)
+        return original(prediction, graph, splits)
+
+    monkeypatch.setattr(module, "score", counting)
+    [row] = execute(unit)
+    assert scored == [3312 - 18]  # of 3327 nodes 15 have no label
+    assert place_of(row).table.name == "world-citeseer"

@@ -1,21 +1,28 @@
-"""The paper's tables, spot-checked against the paper, and the seeds kept apart."""
+"""The paper's tables, the suites, seeds and the authors' splits."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import (
     ABLATION,
+    ALL_TABLES,
     DEVELOPMENT_SEEDS,
     FINAL_SEEDS,
     PAPER_TABLES,
     PRINTED_NAMES,
     TABLE_1,
     TABLES,
+    WORLD,
+    authors_splits,
     check_not_final,
     checked_seed,
+    with_unknown_as_first_class,
 )
+from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.task import run_seed
 
@@ -53,8 +60,8 @@ def test_printed_values(table, dataset, labels_per_class, method, printed):
     assert cell(table, dataset, labels_per_class).entry(method).printed == printed
 
 
-def test_the_summary_that_the_project_keeps_prints_what_the_paper_does():
-    """It was written by an earlier release: a number that is mistyped here does not agree with it any more."""
+def test_printed_values_agree_with_the_stored_summary():
+    """An earlier release wrote the summary, so that a typing error would show."""
     kept, place = {}, None
     lines = (Path(__file__).parents[2] / "docs" / "reproduction" / "summary.md").read_text(encoding="utf-8")
     for line in lines.splitlines():
@@ -77,7 +84,7 @@ def test_the_summary_that_the_project_keeps_prints_what_the_paper_does():
     assert kept == {name: ours[name] for name in kept}
 
 
-def test_rows_that_the_paper_took_over_are_for_the_public_split():
+def test_values_of_kipf_and_welling_are_for_the_public_split():
     public = cell("5", "pubmed", 20, "public")
     printed = {entry.method: entry.printed for entry in public.entries if entry.printed is not None}
     assert printed == {
@@ -92,7 +99,7 @@ def test_rows_that_the_paper_took_over_are_for_the_public_split():
     assert cell("5", "cora", 20).entry("lp").printed is None
 
 
-def test_how_much_the_paper_prints():
+def test_number_of_printed_values():
     printed = [entry.printed for table in PAPER_TABLES for cell in table.cells for entry in cell.entries]
     assert sum(value is not None for value in printed) == 11 * (4 + 4 + 3) + 13 * 3
     cells = [cell for table in PAPER_TABLES for cell in table.cells if cell.split == "random"]
@@ -106,7 +113,7 @@ def test_how_much_the_paper_prints():
     )
 
 
-def test_runs_are_the_papers():
+def test_runs():
     assert {(cell.dataset, cell.runs) for table in PAPER_TABLES for cell in table.cells} == {
         *(("cora", 30), ("citeseer", 30), ("pubmed", 10))
     }
@@ -127,21 +134,20 @@ def test_development_and_final_seeds_are_disjoint():
     assert checked_seed(FINAL_SEEDS[5], final=True) == FINAL_SEEDS[5]
 
 
-def test_development_and_final_experiments_share_no_random_number():
-    # What runs of an experiment share, and what is theirs alone, is drawn from these.
+def test_development_and_final_seeds_share_no_random_number():
     development, final = ({run_seed(seed, number) for seed in seeds[:2000] for number in range(10)} for seeds in SEEDS)
     assert len(development) == len(final) == 20_000
     assert not development & final
 
 
 @pytest.mark.parametrize("seed", [FINAL_SEEDS[0], FINAL_SEEDS[-1]])
-def test_what_is_no_final_figure_takes_no_final_seed(seed):
+def test_check_not_final_refuses_final_seeds(seed):
     with pytest.raises(InputError, match=f"seed {seed} is kept for final figures, which mtgcn reproduce --final makes"):
         check_not_final(seed)
 
 
 @pytest.mark.parametrize("seed", [0, DEVELOPMENT_SEEDS[-1], FINAL_SEEDS[-1] + 1])
-def test_other_seeds_are_anybodys(seed):
+def test_check_not_final_accepts_other_seeds(seed):
     check_not_final(seed)
 
 
@@ -154,12 +160,12 @@ def test_other_seeds_are_anybodys(seed):
         (2_000_000, False, "seed 2000000 is no development seed; give one from 0"),
     ],
 )
-def test_seeds_of_the_other_kind_are_refused(seed, final, message):
+def test_checked_seed_refuses_the_other_kind(seed, final, message):
     with pytest.raises(InputError, match=message):
         checked_seed(seed, final=final)
 
 
-def test_the_ablation_takes_out_and_turns_what_it_says():
+def test_ablation_settings():
     variants = {variant.title: create("mt-gcn", **variant.settings("citeseer")) for variant in ABLATION}
     assert len({str(settings) for settings in variants.values()}) == len(ABLATION)
     assert variants["mt-gcn"] == create("mt-gcn")
@@ -171,3 +177,61 @@ def test_the_ablation_takes_out_and_turns_what_it_says():
     assert {settings.peers for settings in variants.values()} == {2, 3, 4, 5}
     assert [variants[f"t x {factor}"].per_class for factor in ("0.25", "0.5", "2", "4")] == [54, 108, 432, 864]
     assert [variants[f"warm-up of {epochs} epochs"].warmup_epochs for epochs in (50, 100, 300)] == [50, 100, 300]
+
+
+def test_world_suite():
+    assert WORLD.datasets == (
+        *("cora", "citeseer", "pubmed", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon"),
+    )
+    assert set(WORLD.datasets) <= set(datasets.NAMES)
+    for table in WORLD.tables:
+        cells = [(cell.labels_per_class, cell.split, cell.runs, cell.validation) for cell in table.cells]
+        assert cells == [(3, "random", 10, 0), (20, "random", 10, 0), (5, "over-all", 10, 0)]
+    assert WORLD.titles == (*WORLD.plain, "mt-gcn", "mt-gcn, length", "mt-plus")
+    assert WORLD.plain[-4:] == ("lp", "gcn", "gcn, length", "gcn, none")
+    assert len(ALL_TABLES) == len(TABLES) + len(WORLD.tables)  # names are unique
+
+
+@pytest.fixture
+def graph(make_graph):
+    return make_graph(nodes=40, classes=3)
+
+
+def visited(labels, order, wanted):
+    """The authors' loop over the nodes."""
+    train, missing = [], dict(enumerate(wanted))
+    for position, node in enumerate(order):
+        if missing[labels[node]] > 0:
+            missing[labels[node]] -= 1
+            train.append(node)
+        if not any(missing.values()):
+            return train, list(order[position + 1 :])
+    raise AssertionError("too few nodes of a class")
+
+
+def test_authors_splits_equal_the_loop(graph):
+    for run, split in enumerate(authors_splits(graph, 2, runs=5, seed=7)):
+        order = np.random.default_rng([7, run]).permutation(graph.num_nodes)
+        train, test = visited(graph.labels.tolist(), order.tolist(), [2, 2, 2])
+        assert split.train.tolist() == train
+        assert split.test.tolist() == test
+        assert not len(split.validation)
+
+
+def test_authors_splits_drop_visited_nodes(graph):
+    splits = authors_splits(graph, 2, runs=20, seed=0)
+    assert any(len(split.train) + len(split.test) < graph.num_nodes for split in splits)
+    assert all(np.bincount(graph.labels[split.train]).tolist() == [2, 2, 2] for split in splits)
+
+
+def test_authors_splits_do_not_depend_on_the_number_of_runs(graph):
+    few, many = authors_splits(graph, 2, runs=2, seed=0), authors_splits(graph, 2, runs=4, seed=0)
+    assert all(np.array_equal(one.test, other.test) for one, other in zip(few, many, strict=False))
+
+
+def test_unknown_class_is_read_as_the_first():
+    graph = Graph(np.ones((4, 4)) - np.eye(4), labels=[1, -1, 0, -1], name="small")
+    read = with_unknown_as_first_class(graph)
+    assert read.labels.tolist() == [1, 0, 0, 0]
+    assert (read.name, read.class_names) == (graph.name, graph.class_names)
+    assert graph.labels.tolist() == [1, -1, 0, -1]

@@ -1,21 +1,24 @@
+"""Splits of a cell, and its rows."""
+
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
 import torch
 
+from mtgcn import datasets
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.experiments.comparisons import paired_with
-from mtgcn.experiments.rows import ResultRow, StoredRow
-from mtgcn.experiments.run import run_cell
+from mtgcn.experiments import run as module
+from mtgcn.experiments.run import chosen_splits, labels_per_class_of, run_cell
+from mtgcn.experiments.store import ResultRow
 from mtgcn.experiments.tables import summarise_cell
 from mtgcn.splits import Split, draw_over_all, draw_splits
 from mtgcn.task import run_seed
 
 
-def test_a_row_has_the_fields_that_everything_later_reads():
+def test_fields_of_a_row():
     names = ", ".join(field.name for field in fields(ResultRow))
     assert names == (
         "dataset, labels_per_class, split, method, settings, run, seed, accuracy, macro_f1, calibration_error, "
@@ -23,7 +26,7 @@ def test_a_row_has_the_fields_that_everything_later_reads():
     )
 
 
-def test_a_row_says_where_its_split_is_from(ring, constant):
+def test_rows_of_over_all_splits(ring, constant):
     splits = draw_over_all(ring, labels_per_class=2, runs=3, seed=0)
     rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=0, split_source="over-all")
     assert [(row.split, row.labels_per_class) for row in rows] == [("over-all", 2)] * 3
@@ -48,7 +51,7 @@ def test_rows_of_a_cell(ring, constant):
     assert len({row.seconds for row in rows}) == 1
 
 
-def test_seconds_of_a_cell_are_its_whole_fit(ring, constant, monkeypatch):
+def test_seconds_cover_the_whole_fit(ring, constant, monkeypatch):
     clock = iter([10.0, 16.0])
     monkeypatch.setattr("mtgcn.experiments.run.perf_counter", lambda: next(clock))
     splits = draw_splits(ring, labels_per_class=1, runs=4, seed=0)
@@ -57,27 +60,27 @@ def test_seconds_of_a_cell_are_its_whole_fit(ring, constant, monkeypatch):
     assert summarise_cell(rows).seconds == 6
 
 
-def test_only_a_method_that_asks_sees_validation_labels(ring, constant, constant_with_validation):
-    # Of the two, only the second can know that class 2 is the commonest among the validation nodes.
+def test_only_methods_with_validation_see_its_labels(ring, constant, constant_with_validation):
+    # Only the second can predict class 2, the most frequent one among the validation nodes.
     split = Split(train=[0, 1], validation=[2, 5], test=[8, 11])
     [without] = run_cell(ring, [split], constant(), name="constant", seed=0)
     [with_validation] = run_cell(ring, [split], constant_with_validation(), name="constant+v", seed=0)
     assert (without.accuracy, with_validation.accuracy) == (0, 1)
 
 
-def test_a_method_with_validation_needs_some(ring, constant_with_validation):
+def test_method_with_validation_needs_validation_nodes(ring, constant_with_validation):
     splits = draw_splits(ring, labels_per_class=1, runs=2, seed=0)
     with pytest.raises(InputError, match="validation"):
         run_cell(ring, splits, constant_with_validation(), name="constant+v", seed=0)
 
 
-def test_what_cannot_be_scored_is_refused_before_fitting(ring, constant, monkeypatch):
-    monkeypatch.setattr(constant, "fit", lambda *_: pytest.fail("fitted in vain"))
+def test_splits_are_checked_before_fitting(ring, constant, monkeypatch):
+    monkeypatch.setattr(constant, "fit", lambda *_: pytest.fail("fitted"))
     with pytest.raises(InputError, match="0 test nodes"):
         run_cell(ring, [Split(train=[0], validation=[], test=[])], constant(), name="constant", seed=0)
 
 
-def test_a_cell_in_one_line(ring, constant):
+def test_summarise_cell(ring, constant):
     splits = [Split(train=[0, 1, 2], validation=[], test=[3, 4]), Split(train=[0, 1, 2], validation=[], test=[4, 5])]
     cell = summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0))
     assert (cell.runs, cell.labels_per_class) == (2, 1)
@@ -85,21 +88,9 @@ def test_a_cell_in_one_line(ring, constant):
     assert cell.accuracy.mean == 0.25
 
 
-def test_label_counts_that_differ_between_runs_are_not_one_number(ring, constant):
+def test_summary_without_a_common_label_count(ring, constant):
     splits = [Split(train=[0, 1, 2], validation=[], test=[3]), Split(train=[0, 1], validation=[], test=[3])]
     assert summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0)).labels_per_class is None
-
-
-def test_differences_are_paired_by_split(ring, constant):
-    splits = [Split(train=[0], validation=[], test=test) for test in ([3, 4], [3, 6], [4, 7])]
-    cells = [
-        summarise_cell(run_cell(ring, splits, constant(favourite=favourite), name=name, seed=0))
-        for name, favourite in (("zero", 0), ("one", 1))
-    ]
-    differences, p_values = paired_with(cells, reference="one")
-    assert list(differences) == list(p_values) == ["zero"]
-    np.testing.assert_allclose(differences["zero"].per_run, [0.5 - 0.5, 1 - 0, 0 - 1])
-    assert p_values["zero"] == 1  # one gained, one lost
 
 
 def test_devices(monkeypatch):
@@ -113,7 +104,7 @@ def test_devices(monkeypatch):
     assert chosen_device("auto") == chosen_device("cuda") == torch.device("cuda")
 
 
-def test_rows_say_which_runs_share_random_parts(ring, constant):
+def test_groups_of_runs_with_shared_random_parts(ring, constant):
     @dataclass(frozen=True, kw_only=True)
     class Sharing(constant):
         def fit(self, task):
@@ -127,19 +118,95 @@ def test_rows_say_which_runs_share_random_parts(ring, constant):
     alone = run_cell(ring, splits, constant(), name="alone", seed=0)
     assert {row.group for row in alone} == {None}
     assert summarise_cell(alone).groups is None
-    # What the reference shares among its runs is in the interval of every difference.
-    sharing = [replace(row, accuracy=0.5 + 0.1 * row.group + 0.01 * row.run) for row in rows]
-    apart, together = (
-        paired_with([summarise_cell(alone), summarise_cell(some)], "sharing")[0]["alone"].ci95
-        for some in ([replace(row, group=None) for row in sharing], sharing)
-    )
-    assert together[0] < apart[0] < apart[1] < together[1]
     assert 0 <= cell.accuracy.ci95[0] <= cell.accuracy.ci95[1] <= 1
 
 
-def test_rows_stored_before_there_were_groups_can_be_read(ring, constant):
-    [row] = run_cell(ring, draw_splits(ring, 1, runs=1, seed=0), constant(), name="constant", seed=0)
-    stored = StoredRow(**vars(row), unit="1", protocol="ours", validation=0, runs=1, averages=1)
-    content = json.loads(json.dumps(asdict(stored)))
-    del content["group"]
-    assert StoredRow.from_json(content) == StoredRow.from_json(asdict(stored))
+@pytest.fixture
+def split_file(tmp_path):
+    def written(*entries):
+        path = tmp_path / "splits.json"
+        path.write_text(json.dumps(list(entries)))
+        return str(path)
+
+    return written
+
+
+def test_default_number_of_runs(ring):
+    assert len(chosen_splits("random", ring, labels_per_class=1)) == 30
+
+
+def test_validation_does_not_change_the_training_nodes(ring, monkeypatch):
+    monkeypatch.setattr(module, "VALIDATION_NODES", 4)
+    without = chosen_splits("random", ring, labels_per_class=1, runs=3, seed=5)
+    with_some = chosen_splits("random", ring, labels_per_class=1, runs=3, seed=5, with_validation=True)
+    for bare, given in zip(without, with_some, strict=True):
+        np.testing.assert_array_equal(bare.train, given.train)
+        assert (len(bare.validation), len(bare.test)) == (0, 9)
+        assert (len(given.validation), len(given.test)) == (4, 5)
+        assert set(given.test) < set(bare.test)
+
+
+@pytest.mark.parametrize("source", ["random", "over-all"])
+def test_random_splits_need_a_number_of_labels(ring, source):
+    with pytest.raises(InputError, match=rf"{source} splits need .* add --labels-per-class"):
+        chosen_splits(source, ring)
+
+
+def test_over_all_splits(ring, monkeypatch):
+    monkeypatch.setattr(module, "VALIDATION_NODES", 3)
+    splits = chosen_splits("over-all", ring, labels_per_class=2, runs=4, seed=5, with_validation=True)
+    for split, drawn in zip(splits, draw_over_all(ring, 2, runs=4, seed=5), strict=True):
+        np.testing.assert_array_equal(split.train, drawn.train)
+        assert len(split.validation) == 3
+        assert labels_per_class_of(split, ring, "over-all") == 2
+    with pytest.raises(InputError, match="labels-per-class lists 3 numbers; over-all splits take one"):
+        chosen_splits("over-all", ring, labels_per_class=[1, 2, 3])
+
+
+def test_public_split_is_repeated(ring, monkeypatch):
+    public = Split(train=[0, 1, 2], validation=[3], test=[4])
+    monkeypatch.setattr(datasets, "public_split", {"ring": public}.__getitem__)
+    assert chosen_splits("public", ring, runs=4) == (public,) * 4
+    assert chosen_splits("public", ring, runs=4, labels_per_class=1) == (public,) * 4
+
+
+def test_single_split_of_a_file_is_repeated(ring, split_file):
+    path = split_file({"train": [0, 1, 2]})
+    splits = chosen_splits(path, ring, runs=3)
+    assert len(splits) == 3
+    assert all(split is splits[0] for split in splits)
+
+
+def test_split_file_decides_the_runs(ring, split_file):
+    path = split_file({"train": [0, 1, 2]}, {"train": [3, 4, 5]})
+    assert [split.train[0] for split in chosen_splits(path, ring)] == [0, 3]
+    assert len(chosen_splits(path, ring, runs=2)) == 2
+    with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; leave --runs out"):
+        chosen_splits(path, ring, runs=7)
+
+
+def test_label_counts_of_a_file_are_checked(ring, split_file):
+    path = split_file({"train": [0, 1, 2, 3]})
+    assert chosen_splits(path, ring, labels_per_class=[2, 1, 1])
+    with pytest.raises(InputError, match=r"asks for 1 but split .* gives \(2, 1, 1\); leave --labels-per-class out"):
+        chosen_splits(path, ring, labels_per_class=1)
+
+
+def test_unknown_split_source(ring):
+    with pytest.raises(InputError, match="'publik' is neither 'random', 'over-all', 'public' nor a file"):
+        chosen_splits("publik", ring)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"runs": 0}, "runs is 0; give at least 1"), ({"seed": -1}, "seed is -1; give at least 0")],
+)
+@pytest.mark.parametrize("source", ["random", "public"])
+def test_runs_and_seed_are_checked(ring, source, wrong, message):
+    with pytest.raises(InputError, match=message):
+        chosen_splits(source, ring, labels_per_class=1, **wrong)
+
+
+def test_labels_per_class_of(ring):
+    assert labels_per_class_of(Split(train=[0, 1, 2], validation=[], test=[3]), ring) == 1
+    assert labels_per_class_of(Split(train=[0, 1, 3], validation=[], test=[4]), ring) == (2, 1, 0)

@@ -3,7 +3,14 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from mtgcn.errors import InputError
-from mtgcn.experiments.scoring import accuracy_over_epochs, calibration_error, macro_f1, pseudo_label_precision, score
+from mtgcn.experiments.scoring import (
+    accuracy_over_epochs,
+    calibration_error,
+    macro_f1,
+    pseudo_label_precision,
+    score,
+    score_better_peer,
+)
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction
@@ -19,7 +26,7 @@ def test_calibration_error_by_hand():
     assert calibration_error(probabilities, truth) == pytest.approx(expected)
 
 
-def test_there_are_fifteen_bins():
+def test_calibration_error_has_fifteen_bins():
     # 0.62 and 0.68 lie on either side of 10/15: their errors do not cancel, as they would in tenths.
     confidence = np.array([0.62, 0.68])
     probabilities = np.stack([confidence, 1 - confidence], axis=1)
@@ -30,7 +37,7 @@ def test_there_are_fifteen_bins():
     assert calibration_error(probabilities, np.array([0, 1])) == pytest.approx((14.1 / 15 + 1 - 1) / 2)
 
 
-def test_errors_of_a_bin_cancel_but_not_those_of_two_bins():
+def test_calibration_errors_cancel_within_a_bin():
     truth = np.array([0, 1])
     same_bin = np.array([[0.51, 0.49], [0.52, 0.48]])
     two_bins = np.array([[0.55, 0.45], [0.95, 0.05]])
@@ -38,19 +45,19 @@ def test_errors_of_a_bin_cancel_but_not_those_of_two_bins():
     assert calibration_error(two_bins, truth) == pytest.approx((0.45 + 0.95) / 2)
 
 
-def test_accuracy_over_epochs_is_on_each_runs_own_test_nodes(ring):
+def test_accuracy_over_epochs(ring):
     splits = [Split([0, 1, 2], [], [3, 4, 5]), Split([0, 1, 2], [], [6, 7])]
-    predicted = np.zeros((2, 2, 12), dtype=np.int32)  # first everything is called 0, then all is right but node 4
+    predicted = np.zeros((2, 2, 12), dtype=np.int32)  # first all zeros, then all correct but node 4
     predicted[:, 1] = ring.labels
     predicted[:, 1, 4] = 0
     np.testing.assert_allclose(accuracy_over_epochs(predicted, ring, splits), [[1 / 3, 2 / 3], [1 / 2, 1]])
 
 
-def test_precision_of_pseudo_labels_by_hand(ring):
+def test_pseudo_label_precision_by_hand(ring):
     labels = ring.labels.copy()
-    labels[9] = -1  # of class 0, as nobody knows
+    labels[9] = -1  # unknown
     graph = Graph(ring.adjacency, ring.features, labels)
-    # One run, two moments, two peers, three classes, two slots; classes are node numbers modulo 3.
+    # One run, two snapshots, two peers, three classes, two slots; classes are node numbers modulo 3.
     chosen = np.full((1, 2, 2, 3, 2), -1)
     chosen[0, 1, 0] = [[0, 3], [1, 2], [-1, -1]]
     chosen[0, 1, 1] = [[4, 9], [4, -1], [-1, -1]]
@@ -58,11 +65,11 @@ def test_precision_of_pseudo_labels_by_hand(ring):
     np.testing.assert_allclose(pseudo_label_precision(chosen, graph), expected)
 
 
-def test_precision_where_nothing_is_ever_taught(ring):
+def test_pseudo_label_precision_without_pseudo_labels(ring):
     assert np.isnan(pseudo_label_precision(np.empty((2, 3, 2, 3, 0), dtype=np.int32), ring)).all()
 
 
-def test_a_sure_and_right_belief_is_calibrated():
+def test_confident_correct_predictions_are_calibrated():
     assert calibration_error(np.eye(3), np.arange(3)) == 0
 
 
@@ -73,14 +80,14 @@ def test_macro_f1_agrees_with_scikit_learn(seed):
     assert macro_f1(predicted, truth, num_classes=5) == pytest.approx(f1_score(truth, predicted, average="macro"))
 
 
-def test_macro_f1_of_rare_classes():
+def test_macro_f1_of_missing_classes():
     truth, predicted = np.array([0, 0, 1]), np.array([0, 0, 2])
-    # Class 1 is missed and class 2 is invented: F1 is 0 for both. Class 3 is neither tested nor predicted.
+    # Class 1 is never predicted and class 2 never tested: F1 is 0 for both. Class 3 is neither tested nor predicted.
     assert macro_f1(predicted, truth, num_classes=4) == pytest.approx((1 + 0 + 0) / 3)
     assert macro_f1(predicted, truth, num_classes=4) == pytest.approx(f1_score(truth, predicted, average="macro"))
 
 
-def test_each_run_is_scored_on_its_own_test_nodes(ring):
+def test_score_uses_the_test_nodes_of_each_run(ring):
     splits = draw_splits(ring, labels_per_class=1, runs=3, seed=0)
     random = np.random.default_rng(0)
     probabilities = random.dirichlet(np.ones(3), size=(3, ring.num_nodes))
@@ -92,11 +99,11 @@ def test_each_run_is_scored_on_its_own_test_nodes(ring):
         assert result.calibration_error == pytest.approx(calibration_error(of_run[split.test], truth))
 
 
-def test_training_and_validation_nodes_do_not_count(ring):
-    right = np.eye(3)[ring.labels]
-    spoiled = right.copy()
+def test_score_ignores_training_and_validation_nodes(ring):
+    correct = np.eye(3)[ring.labels]
+    spoiled = correct.copy()
     split = Split(train=[0, 1, 2], validation=[3], test=[4, 5])
-    spoiled[[0, 1, 2, 3]] = np.roll(right[[0, 1, 2, 3]], 1, axis=1)
+    spoiled[[0, 1, 2, 3]] = np.roll(correct[[0, 1, 2, 3]], 1, axis=1)
     [result] = score(Prediction(spoiled[None]), ring, [split])
     assert (result.accuracy, result.macro_f1, result.calibration_error) == (1, 1, 0)
 
@@ -104,7 +111,25 @@ def test_training_and_validation_nodes_do_not_count(ring):
 @pytest.mark.parametrize(
     ("test", "message"), [([], "0 test nodes; leave at least 1"), ([2], "test node 2 has no known class")]
 )
-def test_what_cannot_be_scored_is_refused(test, message):
+def test_invalid_test_nodes(test, message):
     graph = Graph(np.ones((3, 3)) - np.eye(3), labels=[0, 1, -1])
     with pytest.raises(InputError, match=message):
         score(Prediction(np.full((1, 3, 2), 0.5)), graph, [Split(train=[0], validation=[], test=test)])
+
+
+def test_better_peer_is_selected_by_test_accuracy(ring):
+    correct = np.eye(3)[ring.labels]
+    wrong = np.roll(correct, 1, axis=1)
+    half = correct.copy()
+    half[[4, 5]] = wrong[[4, 5]]
+    splits = [Split(train=[0, 1, 2], validation=[], test=[4, 5, 6, 7])] * 2
+    peers = np.stack([[wrong, half], [correct, wrong]])
+    prediction = Prediction(peers.mean(axis=1), peers=peers)
+    assert [result.accuracy for result in score_better_peer(prediction, ring, splits)] == [0.5, 1.0]
+    [alone] = score(Prediction(half[None]), ring, splits[:1])
+    assert score_better_peer(prediction, ring, splits)[0] == alone
+
+
+def test_better_peer_needs_peers(ring):
+    with pytest.raises(InputError, match="no peers to take the better of"):
+        score_better_peer(Prediction(np.full((1, 12, 3), 1 / 3)), ring, [Split([0], [], [1])])

@@ -16,7 +16,7 @@ from fuzz import nasty
 from fuzz.commands import run_command
 from fuzz.trial import Trial, require
 from mtgcn import Graph
-from mtgcn.experiments.rows import ComparedRow, StoredRow
+from mtgcn.experiments.store import ComparedRow, StoredRow
 from mtgcn.splits import read_splits
 
 GRAPH = Graph.from_scipy(np.ones((8, 8)), y=[0, 1, 0, 1, 0, 1, -1, -1])
@@ -41,7 +41,7 @@ CURVES = [
         "losses": {"supervised": BAND, "pseudo-label": BAND, "consistency": BAND},
         "class_names": ["a", "b"],
         "precision": [BAND, BAND],
-        "format": 2,
+        "format": 3,
     }
 ]
 
@@ -92,7 +92,9 @@ def stored_rows(runs: int = 2) -> list[dict[str, Any]]:
     for method in ("gcn", "mt-gcn"):
         for run in range(runs):
             named = shared | {"method": method, "settings": {}, "run": run}
-            rows.append(asdict(StoredRow(**named, dataset="cora", unit=f"{method}1", validation=500)))
+            rows.append(
+                asdict(StoredRow(**named, dataset="cora", unit=f"{method}1", validation=500, table="2", line=method))
+            )
             rows.append(asdict(ComparedRow(**named, dataset="mine", unit=f"{method}2", validation=0, **compared)))
     return sorted(rows, key=lambda row: (row["unit"], row["run"]))
 

@@ -1,47 +1,24 @@
 """Synthetic rows with known means, a comparison, and a fitted model."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fitted_models import Model, with_labels
-from mtgcn import environment
 from mtgcn.experiments import statistics
+from mtgcn.experiments.compare import comparison_of
 from mtgcn.experiments.plan import Selection, plan
-from mtgcn.experiments.rows import StoredRow
 from mtgcn.methods import create
 from mtgcn.splits import Split
 from mtgcn.task import observe
+from stored_rows import compared_row, rows_of
 
 
-def rows_of(unit, accuracy, scale):
-    """Runs with the given mean accuracy; they grow with the square of the run, so no two differences tie."""
-    mean_square = (unit.runs - 1) * (2 * unit.runs - 1) / 6
-    return tuple(
-        StoredRow(
-            dataset=unit.dataset,
-            labels_per_class=unit.labels_per_class,
-            method=unit.method,
-            settings=asdict(unit.settings),
-            run=run,
-            seed=unit.seed,
-            accuracy=accuracy + scale * (run**2 - mean_square),
-            macro_f1=accuracy,
-            calibration_error=0.125,
-            seconds=1.5,
-            device=unit.device,
-            threads=unit.threads,
-            versions=environment.versions(),
-            unit=unit.id,
-            protocol=unit.protocol,
-            split=unit.split,
-            validation=unit.validation,
-            runs=unit.runs,
-            averages=unit.averages,
-        )
-        for run in range(unit.runs)
-    )
+def _accuracy(runs, mean, scale):
+    """Runs with this mean; they grow with the square of the run, so that no two differences tie."""
+    mean_square = (runs - 1) * (2 * runs - 1) / 6
+    return lambda run: mean + scale * (run**2 - mean_square)
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +34,8 @@ def stored():
     def units(**selection):
         planned = plan(Selection(**{"runs": 4, **selection})).units
         return {
-            one.unit.id: rows_of(one.unit, accuracy=0.4 + 0.001 * number, scale=1e-6 * (number + 1))
-            for number, one in enumerate(planned)
+            unit.id: rows_of(unit, _accuracy(unit.runs, 0.4 + 0.001 * number, 1e-6 * (number + 1)))
+            for number, unit in enumerate(planned)
         }
 
     return units
@@ -83,34 +60,21 @@ def fitted_model(make_graph):
 @pytest.fixture
 def compared():
     """Three methods on four splits with equal runs, so that the intervals are the means: 50, 60 and 70 per cent."""
-    from mtgcn.experiments.comparisons import comparison_of
-    from mtgcn.experiments.rows import ComparedRow
 
     def comparison(means=(("lp", 0.5), ("my_gcn <b>", 0.6), ("mt-plus", 0.7)), *, scored=100, **changes):
         def rows(method, mean):
             fields = {
                 "dataset": "edges_1.csv",
                 "labels_per_class": 3,
-                "split": "random",
                 "method": method,
                 "settings": {"alpha": 1},
                 "seed": 7,
                 "macro_f1": mean - 0.01,
-                "calibration_error": 0.125,
                 "seconds": 0.5,
-                "device": "cpu",
-                "threads": 1,
-                "versions": environment.versions(),
-                "unit": method,
-                "protocol": "ours",
-                "validation": 0,
                 "runs": 4,
-                "averages": 1,
-                "comparison": "one",
                 "scored_nodes": scored,
-                "graph": {"nodes": 120, "edges": 300, "features": 5, "classes": 3},
             }
-            return [ComparedRow(**fields | changes, run=run, accuracy=mean) for run in range(4)]
+            return [compared_row(**fields | changes, run=run, accuracy=mean) for run in range(4)]
 
         return comparison_of({method: rows(method, mean) for method, mean in means})
 

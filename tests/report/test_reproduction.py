@@ -9,9 +9,8 @@ from html_page import HtmlPage
 from latex_check import count_tables
 from mtgcn.datasets import describe
 from mtgcn.experiments.curves import Band, Curves
-from mtgcn.experiments.placing import place_of
-from mtgcn.experiments.protocol import PAPER_TABLES
-from mtgcn.experiments.suite import WORLD
+from mtgcn.experiments.plan import place_of
+from mtgcn.experiments.protocol import PAPER_TABLES, WORLD
 from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.grids import findings
 from mtgcn.report.reproduction import commands, html_page, latex_tables

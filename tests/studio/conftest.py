@@ -1,4 +1,4 @@
-"""A small graph in files, as a person has it, and a project about it."""
+"""A small graph in files, and a project with it."""
 
 import csv
 
@@ -6,24 +6,37 @@ import numpy as np
 import pytest
 
 from mtgcn.io.options import TableOptions
+from mtgcn.studio.fitting import FitOptions
 from mtgcn.studio.project import Project
 
 NODES, CLASSES = 36, ("cat", "dog", "eel")
 
 
-def class_of(node: str) -> str:
-    """The truth, which the person knows who is simulated."""
+def true_class(node: str) -> str:
     return CLASSES[int(node.removeprefix("n")) % len(CLASSES)]
 
 
 @pytest.fixture
 def truth():
-    return class_of
+    """The class of a node by its id."""
+    return true_class
+
+
+@pytest.fixture
+def quick():
+    """Options of a fit that takes a moment."""
+    return FitOptions("gcn", ["epochs=20"], folds=0)
+
+
+@pytest.fixture
+def quick_plus():
+    """Options of a short fit with peers."""
+    return FitOptions(settings=["infomax_epochs=3"], folds=0)
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Edges within classes mostly, two columns that tell them apart, and a word for each node."""
+    """Edges mostly within classes, and a node table with two informative columns and a text."""
     random = np.random.default_rng(0)
     folder = tmp_path / "given"
     folder.mkdir()
@@ -44,7 +57,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def project(files, tmp_path):
-    """Loaded, with three classes and no label."""
+    """A project with three classes and no labels."""
     opened = Project.open(tmp_path / "project")
     opened.load_files(files)
     for name in CLASSES:
@@ -54,7 +67,7 @@ def project(files, tmp_path):
 
 @pytest.fixture
 def labelled(project):
-    """Two labels of each class."""
+    """The project with two labels per class."""
     for node in ("n0", "n1", "n2", "n9", "n10", "n11"):
-        project.label(node, class_of(node))
+        project.label(node, true_class(node))
     return project

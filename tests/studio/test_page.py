@@ -1,25 +1,58 @@
-"""The page in a real browser: files of one's own, classes, two windows, any screen, a keyboard alone, many nodes."""
+"""The studio in a real browser: every start, files, classes, windows, screens, keyboard, many nodes, and a kill."""
+
+import csv
+import io
+import subprocess
+import sys
+import zipfile
 
 import numpy as np
 import pytest
 
 from browser import chromium
+from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.datasets import load
 from mtgcn.io.options import TableOptions
+from mtgcn.studio.fitting import FitOptions
 from mtgcn.studio.project import Project
-from mtgcn.studio.server import leading_to
-from mtgcn.studio.teaching import Teaching
-from studio_server import studio
+from mtgcn.studio.server import redirect_page
+from mtgcn.studio.worker import FitWorker
+from studio_server import environment, studio
 
 pytestmark = pytest.mark.long
 
+FIT_SECONDS = 240  # upper limit on a busy machine
 NASTY = "<img src=x onerror=alert(1)>"
-NODE = "return document.querySelector('[data-node]')?.dataset.node"
-ANOTHER_NODE = "return document.querySelector('[data-node]')?.dataset.node !== arguments[0]"
-LABELS = "return document.querySelector('#labels')?.innerText === arguments[0]"
-TELLS = "return document.querySelector('.telling:not(.hidden)')?.innerText.includes(arguments[0])"
 ENTER, TAB, LEFT, RIGHT, HOME = "\ue007", "\ue004", "\ue012", "\ue014", "\ue011"
-# Of every text that is seen: its contrast with what is behind it, as the WCAG reckons; what is disabled is exempt.
+# Scripts for the browser.
+NODE = "return document.querySelector('[data-node]')?.dataset.node"
+SHOWS = "return document.querySelector('[data-node]')?.dataset.node === arguments[0]"
+SHOWS_ANOTHER = "return document.querySelector('[data-node]')?.dataset.node !== arguments[0]"
+LABELS = "return document.querySelector('#labels')?.innerText === arguments[0]"
+MESSAGE = "return document.querySelector('.message:not(.hidden)')?.innerText"
+HAS_MESSAGE = "return document.querySelector('.message:not(.hidden)')?.innerText.includes(arguments[0])"
+HAS_STATE = "return document.querySelector('#pill').innerText.startsWith(arguments[0])"
+HAS_MAP = "return window.studioMap?.own.state.classes"
+MAP_STATE = """
+    const { classes, labelled } = window.studioMap.own.state;
+    return { classes: Array.from(classes), labelled: Array.from(labelled) };
+"""
+POSITION = """
+    const map = window.studioMap, canvas = map.$refs.canvas, box = canvas.getBoundingClientRect();
+    const [x, y] = map.place(arguments[0]), shrink = box.width / canvas.width;
+    return [box.left + x * shrink, box.top + y * shrink];
+"""
+COLOURED_PIXELS = """
+    const canvas = document.querySelector(".map-frame canvas");
+    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    let count = 0;
+    for (let at = 0; at < data.length; at += 4) {
+        const [red, green, blue, alpha] = data.slice(at, at + 4);
+        count += alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60;
+    }
+    return count;
+"""
+# Visible texts with a contrast below the 4.5 of the WCAG; disabled elements are exempt.
 POOR_CONTRAST = """
     const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
     const light = ([red, green, blue]) => 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
@@ -42,7 +75,7 @@ POOR_CONTRAST = """
     }
     return found;
 """
-BEYOND_THE_SCREEN = """
+OUTSIDE_THE_SCREEN = """
     return Array.from(document.querySelectorAll(".studio *"))
         .filter((one) => one.getClientRects().length && !one.closest("svg, .scroll, .tabs, .unseen"))
         .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 || one.getBoundingClientRect().left < -1)
@@ -57,31 +90,31 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory):
-    """A studio whose project has digits, two labels of each and a small model."""
-    folder = tmp_path_factory.mktemp("taught")
+def fitted(tmp_path_factory):
+    """A studio with digits, two labels per class and a model."""
+    folder = tmp_path_factory.mktemp("fitted")
     project = Project.open(folder / "mtgcn-studio")
     project.load_dataset("digits")
     graph = load("digits")
     for number in range(10):
         for node in np.flatnonzero(graph.labels == number)[:2].tolist():
             project.label(str(node), graph.class_names[number])
-    teaching = Teaching(project, method="mt-gcn")
-    teaching.start()
-    assert teaching.wait(240).state == "done"
-    teaching.close()
+    worker = FitWorker(project, FitOptions("mt-gcn"))
+    worker.start()
+    assert worker.wait(FIT_SECONDS).state == "done"
+    worker.close()
     with studio(folder) as running:
         yield running
 
 
 @pytest.fixture
-def page(browser, taught):
+def page(browser, fitted):
     browser.show(width=1280)
     browser.visit("about:blank")
-    browser.errors()  # of another page, whose server has ended
-    browser.visit(taught.address)
+    browser.errors()  # of an earlier server
+    browser.visit(fitted.address)
     browser.wait_until(NODE)
-    browser.wait_until("return window.studioMap?.own.state.predicted")
+    browser.wait_until(HAS_MAP)
     return browser
 
 
@@ -99,7 +132,7 @@ def change(browser, selector, value):
     )
 
 
-def test_files_of_ones_own_are_read_with_their_flaws_and_labelled_by_click(browser, tmp_path):
+def test_own_files_classes_and_labels_by_click(browser, tmp_path):
     people = [NASTY, *(f"person {number}" for number in range(1, 40))]
     edges = [(people[one], people[other]) for one in range(40) for other in (one + 1, one + 2, one + 5) if other < 40]
     lines = [f"{one};{other}\n" for one, other in edges]
@@ -114,12 +147,12 @@ def test_files_of_ones_own_are_read_with_their_flaws_and_labelled_by_click(brows
         browser.visit(running.address)
         browser.wait_until("return document.querySelectorAll('.file input').length === 4")
         browser.click("#data .main")
-        assert browser.wait_until(TELLS, "No file is chosen yet")
+        assert browser.wait_until(HAS_MESSAGE, "No file is chosen")
         for place, name in ((1, "broken.csv"), (2, "nodes.csv")):
             browser.choose_file(f".file:nth-child({place}) input", tmp_path / name)
         browser.wait_until("return document.querySelectorAll('.file')[1].innerText.includes('ready')")
         browser.click("#data .main")
-        assert browser.wait_until(TELLS, "broken.csv")
+        assert browser.wait_until(HAS_MESSAGE, "broken.csv")
         browser.choose_file(".file:nth-child(1) input", tmp_path / "edges.csv")
         browser.choose_file(".file:nth-child(2) input", tmp_path / "nodes.csv")
         browser.wait_until("return document.querySelector('.file').innerText.includes('ready')")
@@ -130,7 +163,7 @@ def test_files_of_ones_own_are_read_with_their_flaws_and_labelled_by_click(brows
         assert "edges.csv" in summary
         assert "40\nnodes" in summary
         assert sorted(path.name for path in (tmp_path / "mine" / "files").rglob("*.csv")) == ["edges.csv", "nodes.csv"]
-        # Classes: added, renamed, merged, and taken back.
+        # Classes: added, renamed and merged.
         for name in (NASTY, "old", "yuong", "spare"):
             browser.type("#new-class", name + ENTER)
             browser.wait_until("return !!document.querySelector(`[data-class='${CSS.escape(arguments[0])}']`)", name)
@@ -140,24 +173,24 @@ def test_files_of_ones_own_are_read_with_their_flaws_and_labelled_by_click(brows
         browser.wait_until("return !document.querySelector('input[data-class=spare]')")
         go(browser, "label")
         assert browser.texts("#queue .classes .name") == [NASTY, "old", "young"]
-        # By click, skipped, back, forth and undone.
+        # Label by click, skip, go back and forth, undo.
         first = browser.run(NODE)
         browser.click("#queue [data-class=young]")
-        browser.wait_until(ANOTHER_NODE, first)
+        browser.wait_until(SHOWS_ANOTHER, first)
         second = browser.run(NODE)
         browser.press("s")
-        browser.wait_until(ANOTHER_NODE, second)
+        browser.wait_until(SHOWS_ANOTHER, second)
         browser.press(LEFT)
-        browser.wait_until("return document.querySelector('[data-node]').dataset.node === arguments[0]", second)
+        browser.wait_until(SHOWS, second)
         browser.press(RIGHT)
-        browser.wait_until(ANOTHER_NODE, second)
+        browser.wait_until(SHOWS_ANOTHER, second)
         labels = tmp_path / "mine" / "labels.csv"
         assert labels.read_text(encoding="utf-8") == f"id,label\n{first},young\n"
         browser.press("u")
         browser.press("u")
         browser.wait_until(LABELS, "0 labels")
         assert labels.read_text(encoding="utf-8") == "id,label\n"
-        # Names are texts, wherever they stand.
+        # Names are never parsed as HTML.
         browser.run("window.studioMap.$emit('node', 0)")
         browser.wait_until("return document.querySelector('#queue h2').innerText === arguments[0]", NASTY)
         assert "20" not in browser.text("#queue .facts")  # it has no age
@@ -166,10 +199,10 @@ def test_files_of_ones_own_are_read_with_their_flaws_and_labelled_by_click(brows
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
 
 
-def test_two_windows_see_each_other_and_take_back_only_their_own(page, taught):
+def test_two_windows(page, fitted):
     with chromium() as other:
         other.show(width=1280)
-        other.visit(taught.address)
+        other.visit(fitted.address)
         other.wait_until(NODE)
         count = int(page.text("#labels").split()[0])
         page.wait_until("return document.querySelector('#pill').innerText === 'Up to date'", seconds=120)
@@ -177,25 +210,25 @@ def test_two_windows_see_each_other_and_take_back_only_their_own(page, taught):
         other.wait_until("return document.querySelector('[data-node]').dataset.node === '1700'")
         first = page.run(NODE)
         page.press("1")
-        page.wait_until(ANOTHER_NODE, first)
+        page.wait_until(SHOWS_ANOTHER, first)
         other.press("2")
         for window in (page, other):
             window.wait_until(LABELS, f"{count + 2} labels")
         page.press("u")
         other.wait_until(LABELS, f"{count + 1} labels")
         page.press("u")
-        assert page.wait_until(TELLS, "Nothing that was done in this window")
+        assert page.wait_until(HAS_MESSAGE, "This window has no change to undo")
         assert page.text("#labels") == f"{count + 1} labels"
         other.press("u")
         for window in (page, other):
             window.wait_until(LABELS, f"{count} labels")
 
 
-def test_a_key_pressed_twice_labels_no_node_that_nobody_saw(page):
+def test_key_pressed_twice_labels_one_node(page):
     count = int(page.text("#labels").split()[0])
     node = page.run(NODE)
-    page.press("3", "4")  # faster than any answer
-    page.wait_until(ANOTHER_NODE, node)
+    page.press("3", "4")  # before the page changes
+    page.wait_until(SHOWS_ANOTHER, node)
     page.wait_until(LABELS, f"{count + 1} labels")
     page.press("u")
     page.press("u")
@@ -204,20 +237,20 @@ def test_a_key_pressed_twice_labels_no_node_that_nobody_saw(page):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_view_fits_every_screen_and_can_be_read(page, width, dark):
+def test_every_view_fits_the_screen_with_contrast(page, width, dark):
     page.show(width=width, dark=dark)
-    for view in ("label", "teaching", "books", "data"):
+    for view in ("label", "teaching", "results", "data"):
         go(page, view)
         page.wait_until(
             "return document.querySelector(`#${arguments[0]}`)?.innerText", {"label": "around"}.get(view, view)
         )
         assert page.run("return document.documentElement.scrollWidth") <= width, view
-        assert page.run(BEYOND_THE_SCREEN) == [], view
+        assert page.run(OUTSIDE_THE_SCREEN) == [], view
         assert page.run(POOR_CONTRAST) == [], view
     page.show(width=1280)
 
 
-def test_everything_is_reached_and_done_by_the_keyboard(page):
+def test_keyboard_alone(page):
     page.run("document.activeElement.blur()")
     reached = []
     for _ in range(40):
@@ -227,9 +260,9 @@ def test_everything_is_reached_and_done_by_the_keyboard(page):
         assert seen == ["solid", "3px"], reached[-1]
     text = " ".join(reached).replace("\n", " ")
     assert all(
-        name in text for name in ("Label", "Teaching", "Books", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS")
+        name in text for name in ("Label", "Teaching", "Results", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS")
     )
-    # The map by its keys, which label nothing.
+    # Keys of the map do not label.
     count = page.text("#labels")
     page.run("document.querySelector('.map-frame canvas').focus()")
     page.press("+", "+", RIGHT)
@@ -237,42 +270,42 @@ def test_everything_is_reached_and_done_by_the_keyboard(page):
     page.press(HOME)
     page.wait_until("const {view} = window.studioMap.own.state; return view.scale === 1 && view.x === 0.5")
     assert page.text("#labels") == count
-    # A class by Enter; the focus stays for the next node.
+    # Enter on a class labels; the focus stays.
     node = page.run(NODE)
     page.run("document.querySelector('#queue .classes button').focus()")
     page.press(ENTER)
-    page.wait_until(ANOTHER_NODE, node)
+    page.wait_until(SHOWS_ANOTHER, node)
     assert page.run("return document.activeElement.dataset.class") == "0"
     page.press("u")
     page.wait_until(LABELS, count)
 
 
-def test_teaching_is_begun_watched_and_stopped(page):
+def test_fit_is_started_shown_and_stopped(page):
     go(page, "teaching")
     page.click("#teaching .main")
     page.wait_until("return document.querySelector('#pill').innerText.startsWith('Teaching')")
     page.wait_until("return document.querySelectorAll('#teaching .curves polyline').length", seconds=120)
     assert page.run("return Number(document.querySelector('#teaching [role=progressbar]').ariaValueNow)") >= 0
     page.click("#teaching .row button:nth-child(2)")
-    page.wait_until("return document.querySelector('#teaching').innerText.includes('the model before is still there')")
+    page.wait_until("return document.querySelector('#teaching').innerText.includes('the previous model is kept')")
     assert page.text("#pill") == "Up to date"
 
 
-def test_a_browser_is_led_there_by_a_page_on_disk(browser, taught, tmp_path):
-    with leading_to(taught.address, tmp_path / "open.html") as leading:
-        browser.open(leading)
+def test_redirect_page_opens_the_studio(browser, fitted, tmp_path):
+    with redirect_page(fitted.address, tmp_path / "open.html") as redirect:
+        browser.open(redirect)
         browser.wait_until(NODE)
-    assert browser.run("return location.href") == f"{taught.served.origin}/"
+    assert browser.run("return location.href") == f"{fitted.served.origin}/"
 
 
-def test_nothing_is_asked_of_anybody_else(page, taught):
+def test_no_request_to_other_hosts(page, fitted):
     asked = page.run("return performance.getEntriesByType('resource').map((one) => one.name)")
     assert asked
-    assert all(address.startswith((taught.served.origin, "data:")) for address in asked)
+    assert all(address.startswith((fitted.served.origin, "data:")) for address in asked)
     assert page.errors() == []
 
 
-def test_20_000_nodes_are_one_canvas_that_follows_the_pointer(browser, tmp_path):
+def test_map_of_20_000_nodes(browser, tmp_path):
     count = 20_000
     random = np.random.default_rng(0)
     ends = np.column_stack([np.repeat(np.arange(count), 3), random.integers(0, 40, 3 * count)])
@@ -283,7 +316,7 @@ def test_20_000_nodes_are_one_canvas_that_follows_the_pointer(browser, tmp_path)
     with studio(tmp_path) as running:
         browser.show(width=1280)
         browser.visit(running.address)
-        browser.wait_until("return window.studioMap?.own.state.predicted", seconds=240)
+        browser.wait_until(HAS_MAP, seconds=240)
         assert browser.run("return window.studioMap.own.state.xs.length") == count
         assert browser.run("return document.querySelectorAll('canvas').length") == 1
         assert browser.run("return document.querySelectorAll('*').length") < 1500
@@ -294,3 +327,159 @@ def test_20_000_nodes_are_one_canvas_that_follows_the_pointer(browser, tmp_path)
         browser.wait_until("return window.studioMap.own.state.frames > arguments[0]", frames)
         assert browser.run("return window.studioMap.own.state.view.x") > before
         assert browser.errors() == []
+
+
+@pytest.mark.parametrize("start", ["empty", "model", "files", "dataset"])
+def test_documented_start_shows_a_node(browser, files, tmp_path, start):
+    options = {
+        "empty": [],
+        "model": ["model"],
+        "files": ["--edges", files.edges, "--nodes", files.nodes],
+        "dataset": ["--dataset", "digits"],
+    }[start]
+    if start == "model":
+        (tmp_path / "labels.csv").write_text("id,label\nn0,a\nn1,b\nn3,a\nn4,b\n")
+        graph = read_graph(files.edges, nodes=files.nodes, labels=tmp_path / "labels.csv")
+        MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0).fit_graph(graph).save(
+            tmp_path / "model"
+        )
+    with studio(tmp_path, *options) as running:
+        browser.show(width=1280)
+        browser.visit("about:blank")
+        browser.errors()  # of an earlier server
+        browser.visit(running.address)
+        if start == "empty":
+            browser.wait_until("return document.querySelectorAll('[data-dataset]').length")
+            browser.click("[data-dataset=digits]")
+        browser.wait_until(NODE, seconds=120)
+        browser.wait_until(HAS_MAP, seconds=120)
+        browser.wait_until("return document.querySelector('#around').innerText")
+        assert browser.run(MESSAGE) is None
+        assert browser.errors() == []
+    assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The class of each node by its id."""
+    graph = load("digits")
+    return dict(zip(map(str, graph.node_ids.tolist()), graph.labels.tolist(), strict=True))
+
+
+def labels_of(folder):
+    with (folder / "mtgcn-studio" / "labels.csv").open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row["label"] for row in csv.DictReader(file)}
+
+
+def shown_node(browser):
+    return browser.wait_until(NODE)
+
+
+def label_by_key(browser, digits, count):
+    """Label `count` nodes correctly: class 0 has the key 1, and class 9 the key 0."""
+    for _ in range(count):
+        node = shown_node(browser)
+        browser.press(str((digits[node] + 1) % 10))
+        browser.wait_until(SHOWS_ANOTHER, node)
+
+
+def wait_for_model(browser):
+    browser.wait_until(HAS_STATE, "Up to date", seconds=FIT_SECONDS)
+
+
+def label_on_map(browser, digits, place):
+    """Click a node on the map and label the node that is shown then; points may overlap."""
+    before = shown_node(browser)
+    browser.point_at(*browser.run(POSITION, place), click=True)
+    browser.wait_until(SHOWS_ANOTHER, before)
+    label_by_key(browser, digits, 1)
+
+
+def write_by_hand(folder, digits, per_class):
+    """Add labels to the file up to `per_class` labels per class."""
+    labels = labels_of(folder)
+    for node, digit in digits.items():
+        if list(labels.values()).count(str(digit)) < per_class:
+            labels.setdefault(node, str(digit))
+    lines = "".join(f"{node},{label}\n" for node, label in labels.items())
+    (folder / "mtgcn-studio" / "labels.csv").write_text(f"id,label\n{lines}", encoding="utf-8")
+
+
+def map_state(browser):
+    return browser.run(MAP_STATE)
+
+
+def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
+    with studio(tmp_path, "--dataset", "digits") as running:
+        browser.show(width=1280)
+        browser.visit(running.address)
+        # Ten classes by ten keys.
+        while len(set(labels_of(tmp_path).values())) < 10:
+            label_by_key(browser, digits, 1)
+            assert len(labels_of(tmp_path)) < 60, "the queue does not find the classes"
+        given = labels_of(tmp_path)
+        assert all(int(label) == digits[node] for node, label in given.items())
+        # An automatic fit starts while labelling continues.
+        browser.wait_until(HAS_STATE, "Teaching")
+        label_by_key(browser, digits, 2)
+        label_on_map(browser, digits, 1500)
+        assert len(labels_of(tmp_path)) == len(given) + 3
+        browser.wait_until(
+            "return !document.querySelector('#pill').innerText.startsWith('Teaching')", seconds=FIT_SECONDS
+        )
+        # With five labels per class, most written by hand, the accuracy is measured.
+        write_by_hand(tmp_path, digits, per_class=5)
+        given = labels_of(tmp_path)
+        browser.wait_until(HAS_STATE, "Teaching")
+        wait_for_model(browser)
+        go(browser, "teaching")
+        assert "expected accuracy, between" in browser.text("#teaching")
+        assert f"for {len(given)} labels" in browser.text("#teaching")
+        # The map shows the predictions.
+        go(browser, "label")
+        drawn = map_state(browser)
+        truth = np.array(list(digits.values()))
+        assert np.mean(np.array(drawn["classes"]) == truth) > 0.8
+        assert sum(drawn["labelled"]) == len(given)
+        browser.wait_until(
+            "const map = studioMap; return map.$refs.canvas.width > 100 && !map.own.state.frame"
+        )  # drawn
+        assert browser.run(COLOURED_PIXELS) > 1000
+        # Undo, then reload.
+        node = shown_node(browser)
+        label_by_key(browser, digits, 1)
+        assert len(labels_of(tmp_path)) == len(given) + 1
+        browser.press("u")
+        browser.wait_until(SHOWS, node)
+        assert labels_of(tmp_path) == given
+        browser.reload()
+        browser.wait_until(LABELS, f"{len(given)} labels")
+        wait_for_model(browser)
+        browser.wait_until(HAS_MAP)
+        assert np.mean(np.array(map_state(browser)["classes"]) == truth) > 0.8
+        predictions, archive = (
+            running.ask(path, running.opened)[2] for path in ("/export/predictions.csv", "/export/model.zip")
+        )
+        assert browser.errors() == []
+        # Kill the server during a fit.
+        label_by_key(browser, digits, 5)
+        browser.wait_until(HAS_STATE, "Teaching")
+        before = labels_of(tmp_path)
+        running.kill()
+    assert labels_of(tmp_path) == before
+    with studio(tmp_path) as again:
+        browser.visit(again.address)
+        browser.wait_until(LABELS, f"{len(before)} labels")
+        browser.wait_until(HAS_MAP)
+        drawn = map_state(browser)
+        assert sum(drawn["labelled"]) == len(before)
+        assert np.mean(np.array(drawn["classes"]) == truth) > 0.8  # the previous model is kept
+        browser.errors()  # of the killed server
+    # The downloaded model equals the predictions.
+    zipfile.ZipFile(io.BytesIO(archive)).extractall(tmp_path / "taken")
+    command = [sys.executable, "-m", "mtgcn", "predict", "taken/model", "--out", "again.csv"]
+    subprocess.run(command, cwd=tmp_path, env=environment(tmp_path / "home"), check=True, capture_output=True)
+    assert (tmp_path / "again.csv").read_bytes() == predictions
+    rows = list(csv.DictReader(io.StringIO(predictions.decode())))
+    assert len(rows) == len(digits)
+    assert np.mean([int(row["predicted"]) == digits[row["id"]] for row in rows]) > 0.8

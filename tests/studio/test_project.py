@@ -5,15 +5,18 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.errors import InputError
+from mtgcn.io.options import TableOptions
 from mtgcn.studio.project import Project
+from mtgcn.studio.storage import ProjectFolder
 
 
-def test_a_label_is_on_disk_when_the_call_is_over(project):
+def test_label_is_on_disk_on_return(project):
     project.label("n4", "dog")
     project.label("n3", "cat")
     assert project.labels_path.read_text() == "id,label\nn3,cat\nn4,dog\n"
@@ -21,15 +24,15 @@ def test_a_label_is_on_disk_when_the_call_is_over(project):
     assert Project.open(project.folder).labels() == {"n3": "cat", "n4": "eel"}
 
 
-def test_what_is_not_there_cannot_be_labelled(project):
-    with pytest.raises(InputError, match="no node is called 'n99'"):
+def test_unknown_node_or_class_is_refused(project):
+    with pytest.raises(InputError, match="unknown node 'n99'"):
         project.label("n99", "cat")
     with pytest.raises(InputError, match="unknown class 'cta'; did you mean 'cat'"):
         project.label("n1", "cta")
     assert project.labels() == {}
 
 
-def test_every_kind_of_change_can_be_taken_back(project):
+def test_every_change_can_be_undone(project):
     seen = []
 
     def now():
@@ -51,7 +54,7 @@ def test_every_kind_of_change_can_be_taken_back(project):
         assert now() != seen[-1]
     assert project.labels() == {"n2": "cat"}
     assert project.classes == ("cat", "dog", "ant")
-    reopened = Project.open(project.folder)  # the way back is on disk
+    reopened = Project.open(project.folder)  # the history is on disk
     for before in reversed(seen):
         assert reopened.undo() is not None
         assert now() == before
@@ -59,7 +62,7 @@ def test_every_kind_of_change_can_be_taken_back(project):
     assert reopened.undo() is None
 
 
-def test_saying_what_is_said_already_is_no_change(project):
+def test_repeated_label_is_no_change(project):
     project.label("n1", "dog")
     project.label("n1", "dog")
     project.unlabel("n5")
@@ -67,7 +70,7 @@ def test_saying_what_is_said_already_is_no_change(project):
     assert project.labels() == {}
 
 
-def test_a_window_takes_back_its_own_changes(project):
+def test_undo_by_window(project):
     project.label("n1", "dog", window="left")
     project.label("n2", "eel", window="right")
     project.label("n3", "cat", window="left")
@@ -77,7 +80,7 @@ def test_a_window_takes_back_its_own_changes(project):
     assert project.undo().title == "labelled n3 as cat"
 
 
-def test_what_was_changed_since_is_not_taken_back(project):
+def test_undo_keeps_later_changes(project):
     project.label("n1", "dog", window="left")
     project.label("n2", "dog", window="left")
     project.label("n2", "eel", window="right")
@@ -85,7 +88,7 @@ def test_what_was_changed_since_is_not_taken_back(project):
     assert project.labels() == {"n2": "eel"}
 
 
-def test_a_merge_that_is_taken_back_leaves_later_labels(project):
+def test_undo_of_a_merge_keeps_later_labels(project):
     project.label("n1", "dog")
     project.merge_classes("dog", "cat")
     project.label("n1", "eel", window="other")
@@ -95,14 +98,14 @@ def test_a_merge_that_is_taken_back_leaves_later_labels(project):
     assert project.classes == ("cat", "dog", "eel")
 
 
-def test_classes_are_renamed_and_merged_in_all_labels(labelled):
+def test_rename_and_merge_classes(labelled):
     assert labelled.rename_class("cat", " big  cat ") == "big cat"
     assert labelled.classes == ("big cat", "dog", "eel")
     labelled.merge_classes("eel", "dog")
     assert sorted(labelled.labels().values()) == ["big cat"] * 2 + ["dog"] * 4
-    with pytest.raises(InputError, match="there is a class 'dog' already"):
+    with pytest.raises(InputError, match="class 'dog' exists"):
         labelled.rename_class("big cat", "dog")
-    with pytest.raises(InputError, match="there is a class 'dog' already"):
+    with pytest.raises(InputError, match="class 'dog' exists"):
         labelled.add_class("dog")
     with pytest.raises(InputError, match="unknown class 'eel'"):
         labelled.merge_classes("eel", "dog")
@@ -113,7 +116,7 @@ def test_classes_are_renamed_and_merged_in_all_labels(labelled):
     assert labelled.state.renamed == (("eel", "dog"),)
 
 
-def test_two_who_have_it_open_see_each_others_changes(project):
+def test_two_objects_share_a_project(project):
     other = Project.open(project.folder)
     project.label("n1", "dog")
     other.label("n2", "eel")
@@ -122,7 +125,7 @@ def test_two_who_have_it_open_see_each_others_changes(project):
     assert project.labels() == other.labels() == {"n1": "dog", "n2": "eel", "n3": "ant"}
 
 
-def test_windows_of_one_page_label_at_once(project):
+def test_threads_label_concurrently(project):
     """One object, many threads: as a server has it."""
 
     def label(first):
@@ -157,7 +160,7 @@ def _labelling(folder, first, step):
 
 
 @pytest.mark.slow
-def test_two_processes_that_label_at_once_lose_nothing(project):
+def test_processes_label_concurrently(project):
     processes = [_labelling(project.folder, first, 2) for first in range(2)]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
@@ -171,7 +174,7 @@ def test_two_processes_that_label_at_once_lose_nothing(project):
 
 
 @pytest.mark.long
-def test_a_kill_at_any_moment_loses_no_label_that_was_given(project):
+def test_kill_loses_no_label(project):
     for attempt in range(6):
         process = _labelling(project.folder, 0, 1)
         assert process.stdout.readline() == "ready\n"
@@ -180,11 +183,11 @@ def test_a_kill_at_any_moment_loses_no_label_that_was_given(project):
         process.stdout.readline()
         time.sleep(0.03 * attempt)
         process.send_signal(signal.SIGKILL)
-        told = process.communicate()[0].split()
+        reported = process.communicate()[0].split()
         labels = Project.open(project.folder).labels()
-        assert set(told) <= set(labels)
-        assert len(labels) <= len(told) + 2  # the one whose line was read, and the one that was under way
-        project.label("n35", "eel")  # nobody holds the project
+        assert set(reported) <= set(labels)
+        assert len(labels) <= len(reported) + 2  # the line read above, and the write under way
+        project.label("n35", "eel")  # the lock is free
         assert project.undo().title == "labelled n35 as eel"
         assert not [name for name in os.listdir(project.folder) if name.endswith((".lock", ".partial"))]
         project.labels_path.write_text("id,label\n")
@@ -203,7 +206,7 @@ def test_nothing_is_written_outside_the_project(labelled, tmp_path):
     ]
 
 
-def test_a_model_brings_its_graph_and_its_labels(files, tmp_path):
+def test_load_model(files, tmp_path):
     labels = tmp_path / "given.csv"
     labels.write_text("id,label\nn0,a\nn1,b\nn2,a\nn3,b\n")
     graph = read_graph(files.edges, nodes=files.nodes, labels=labels)
@@ -221,3 +224,169 @@ def test_a_model_brings_its_graph_and_its_labels(files, tmp_path):
     with pytest.raises(InputError, match="nothing"):
         project.load_model(tmp_path / "nothing")
     assert len(project.labels()) == 5
+
+
+def test_new_folder_is_an_empty_project(tmp_path):
+    project = Project.open(tmp_path / "new")
+    assert not project.is_loaded
+    assert project.labels() == {}
+    assert project.classes == ()
+    with pytest.raises(InputError, match="load files or a dataset first"):
+        project.summary()
+
+
+def test_summary(files, tmp_path):
+    with files.edges.open("a") as file:
+        file.write("n3,n3\nn1,n4\nn4,n1\n")
+    summary = Project.open(tmp_path / "project").load_files(files)
+    assert (summary.title, summary.nodes, summary.features, summary.labelled) == ("edges.csv", 36, 4, 0)
+    assert any("note" in line for line in summary.columns)
+    assert summary.notes
+    again = Project.open(tmp_path / "project").summary()
+    assert again == summary
+
+
+def test_labels_of_files_are_imported(files, tmp_path):
+    labels = tmp_path / "given" / "some.csv"
+    labels.write_text("node,class\nn5,eel\n")  # one class alone
+    project = Project.open(tmp_path / "project")
+    assert project.load_files(replace(files, labels=labels)).labels == {"eel": 1}
+    assert (project.folder / "labels.csv").read_text() == "id,label\nn5,eel\n"
+    assert project.classes == ("eel",)
+
+
+def test_dataset_labels_stay_hidden(tmp_path):
+    project = Project.open(tmp_path / "project")
+    assert project.load_dataset("digits").labelled == 0
+    assert project.classes == tuple("0123456789")
+    assert (project.folder / "labels.csv").read_text() == "id,label\n"
+    assert len(project.graph.known) == 0
+
+
+def test_reloading_a_dataset_keeps_the_labels(tmp_path):
+    project = Project.open(tmp_path / "project")
+    project.load_dataset("digits")
+    project.label("7", "3")
+    assert Project.open(tmp_path / "project").load_dataset("digits").labels["3"] == 1
+
+
+def test_loading_another_graph_sets_labels_aside(labelled, files):
+    before = labelled.labels_path.read_bytes()
+    labelled.load_dataset("digits")
+    assert labelled.labels() == {}
+    assert labelled.undo() is None
+    assert (labelled.folder / "labels-before-1.csv").read_bytes() == before
+    assert not (labelled.folder / "files" / "1").exists()
+    labelled.label("0", "0")
+    labelled.load_files(files)
+    assert (labelled.folder / "labels-before-2.csv").read_text() == "id,label\n0,0\n"
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_interrupted_load_is_finished_on_open(labelled, monkeypatch, writes):
+    before = labelled.labels_path.read_bytes()
+    (labelled.folder / "labels-before-1.csv").write_text("of another project")
+    done = []
+
+    def write_and_stop(self, content, *names, write=ProjectFolder.write):
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(names)
+        return write(self, content, *names)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ProjectFolder, "write", write_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            labelled.load_dataset("digits")
+    again = Project.open(labelled.folder)
+    assert again.source.title == "digits"
+    assert again.labels() == {}
+    assert (labelled.folder / "labels-before-2.csv").read_bytes() == before
+    assert not again.state.unsettled
+
+
+def test_existing_label_file_is_imported(files, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "labels.csv").write_text("id,label,why\nn3,cat,fur\n")
+    project = Project.open(tmp_path / "project")
+    labels = tmp_path / "given" / "some.csv"
+    labels.write_text("node,class\nn3,eel\nn5,eel\n")
+    project.load_files(replace(files, labels=labels))
+    assert project.labels() == {"n3": "cat", "n5": "eel"}
+    assert (project.folder / "labels-by-hand-1.csv").read_text() == "id,label,why\nn3,cat,fur\n"
+
+
+def test_label_file_of_another_graph_is_set_aside(files, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "labels.csv").write_text("id,label\nx3,cat\n")
+    project = Project.open(tmp_path / "project")
+    project.load_files(files)
+    assert project.labels() == {}
+    assert (project.folder / "labels-before-1.csv").read_text() == "id,label\nx3,cat\n"
+
+
+def test_labels_survive_a_lost_project_json(labelled, files):
+    before = labelled.labels()
+    (labelled.folder / "project.json").unlink()
+    again = Project.open(labelled.folder)
+    assert not again.is_loaded
+    again.load_files(files)
+    assert again.labels() == before
+
+
+def test_failed_load_changes_nothing(labelled, files, tmp_path):
+    broken = tmp_path / "broken.csv"
+    broken.write_text("source,target\nn1\n")
+    before = labelled.labels()
+    with pytest.raises(InputError, match=r"broken\.csv"):
+        labelled.load_files(TableOptions(edges=broken))
+    assert labelled.source.title == "edges.csv"
+    assert labelled.labels() == before
+    assert [path.name for path in (labelled.folder / "files").iterdir()] == ["1"]
+
+
+def test_uploads_are_removed_after_the_load(files, tmp_path):
+    project = Project.open(tmp_path / "project")
+    path = project.files.write(files.edges.read_bytes(), "uploads", "my edges.csv")
+    project.load_files(TableOptions(edges=path))
+    assert not path.exists()
+    assert project.graph.num_nodes == 35  # one node has no edge
+
+
+def test_edit_by_hand_is_imported_and_kept(labelled):
+    labelled.labels_path.write_text("id,label,why\nn0,cat,fur\nn20,eel,wet\n")
+    labelled.label("n1", "dog")
+    assert labelled.labels() == {"n0": "cat", "n1": "dog", "n20": "eel"}
+    assert (labelled.folder / "labels-by-hand-1.csv").read_text() == "id,label,why\nn0,cat,fur\nn20,eel,wet\n"
+    labelled.label("n2", "eel")
+    assert not (labelled.folder / "labels-by-hand-2.csv").exists()
+
+
+def test_edit_by_hand_adds_a_class(labelled):
+    with labelled.labels_path.open("a") as file:
+        file.write("n30,ant\n")
+    assert labelled.classes == ("cat", "dog", "eel", "ant")
+    labelled.label("n31", "ant")
+    assert labelled.summary().labels["ant"] == 2
+
+
+def test_invalid_edit_is_reported_and_kept(labelled):
+    labelled.labels_path.write_text("id,label\nn0,cat\nstranger,dog\n")
+    with pytest.raises(InputError, match="stranger"):
+        labelled.label("n1", "dog")
+    assert labelled.labels_path.read_text() == "id,label\nn0,cat\nstranger,dog\n"
+
+
+def test_empty_or_missing_label_file(labelled):
+    labelled.labels_path.write_text("")
+    assert labelled.labels() == {}
+    labelled.labels_path.unlink()
+    labelled.label("n1", "dog")
+    assert labelled.labels() == {"n1": "dog"}
+
+
+def test_classes_have_the_order_predict_fitted(labelled):
+    graph = labelled.labelled_graph()
+    assert graph.class_names == ("cat", "dog", "eel")
+    assert graph.label_counts.tolist() == [2, 2, 2]
+    assert labelled.graph.class_names == ()

@@ -1,4 +1,4 @@
-"""The real server on loopback: what it prints, where it listens, whom it answers and what it takes."""
+"""The real server on loopback."""
 
 import os
 import signal
@@ -7,8 +7,8 @@ from importlib.metadata import version
 
 import pytest
 
-from mtgcn.studio.server import leading_to
-from mtgcn.studio.source import MOST_UPLOAD_BYTES
+from mtgcn.studio.server import redirect_page
+from mtgcn.studio.source import MAX_UPLOAD_BYTES
 from studio_server import studio
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def server(tmp_path_factory):
         yield running
 
 
-def test_the_page_opens_with_the_token_and_stays_open_with_the_cookie(server):
+def test_page_opens_with_token_then_cookie(server):
     status, headers, content = server.ask(f"/?token={server.served.token}")
     assert status == 200
     assert b'location.replace("/")' in content
@@ -45,13 +45,13 @@ def test_the_page_opens_with_the_token_and_stays_open_with_the_cookie(server):
 
 
 @each_path
-def test_nothing_is_answered_without_the_token(server, path):
+def test_every_path_needs_the_token(server, path):
     assert server.ask(path)[0] == 401
     assert server.ask(path, {"Cookie": f"{server.served.cookie}=guess"})[0] == 401
 
 
 @each_path
-def test_nothing_is_answered_to_another_host_or_origin(server, path):
+def test_every_path_needs_host_and_origin(server, path):
     assert server.ask(path, server.opened)[0] in (200, 400, 404, 405)
     assert server.ask(path, server.opened | {"Host": f"evil.example:{server.served.port}"})[0] == 403
     assert server.ask(path, server.opened | {"Host": f"localhost:{server.served.port}"})[0] == 403
@@ -60,7 +60,7 @@ def test_nothing_is_answered_to_another_host_or_origin(server, path):
     assert server.ask(path, server.opened | {"Origin": server.served.origin})[0] in (200, 400, 404, 405)
 
 
-def test_websockets_are_guarded_like_everything_else(server):
+def test_websockets_are_guarded(server):
     path = f"{SOCKET}websocket"
     opened = server.opened | {"Origin": server.served.origin}
     assert server.websocket(path, opened) == 101
@@ -70,14 +70,14 @@ def test_websockets_are_guarded_like_everything_else(server):
     assert server.websocket(path, opened | {"Cookie": f"{server.served.cookie}=guess"}) == 403
 
 
-def test_it_listens_on_one_address_of_this_machine(server):
+def test_listens_on_one_address(server):
     for other in ("127.0.0.2", socket.gethostbyname(socket.gethostname())):
         if other != "127.0.0.1":
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection((other, server.served.port), timeout=10)
 
 
-def test_a_file_is_taken_into_the_project(server):
+def test_upload(server):
     headers = server.opened | {"Origin": server.served.origin}
     status, _, content = server.ask("/upload/my%20edges.csv", headers, method="PUT", body=b"a,b\nb,c\n")
     assert status == 200
@@ -86,18 +86,18 @@ def test_a_file_is_taken_into_the_project(server):
     assert taken.read_bytes() == b"a,b\nb,c\n"
 
 
-def test_a_file_that_never_ends_is_cut_off_and_leaves_nothing(server):
+def test_endless_upload_is_cut_off_and_removed(server):
     part = bytes(1 << 20)
-    body = (part for _ in range((MOST_UPLOAD_BYTES >> 20) + 2))
+    body = (part for _ in range((MAX_UPLOAD_BYTES >> 20) + 2))
     before = sorted((server.folder / "mtgcn-studio").rglob("*"))
     status, _, content = server.ask("/upload/endless.csv", server.opened, method="PUT", body=body)
     assert status == 413
-    assert f"{MOST_UPLOAD_BYTES:,}".encode() in content
+    assert f"{MAX_UPLOAD_BYTES:,}".encode() in content
     assert sorted((server.folder / "mtgcn-studio").rglob("*")) == before
 
 
-def test_a_file_that_announces_too_much_is_not_even_begun(server):
-    headers = server.opened | {"Content-Length": str(MOST_UPLOAD_BYTES + 1)}
+def test_announced_large_upload_is_refused(server):
+    headers = server.opened | {"Content-Length": str(MAX_UPLOAD_BYTES + 1)}
     assert server.ask("/upload/huge.csv", headers, method="PUT")[0] == 413
     assert server.ask("/export/labels.csv", server.opened, method="PUT", body=bytes((1 << 20) + 1))[0] == 413
 
@@ -106,27 +106,27 @@ def test_a_file_that_announces_too_much_is_not_even_begun(server):
     "name",
     ["../outside.csv", "..%2Foutside.csv", "..%5Coutside.csv", "%2Fetc%2Fpasswd", ".hidden", "a%00b.csv", "%0Ab"],
 )
-def test_names_cannot_leave_the_project(server, name):
+def test_unsafe_upload_names_are_refused(server, name):
     before = sorted(server.folder.rglob("*"))
     assert server.ask(f"/upload/{name}", server.opened, method="PUT", body=b"a,b\n")[0] in (400, 404, 405)
     assert sorted(server.folder.rglob("*")) == before
 
 
-def test_without_a_model_there_is_nothing_to_take_away(server):
+def test_downloads_without_a_model(server):
     assert server.ask("/export/model.zip", server.opened)[0] == 404
     assert server.ask("/export/labels.csv", server.opened)[2] == b"id,label\n"
 
 
-def test_the_page_that_leads_there_is_for_its_owner_alone(tmp_path):
+def test_redirect_page_is_private(tmp_path):
     page = tmp_path / "open.html"
     page.write_text("left by a server that was killed", encoding="utf-8")
-    with leading_to("http://127.0.0.1:1/?token=a&b", page) as leading:
-        assert leading.stat().st_mode & 0o777 == 0o600
-        assert "url=http://127.0.0.1:1/?token=a&amp;b" in leading.read_text(encoding="utf-8")
+    with redirect_page("http://127.0.0.1:1/?token=a&b", page) as redirect:
+        assert redirect.stat().st_mode & 0o777 == 0o600
+        assert "url=http://127.0.0.1:1/?token=a&amp;b" in redirect.read_text(encoding="utf-8")
     assert not page.exists()
 
 
-def test_one_line_is_printed_and_nothing_written_elsewhere(tmp_path):
+def test_prints_one_line_and_writes_only_the_project(tmp_path):
     with studio(tmp_path) as running:
         assert running.address.startswith("http://127.0.0.1:")
         running.ask("/", running.opened)

@@ -1,7 +1,4 @@
-"""A real browser without a window: Debian's chromium, driven by its chromedriver in the W3C WebDriver's own words.
-
-A package for that would bring a dozen others and a downloader of drivers; what tests need of the protocol is here.
-"""
+"""Headless chromium, driven through the W3C WebDriver protocol of chromedriver, without further packages."""
 
 import base64
 import json
@@ -18,13 +15,13 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key that the WebDriver standard gives elements in answers
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # key of elements in WebDriver responses
 SECONDS = 60
-_direct = build_opener(ProxyHandler({}))  # whatever proxy the environment names, the driver is on this machine
+_direct = build_opener(ProxyHandler({}))  # no proxy: the driver is local
 
 
 class Browser:
-    """One session: a page that can be looked at, pointed at, typed into and asked."""
+    """One browser session."""
 
     def __init__(self, address):
         self._address = address
@@ -39,7 +36,7 @@ class Browser:
         self._call("POST", "/refresh", {})
 
     def run(self, script, *arguments):
-        """What a piece of JavaScript returns; elements found before may be its arguments."""
+        """The result of a JavaScript function body."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def find(self, selector):
@@ -54,16 +51,16 @@ class Browser:
         self._call("POST", f"/element/{element}/value", {"text": text})
 
     def choose_file(self, selector, path: Path):
-        """As if a person had picked a file in the dialogue."""
+        """Choose a file in a file input."""
         self._call("POST", f"/element/{self.find(selector)[ELEMENT]}/value", {"text": str(path)})
 
     def press(self, *keys):
-        """One key after the other, wherever the focus is; those without a letter by their code in the standard."""
+        """Press keys one after the other; special keys by their WebDriver code."""
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self._call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
     def wait_until(self, script, *arguments, seconds=SECONDS):
-        """Until a piece of JavaScript returns something true, which is given back."""
+        """Wait until a script returns a true value, and return it."""
         end = monotonic() + seconds
         while not (found := self.run(script, *arguments)):
             assert monotonic() < end, f"waited {seconds} s for: {script} {arguments}"
@@ -77,7 +74,7 @@ class Browser:
         return self.run("return Array.from(document.querySelectorAll(arguments[0]), one => one.innerText)", selector)
 
     def point_at(self, x, y, *, click=False):
-        """Move the pointer to a place in the window, in pixels of the page."""
+        """Move the pointer to a position in CSS pixels."""
         moves = [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]
         if click:
             moves += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
@@ -85,21 +82,21 @@ class Browser:
         self._call("POST", "/actions", {"actions": actions})
 
     def drag(self, start, end):
-        """Press the button in one place and let go of it in another."""
+        """Drag from one position to another."""
         places = [{"type": "pointerMove", "duration": 100, "x": x, "y": y} for x, y in (start, end)]
         moves = [places[0], {"type": "pointerDown", "button": 0}, places[1], {"type": "pointerUp", "button": 0}]
         actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
         self._call("POST", "/actions", {"actions": actions})
 
     def show(self, *, width, height=900, dark=False):
-        """As on a screen of this size, of somebody who likes light or dark pages."""
+        """Emulate a screen size and colour scheme."""
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self._tools("Emulation.setDeviceMetricsOverride", screen)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._tools("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def scripts(self, allowed):
-        """Whether pages opened from now on may run their scripts."""
+        """Allow or forbid scripts of pages opened from now on."""
         self._tools("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
     def screenshot(self, path: Path, *, whole=False):
@@ -107,7 +104,7 @@ class Browser:
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def errors(self):
-        """What went wrong in the page's scripts, or was asked of the network and refused."""
+        """Errors and warnings of the browser log since the last call."""
         log = self._call("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
 
@@ -123,8 +120,7 @@ class Browser:
 
 @contextmanager
 def chromium():
-    """A session in a profile of its own; skipped where there is no browser, but not where CI is set, which must have
-    one."""
+    """A session with its own profile; skipped without a browser, except in CI."""
     driver, browser = shutil.which("chromedriver"), shutil.which("chromium")
     if not (driver and browser):
         missing = "chromium and chromedriver are not both installed (Debian: chromium, chromium-driver)"
@@ -137,7 +133,7 @@ def chromium():
     ):
         try:
             address = f"http://127.0.0.1:{_port(process.stdout)}/session"
-            # Inside a container its root has no sandbox of its own to give, and /dev/shm is small.
+            # In a container there is no sandbox for root, and /dev/shm is small.
             arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
             options = {"binary": browser, "args": [*arguments, f"--user-data-dir={profile}"]}
             wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}

@@ -1,4 +1,4 @@
-"""A studio in a process of its own, as a person starts it, and a client that says exactly what it is told to."""
+"""A studio in its own process, and a client with full control over its requests."""
 
 import http.client
 import os
@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import mtgcn
-from mtgcn.studio.safety import Served
+from mtgcn.studio.guard import Served
 
 SECONDS = 60
 
 
 class Studio:
-    """A running server: its process, its address, and requests to it."""
+    """A running server and requests to it."""
 
     def __init__(self, process, folder):
         self.process, self.folder = process, folder
@@ -31,7 +31,7 @@ class Studio:
         return {"Host": self.served.authority, "Cookie": f"{self.served.cookie}={self.served.token}"}
 
     def ask(self, path, headers=None, *, method="GET", body=None):
-        """Status, headers and content of an answer; of headers that are not given only the host is sent."""
+        """Status, headers and content of a response. Only Host is sent by default."""
         connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=SECONDS)
         chunked = body is not None and not isinstance(body, bytes)
         try:
@@ -50,14 +50,14 @@ class Studio:
                     if chunked:
                         connection.send(b"0\r\n\r\n")
                 except (BrokenPipeError, ConnectionResetError):
-                    pass  # it has been refused before it was all sent; the answer says so
+                    pass  # refused before the body was complete
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
         finally:
             connection.close()
 
     def websocket(self, path, headers):
-        """The status that answers a websocket's first words."""
+        """The status of a websocket handshake."""
         words = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"} | headers
         words["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
         lines = "".join(f"{name}: {value}\r\n" for name, value in words.items())
@@ -71,7 +71,7 @@ class Studio:
 
 
 def environment(home):
-    """That of a person with this home, who has set nothing; the source is that which is tested."""
+    """A clean environment with this home and the tested sources."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("MTGCN_CACHE", "XDG_", "NICEGUI"))
     }
@@ -80,7 +80,7 @@ def environment(home):
 
 @contextmanager
 def studio(folder, *options):
-    """Started in a folder, with its project and a home of its own there; ended in the end, however it goes."""
+    """Run a studio in a folder with its own home."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "mtgcn", "studio", "--no-browser", *map(str, options)]

@@ -1,4 +1,4 @@
-"""`mtgcn studio`: the page on which a person labels nodes."""
+"""`mtgcn studio`: label nodes in the browser."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
 def studio(
     model: Annotated[
         Path | None,
-        typer.Argument(help="Begin with the graph and the labels of a model that mtgcn fit wrote.", metavar="[MODEL]"),
+        typer.Argument(help="Start with graph and labels of a model saved by mtgcn fit.", metavar="[MODEL]"),
     ] = None,
     *,
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="Begin with a graph that has a name, such as digits.", metavar="NAME", autocompletion=dataset_names
+            help="Start with a built-in dataset, such as digits.", metavar="NAME", autocompletion=dataset_names
         ),
     ] = None,
     files: TableOptions,
     project: Annotated[
-        Path, typer.Option(help="Folder of labels, files and model; nothing is written elsewhere.", metavar="DIR")
+        Path, typer.Option(help="Folder of the labels, files and model; nothing is written elsewhere.", metavar="DIR")
     ] = Path("mtgcn-studio"),
     host: Annotated[
-        str, typer.Option(help="Address of this machine under which the page is served.", metavar="ADDRESS")
+        str, typer.Option(help="Address of this machine to serve the page at.", metavar="ADDRESS")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: one that is free.", min=0, max=65535, metavar="N")] = 0,
+    port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", "--no-open", help="Print the address and open nothing.", metavar="")
+        bool, typer.Option("--no-browser", "--no-open", help="Print the address without opening a browser.", metavar="")
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """Label a few nodes in the browser and watch the rest follow.
+    """Label nodes in the browser while a model predicts the rest.
 
-    The address that is printed opens the page; its token is needed, and whoever has it can label. A project that is
-    there already goes on where it was.
+    Prints the address of the page. Its token gives access to the project, so keep it private. An existing project is
+    continued.
     """
-    from mtgcn.studio.starting import start
+    from mtgcn.studio.server import start
 
     named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": files.given}
     if sum(named.values()) > 1:

@@ -1,68 +1,58 @@
-"""Several methods on the same splits of one graph."""
+"""Compares methods on the same splits of one graph: rows, means with intervals, and paired differences."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
 import json
+import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
 
 from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.experiments.comparisons import Comparison, comparison_of
-from mtgcn.experiments.progress import FittingProgress, silent_fitting
-from mtgcn.experiments.protocol import check_not_final
-from mtgcn.experiments.rows import ComparedRow
-from mtgcn.experiments.run import run_cell
-from mtgcn.experiments.split_choice import RANDOM, chosen_splits
-from mtgcn.experiments.store import Store
-from mtgcn.experiments.units import DECISIVE_VERSIONS
+from mtgcn.experiments.plan import decisive_versions
+from mtgcn.experiments.protocol import RANDOM, REFERENCE, check_not_final
+from mtgcn.experiments.run import FittingProgress, chosen_splits, run_cell, silent_fitting
+from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
+from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
+from mtgcn.experiments.tables import CellSummary, summarise_cell
 from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method
 from mtgcn.splits import Split
 from mtgcn.storage.cache import fingerprint
 
-ComparedRows = tuple[ComparedRow, ...]
+REFERENCES = ("mt-plus", REFERENCE)  # the first that takes part is the default reference
+FEWEST_SCORED = 30  # test nodes of a run; with fewer, one node is more than three points of accuracy
+
+ComparedRows = tuple[ComparedRow, ...]  # of one method
 
 
-def compare_methods(
-    graph: Graph,
-    methods: Mapping[str, Method],
-    *,
-    split: str = RANDOM,
-    labels_per_class: int | Sequence[int] | None = None,
-    runs: int | None = None,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-    reference: str | None = None,
-    progress: FittingProgress = silent_fitting,
-    store: Store | None = None,
-) -> Comparison:
-    """Fit and score every method, by the name people call it, on the splits that `chosen_splits` gives.
+@dataclass(frozen=True)
+class Comparison:
+    """Several methods on the same splits, compared with a reference method."""
 
-    Features of a graph that has none are made from its edges, as in a fit. The others are measured against `reference`;
-    `comparison_of` says which one that is if it is not said. `progress` is entered around each fit. What a `store`
-    holds is not run again, and the rest is stored as soon as it is done.
-    """
-    rows = compared_rows(
-        graph,
-        methods,
-        split=split,
-        labels_per_class=labels_per_class,
-        runs=runs,
-        seed=seed,
-        device=device,
-        reference=reference,
-        progress=progress,
-        store=store,
-    )
-    return comparison_of(rows, reference)
+    reference: str
+    cells: tuple[CellSummary, ...]
+    differences: Mapping[str, SampleSummary]  # accuracy of each other method minus that of the reference
+    p_values: Mapping[str, float]  # of these differences: Wilcoxon's signed-rank test, corrected by Holm
+    graph: GraphCounts
+    scored_nodes: int  # minimum over runs
+    warnings: tuple[str, ...]
+
+    def is_best(self, method: str) -> bool:
+        """Whether no other method has a higher mean accuracy."""
+        means = {cell.method: cell.accuracy.mean for cell in self.cells}
+        return len(means) > 1 and means[method] == max(means.values())
+
+    def is_significant(self, method: str) -> bool:
+        """Whether the difference from the reference is significant."""
+        return self.p_values.get(method, 1.0) < SIGNIFICANCE_LEVEL
 
 
 def compared_rows(
@@ -78,7 +68,11 @@ def compared_rows(
     progress: FittingProgress = silent_fitting,
     store: Store | None = None,
 ) -> dict[str, ComparedRows]:
-    """The rows that `compare_methods` is made from, by method."""
+    """Fit and score every method on the splits of `chosen_splits`; one row per run, by the name of the method.
+
+    A graph without features gets structural features, as in `fit`. Methods whose rows are in `store` are not run again;
+    the rows of the others are stored as soon as they are fitted.
+    """
     check_not_final(seed)
     if not methods:
         raise InputError("0 methods to compare; name at least 1")
@@ -90,12 +84,12 @@ def compared_rows(
         labels_per_class=labels_per_class,
         runs=runs,
         seed=seed,
-        # Nodes that one method chooses its epoch on are scored for none.
+        # Validation nodes of one method are test nodes of none.
         with_validation=any(method.uses_validation for method in methods.values()),
     )
     device = torch.device(device)
     comparison = _comparison_id(graph, splits, split, seed, device)
-    described: Graph | None = None  # with features made from its edges, once a method asks for some and there are none
+    described: Graph | None = None  # with structural features, made for the first method that needs features
     rows: dict[str, ComparedRows] = {}
     for name, method in methods.items():
         unit = _unit_id(comparison, name, method)
@@ -117,7 +111,12 @@ def compared_rows(
                 averages=1,
                 comparison=comparison,
                 scored_nodes=len(one.test),
-                graph=graph_counts(graph),
+                graph=GraphCounts(
+                    nodes=graph.num_nodes,
+                    edges=graph.num_edges,
+                    features=graph.num_features,
+                    classes=graph.num_classes,
+                ),
             )
             for row, one in zip(found, splits, strict=True)
         )
@@ -126,20 +125,75 @@ def compared_rows(
     return rows
 
 
-def graph_counts(graph: Graph) -> dict[str, int]:
-    """How large a graph is, for who reads its rows without having it."""
-    return {
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "features": graph.num_features,
-        "classes": graph.num_classes,
-    }
+def comparison_of(rows: Mapping[str, Sequence[ComparedRow]], reference: str | None = None) -> Comparison:
+    """Compare methods by their rows on the same splits; the keys are the displayed names.
+
+    The default reference is mt-plus, mt-gcn or, without these, the first method.
+    """
+    cells = [replace(summarise_cell(some), method=title) for title, some in rows.items()]
+    reference = reference or next((name for name in REFERENCES if name in rows), next(iter(rows)))
+    [base] = [cell for cell in cells if cell.method == reference]
+    others = [cell for cell in cells if cell is not base]
+    tests = paired_tests(
+        [cell.accuracy.per_run for cell in others],
+        [base.accuracy.per_run] * len(others),
+        [(cell.groups, base.groups) for cell in others],
+    )
+    first = next(iter(rows.values()))
+    fewest = min(row.scored_nodes for row in first)
+    return Comparison(
+        reference=reference,
+        cells=tuple(cells),
+        differences={cell.method: test.difference for cell, test in zip(others, tests, strict=True)},
+        p_values={cell.method: test.p_corrected for cell, test in zip(others, tests, strict=True)},
+        graph=first[0].graph,
+        scored_nodes=fewest,
+        warnings=tuple(scoring_warnings(fewest)),
+    )
+
+
+def scoring_warnings(scored_nodes: int) -> list[str]:
+    """Warn of runs with few test nodes."""
+    if scored_nodes >= FEWEST_SCORED:
+        return []
+    return [
+        f"a run is scored on {scored_nodes} node{'s' if scored_nodes > 1 else ''}, fewer than {FEWEST_SCORED}, so that "
+        f"one node is {100 / scored_nodes:.1f} points of accuracy; give more labels, or draw fewer of them for training"
+    ]
+
+
+def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | None = None) -> list[Comparison]:
+    """The comparisons in stored rows: grouped by graph, random splits with few labels first.
+
+    Rows of sweeps are ignored. `reference` applies to the comparisons that it takes part in.
+    """
+    compared = [[row for row in rows if isinstance(row, ComparedRow)] for rows in units]
+    titled: dict[str, dict[str, Sequence[ComparedRow]]] = {}
+    for title, rows in _titled([rows for rows in compared if rows]):
+        # The later one of equal titles counts: the source of a user's method was edited in between.
+        titled.setdefault(rows[0].comparison, {})[title] = rows
+    found = [comparison_of(rows, reference if reference in rows else None) for rows in titled.values()]
+    datasets = list(dict.fromkeys(comparison.cells[0].dataset for comparison in found))
+
+    def order(comparison: Comparison) -> tuple[int, bool, float]:
+        cell = comparison.cells[0]
+        labels = cell.labels_per_class
+        return datasets.index(cell.dataset), cell.split != RANDOM, labels if isinstance(labels, int) else math.inf
+
+    return sorted(found, key=order)
+
+
+def _titled(units: Sequence[Sequence[ComparedRow]]) -> Iterator[tuple[str, Sequence[ComparedRow]]]:
+    """Units with their titles: the method and, if it has rows with several settings, those that differ."""
+    for rows in units:
+        method, settings = rows[0].method, rows[0].settings
+        alike = [other[0].settings for other in units if other[0].method == method]
+        differing = [key for key in settings if any(other.get(key) != settings[key] for other in alike)]
+        yield ", ".join([method, *(f"{key}={settings[key]}" for key in differing)]), rows
 
 
 def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int, device: torch.device) -> str:
-    """Short for all that the methods of a comparison share: what they see, on what they are scored, and what else
-    decides the numbers. Rows in which it is equal may be paired, run by run."""
-    versions = environment.versions()
+    """Hash of everything that the methods of a comparison share. Rows with equal ids may be paired run by run."""
     recipe = (
         graph.name,
         graph.class_names,
@@ -147,7 +201,7 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
         seed,
         environment.device_title(device),
         environment.threads(),
-        [versions[name] for name in DECISIVE_VERSIONS],
+        list(decisive_versions().values()),
     )
     digest = hashlib.sha256(fingerprint(recipe, graph.adjacency, graph.features).encode())
     digest.update(graph.labels.astype(np.int64).tobytes())
@@ -158,21 +212,18 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
 
 
 def _unit_id(comparison: str, name: str, method: Method) -> str:
-    """Short for a method in a comparison. Somebody's own method is another one after its file was edited; ours change
-    with the version, which is in the comparison."""
-    identity = [comparison, name, _plain_settings(method), _source_of(type(method))]
+    """Hash of a method in a comparison, with the source of a user's method; `comparison` covers our version."""
+    source = ""
+    module = type(method).__module__
+    if module.split(".")[0] != "mtgcn" and module in sys.modules:
+        try:
+            source = inspect.getsource(sys.modules[module])
+        except (OSError, TypeError):  # defined in an interpreter
+            source = ""
+    identity = [comparison, name, _plain_settings(method), source]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _source_of(method: type[Method]) -> str:
-    if method.__module__.split(".")[0] == "mtgcn":
-        return ""
-    try:
-        return inspect.getsource(sys.modules[method.__module__])
-    except (OSError, TypeError, KeyError):  # typed into an interpreter: there is nothing to look at
-        return ""
-
-
 def _plain_settings(method: Method) -> dict[str, object]:
-    """As they read after being stored; of what JSON has no form for, how Python shows it."""
+    """Settings as they are read from the store; values without a JSON form as their repr."""
     return json.loads(json.dumps(asdict(method), default=repr), parse_constant=str)

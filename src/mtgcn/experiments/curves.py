@@ -1,67 +1,67 @@
-"""How MT-GCN's training goes: accuracy, losses and the precision of pseudo labels over epochs, for a page to draw.
+"""Training curves of MT-GCN: accuracy, losses and precision of pseudo labels over epochs.
 
-They are of the lowest and the highest label rate of each dataset and lie beside the rows, in one small file.
+They cover the lowest and the highest label rate of each dataset and are stored beside the rows in `curves.json`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
-from mtgcn import environment
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.experiments.plan import Selection
-from mtgcn.experiments.progress import FittingProgress, silent_fitting
-from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, TABLES, Cell
-from mtgcn.experiments.rows import FORMAT, check_format, format_of
+from mtgcn.experiments.plan import CUDA_BUDGET, Selection, decisive_versions, limited_threads
+from mtgcn.experiments.protocol import PAPER_TABLES, RANDOM, REFERENCE, TABLES, Cell
+from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.experiments.scoring import accuracy_over_epochs, pseudo_label_precision
-from mtgcn.experiments.split_choice import RANDOM
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
-from mtgcn.experiments.store import content_of, write_text
-from mtgcn.experiments.units import CUDA_BUDGET, DECISIVE_VERSIONS, limited_threads
-from mtgcn.io.json_form import Anything, Number, Something, Text, Whole, check_form
+from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described
 from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
-from mtgcn.storage.files import parsed_json
+from mtgcn.storage.files import write_file
 from mtgcn.task import observe
 from mtgcn.training.recording import recording
 
 CURVES_FILE = "curves.json"
-RUNS = 10  # a mean over these is smooth enough to read
+RUNS = 10  # enough for a smooth mean
 EVERY = 10  # epochs
 LOSSES = ("supervised", "pseudo-label", "consistency")
-DIGITS = 4  # behind the point; a page shows three
+DIGITS = 4  # after the decimal point
+
+Epoch = Annotated[int, Field(ge=0, le=10**9)]
 
 
-_BAND_FORM = {part: [(Number(), None)] for part in ("mean", "low", "high")}
-CURVES_FORM = {
-    "made": {
-        "dataset": Text(),
-        "labels_per_class": Whole(),
-        "runs": Whole(),
-        "seed": Whole(most=LARGEST_SEED),
-        "device": Text(),
-        "settings": {"warmup_epochs": Whole(most=10**9)},
-    },
-    "epochs": [Whole(1, 10**9)],
-    "accuracy": _BAND_FORM,
-    "losses": Anything(of=_BAND_FORM),
-    "class_names": [Text()],
-    "precision": [_BAND_FORM],
-}
+def _with_warmup(settings: dict[str, Any]) -> dict[str, Any]:
+    TypeAdapter(Epoch).validate_python(settings.get("warmup_epochs"), strict=True)
+    return settings
+
+
+class Made(TypedDict):
+    """Everything that decides the numbers of a curve."""
+
+    dataset: str
+    labels_per_class: Count
+    settings: Annotated[dict[str, Any], AfterValidator(_with_warmup)]
+    runs: Count
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)]
+    device: str
+    threads: Count
+    every: Epoch
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Band:
-    """A mean over runs with its 95 % interval, at each moment; None where there is nothing to average."""
+    """Mean over runs and its 95 % interval at each recorded epoch; None where no run has a value."""
 
     mean: tuple[float | None, ...]
     low: tuple[float | None, ...]
@@ -70,102 +70,94 @@ class Band:
 
 @dataclass(frozen=True)
 class Curves:
-    """The training of one cell."""
+    """The training curves of one cell."""
 
-    made: dict[str, Any]  # all that decides the numbers: dataset, labels_per_class, runs, seed, device …
-    epochs: tuple[int, ...]  # the moments
+    __pydantic_config__: ClassVar[ConfigDict] = STORED
+
+    made: Made
+    epochs: tuple[Annotated[int, Field(ge=1, le=10**9)], ...]
     accuracy: Band  # on test nodes
     losses: dict[str, Band]
     class_names: tuple[str, ...]
     precision: tuple[Band, ...]  # of the pseudo labels of each class
-    format: int = FORMAT
+    format: Literal[3] = FORMAT
+
+    def __post_init__(self) -> None:
+        bands = [self.accuracy, *self.losses.values(), *self.precision]
+        if any(len(part) != len(self.epochs) for band in bands for part in vars(band).values()):
+            raise ValueError("its curves are of different length")
+        if len(self.precision) != len(self.class_names):
+            raise ValueError("its classes have no curve each")
 
     @property
     def teaching_from(self) -> int:
-        """The epoch after which the peers teach."""
+        """The last epoch of the warm-up."""
         return int(self.made["settings"]["warmup_epochs"])
 
 
 def curve_cells(selection: Selection) -> list[Cell]:
-    """The random cells with the fewest and the most labels of each dataset that is asked for."""
-    asked_for = TABLES if selection.tables is None else [name for name in selection.tables if name in TABLES]
-    asked = [cell.dataset for name in asked_for for cell in TABLES[name].cells if _is_wanted(cell, selection)]
+    """The random cells with the fewest and the most labels of each selected dataset."""
+    tables = TABLES if selection.tables is None else [name for name in selection.tables if name in TABLES]
+    chosen = selection.datasets
+    if chosen is None and selection.tables is None:
+        chosen = [cell.dataset for table in PAPER_TABLES for cell in table.cells]
+    datasets = [cell.dataset for name in tables for cell in TABLES[name].cells]
     cells = [cell for table in TABLES.values() for cell in table.cells if cell.split == RANDOM]
     return [
         extreme((cell for cell in cells if cell.dataset == dataset), key=lambda cell: cell.labels_per_class)
-        for dataset in dict.fromkeys(asked)
+        for dataset in dict.fromkeys(datasets)
+        if chosen is None or dataset in chosen
         for extreme in (min, max)
     ]
 
 
-def _is_wanted(cell: Cell, selection: Selection) -> bool:
-    if selection.datasets is not None:
-        return cell.dataset in selection.datasets
-    return selection.tables is not None or cell.dataset in _DATASETS_OF_THE_PAPER
-
-
-_DATASETS_OF_THE_PAPER = {cell.dataset for table in PAPER_TABLES for cell in table.cells}
-
-
 def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = silent_fitting) -> Path:
-    """Train what the folder's curves lack, one cell after the other, and write each down as soon as it is done."""
-    cells = curve_cells(selection)
+    """Train the cells whose curves the folder lacks, and write each as soon as it is done."""
     stored = {json.dumps(curves.made, sort_keys=True): curves for curves in read_curves(folder)}
-    for cell in cells:
-        made = _making(cell, selection)
+    for cell in curve_cells(selection):
+        made = Made(
+            dataset=cell.dataset,
+            labels_per_class=cell.labels_per_class,
+            settings=asdict(create(REFERENCE)),
+            runs=selection.runs or min(RUNS, cell.runs),
+            seed=selection.seed,
+            device=selection.device,
+            threads=selection.threads,
+            every=EVERY,
+            versions=decisive_versions(),
+        )
         key = json.dumps(made, sort_keys=True)
         if key not in stored:
             with (
                 progress(f"training curves, {cell.dataset} {cell.labels_per_class}"),
                 limited_threads(selection.threads),
             ):
-                stored[key] = _trained(cell, selection, made)
+                stored[key] = _trained(cell, made)
             text = json.dumps([asdict(curves) for curves in stored.values()], allow_nan=False)
-            write_text(folder, CURVES_FILE, text + "\n")
+            write_file(folder / CURVES_FILE, text + "\n")
     return folder / CURVES_FILE
 
 
 def read_curves(folder: Path) -> list[Curves]:
-    """The curves in a folder; none if there are none."""
+    """The curves of a folder; an empty list without a file."""
     path = folder / CURVES_FILE
     if not path.exists():
         return []
     try:
-        contents = parsed_json(content_of(path))
-        for content in contents:
-            check_form(content, dict.fromkeys(CURVES_FORM, Something()), "it")
-            check_format(format_of(content), path)
-        found = [_from_json(content) for content in contents]
-    except InputError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} is no file of curves ({error}); take it away and draw them anew") from error
-    return found
+        return TypeAdapter(list[Curves]).validate_json(content_of(path))
+    except ValidationError as error:
+        check_format(error, path)
+        raise InputError(f"{path} is no file of curves ({described(error)}); remove it and draw them again") from error
 
 
-def _making(cell: Cell, selection: Selection) -> dict[str, Any]:
-    versions = environment.versions()
-    return {
-        "dataset": cell.dataset,
-        "labels_per_class": cell.labels_per_class,
-        "settings": asdict(create(REFERENCE)),
-        "runs": selection.runs or min(RUNS, cell.runs),
-        "seed": selection.seed,
-        "device": selection.device,
-        "threads": selection.threads,
-        "every": EVERY,
-        "versions": {name: versions[name] for name in DECISIVE_VERSIONS},
-    }
-
-
-def _trained(cell: Cell, selection: Selection, made: dict[str, Any]) -> Curves:
-    device = torch.device(selection.device.split()[0])
+def _trained(cell: Cell, made: Made) -> Curves:
+    device = torch.device(made["device"].split()[0])
     graph = load(cell.dataset)
-    splits = draw_splits(graph, cell.labels_per_class, made["runs"], selection.seed, cell.validation)
-    task = observe(graph, splits, selection.seed, device=device)
+    splits = draw_splits(graph, cell.labels_per_class, made["runs"], made["seed"], cell.validation)
+    task = observe(graph, splits, made["seed"], device=device)
     with recording(EVERY) as record:
         prediction = fit_in_chunks(create(REFERENCE), task, CUDA_BUDGET if device.type == "cuda" else CPU_BUDGET)
-    precision = pseudo_label_precision(record.chosen, graph)  # runs, snapshots, classes
+    precision = pseudo_label_precision(record.chosen, graph)  # [runs, snapshots, classes]
     moments = np.array(record.epochs) - 1
     return Curves(
         made=made,
@@ -177,42 +169,14 @@ def _trained(cell: Cell, selection: Selection, made: dict[str, Any]) -> Curves:
     )
 
 
-def _band(values: Sequence[Sequence[float]] | np.ndarray, summary: Callable[[Sequence[float]], SampleSummary]) -> Band:
-    """Of values by moment and run. A run in which there is none at a moment is left out of its mean."""
-
-    def summaries() -> Iterator[tuple[float | None, float | None, float | None]]:
-        for of_runs in np.asarray(values):
-            there = of_runs[np.isfinite(of_runs)]
-            if len(there):
-                found = summary([float(value) for value in there])
-                mean, low, high = (round(value, DIGITS) for value in (found.mean, *found.ci95))
-                yield mean, low, high
-            else:
-                yield None, None, None
-
-    mean, low, high = zip(*summaries(), strict=True)
-    return Band(mean, low, high)
-
-
-def _from_json(content: dict[str, Any]) -> Curves:
-    check_form(content, CURVES_FORM)
-    bands = [content["accuracy"], *content["losses"].values(), *content["precision"]]
-    if any(len(part) != len(content["epochs"]) for band in bands for part in band.values()):
-        raise ValueError("its curves are of different length")
-    if len(content["precision"]) != len(content["class_names"]):
-        raise ValueError("its classes have no curve each")
-
-    def band(part: dict[str, Any]) -> Band:
-        return Band(*(tuple(part[name]) for name in ("mean", "low", "high")))
-
-    return Curves(
-        **{
-            "format": format_of(content),
-            **content,
-            "epochs": tuple(content["epochs"]),
-            "accuracy": band(content["accuracy"]),
-            "losses": {name: band(part) for name, part in content["losses"].items()},
-            "class_names": tuple(content["class_names"]),
-            "precision": tuple(map(band, content["precision"])),
-        }
-    )
+def _band(values: np.ndarray, summary: Callable[[Sequence[float]], SampleSummary]) -> Band:
+    """Summarise values [epochs, runs]; runs without a value at an epoch are left out there."""
+    parts: list[tuple[float | None, ...]] = []
+    for of_runs in np.asarray(values):
+        finite = of_runs[np.isfinite(of_runs)]
+        if len(finite):
+            found = summary([float(value) for value in finite])
+            parts.append(tuple(round(value, DIGITS) for value in (found.mean, *found.ci95)))
+        else:
+            parts.append((None, None, None))
+    return Band(*zip(*parts, strict=True))

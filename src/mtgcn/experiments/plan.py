@@ -1,42 +1,68 @@
-"""Which units of work a command asks for, and which place of the tables each of them fills."""
+"""The units of work that a command asks for, their places in the tables, and their execution."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Annotated, Any
 
+import torch
+from threadpoolctl import threadpool_limits
+
+from mtgcn import datasets, environment
 from mtgcn.environment import MAX_THREADS
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.experiments.placing import Place
 from mtgcn.experiments.protocol import (
     ABLATION,
+    ABLATION_TITLES,
+    ALL_TABLES,
     AVERAGES,
+    BACKBONE_TITLES,
     BACKBONES,
     COUNTS_TABLE,
+    OVER_ALL,
     PAPER_TABLES,
     PROTOCOL_TITLES,
+    PUBLIC,
+    RANDOM,
     REFERENCE,
+    SUITES,
     TABLE_1,
     TABLES,
+    TAUGHT_GCN,
+    VARIANTS,
     Cell,
     Entry,
     Protocol,
     Table,
+    authors_splits,
+    labels_title,
+    with_unknown_as_first_class,
 )
-from mtgcn.experiments.split_choice import PUBLIC, RANDOM
-from mtgcn.experiments.suite import SUITES
-from mtgcn.experiments.units import Unit
-from mtgcn.methods import METHODS, create
+from mtgcn.experiments.run import run_cell
+from mtgcn.experiments.scoring import score, score_better_peer
+from mtgcn.experiments.store import StoredRow
+from mtgcn.graph import Graph
+from mtgcn.memory import CPU_BUDGET
+from mtgcn.methods import METHODS, Method, create
 from mtgcn.settings import Ge, Le, Settings
-from mtgcn.splits import MOST_RUNS
+from mtgcn.splits import MOST_RUNS, Split, draw_over_all, draw_splits
 
+# Results depend on how runs are divided into stacks, so the budget must not depend on the free memory of a GPU.
+CUDA_BUDGET = 4 * 2**30
+# Results may change with any of these, but not with the version of Python.
+DECISIVE_VERSIONS = ("mtgcn", "torch", "numpy", "scipy")
 AUTHORS_SETTINGS = {"checkpoint": "best-training"}
+_DATASETS = tuple(dict.fromkeys(cell.dataset for table in TABLES.values() for cell in table.cells))
 
 
 @dataclass(frozen=True)
 class Selection(Settings):
-    """What a person asked for; None: everything the paper has or, where one is named, the suite."""
+    """The options of `mtgcn reproduce`; None: everything the paper, or the suite, has."""
 
     suite: str | None = None
     tables: Sequence[str] | None = None
@@ -47,7 +73,7 @@ class Selection(Settings):
     protocol: Protocol = "ours"
     ablation: bool = False
     backbones: bool = False
-    curves: bool = False  # also of the training, at the lowest and the highest label rate of each dataset
+    curves: bool = False
     device: str = "cpu"
     threads: Annotated[int, Ge(1), Le(MAX_THREADS)] = 1
 
@@ -91,30 +117,96 @@ class Selection(Settings):
                 )
 
 
-_DATASETS = tuple(dict.fromkeys(cell.dataset for table in TABLES.values() for cell in table.cells))
+@dataclass(frozen=True)
+class Unit:
+    """One method on one cell, all runs together: everything that decides the numbers, and the place in the tables."""
+
+    protocol: Protocol
+    dataset: str
+    labels_per_class: int
+    split: str
+    validation: int  # nodes set aside and not scored
+    method: str
+    settings: Method
+    runs: int
+    averages: int  # 1 except for the authors' way of reporting
+    seed: int
+    device: str  # "cpu", or "cuda" with the model of the GPU
+    threads: int
+    table: str = ""  # name of the table and title of the line
+    line: str = ""
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """Units with equal identities have equal rows except for the seconds."""
+        parts = {**asdict(self), "versions": decisive_versions()}
+        del parts["table"], parts["line"]
+        return json.loads(json.dumps(parts))  # tuples as lists, as in the store
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of the identity."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        return f"{self.method} on {self.dataset}, {labels_title(self.labels_per_class, self.split)}"
 
 
 @dataclass(frozen=True)
-class PlannedUnit:
-    """A unit, and the place in a table that it fills."""
+class Place:
+    """A line in a cell of a table, in one protocol."""
 
-    unit: Unit
-    place: Place
+    table: Table
+    cell: Cell
+    protocol: Protocol
+    title: str  # of the entry or variant
+
+    @property
+    def is_variant(self) -> bool:
+        return self.title in VARIANTS
+
+    @property
+    def entry(self) -> Entry:
+        """The entry of the cell; without a printed accuracy for a variant."""
+        if self.title == TAUGHT_GCN:
+            return self.cell.entry(REFERENCE)
+        return Entry(VARIANTS[self.title].method) if self.is_variant else self.cell.entry(self.title)
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Sorts places by table, cell and line."""
+        known = [*(entry.title for entry in self.cell.entries), *ABLATION_TITLES, *BACKBONE_TITLES]
+        return (
+            list(ALL_TABLES).index(self.table.name),
+            self.table.cells.index(self.cell),
+            known.index(self.title) if self.title in known else len(known),
+        )
+
+
+def place_of(one: Unit | StoredRow) -> Place | None:
+    """The place of a unit or of its rows; None if it is in no table, as in a comparison."""
+    if one.table not in ALL_TABLES:
+        return None
+    table = ALL_TABLES[one.table]
+    where = one.dataset, one.labels_per_class, one.split
+    cells = [cell for cell in table.cells if (cell.dataset, cell.labels_per_class, cell.split) == where]
+    return Place(table, cells[0], one.protocol, one.line) if cells else None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The places a selection asks to fill."""
+    """The units of a selection."""
 
     selection: Selection
-    counted: tuple[str, ...]  # datasets whose line of table 1 was asked for
-    units: tuple[PlannedUnit, ...]
-    missing_methods: tuple[str, ...]  # in the tables, but not in this version of the program
+    counted: tuple[str, ...]  # datasets whose line of table 1 is asked for
+    units: tuple[Unit, ...]
+    missing_methods: tuple[str, ...]  # in the tables, but not in this version
 
 
 def plan(selection: Selection) -> Plan:
-    """List the units that a selection asks for, in the order of the tables."""
-    places = [(table, cell) for table in _tables(selection) for cell in table.cells if _is_selected(cell, selection)]
+    """List the units of a selection, in the order of the tables."""
+    cells = [(table, cell) for table in _tables(selection) for cell in table.cells if _is_selected(cell, selection)]
     counted = tuple(
         printed.dataset
         for printed in TABLE_1
@@ -122,22 +214,19 @@ def plan(selection: Selection) -> Plan:
         and (selection.tables is None or COUNTS_TABLE in selection.tables)
         and (selection.datasets is None or printed.dataset in selection.datasets)
     )
-    if not places and not counted:
-        raise InputError(
-            f"no cell of table {_listed(selection.tables)} is on dataset {_listed(selection.datasets)}; "
-            "leave --table or --datasets out"
-        )
+    if not cells and not counted:
+        tables, chosen = (", ".join(names or ("any",)) for names in (selection.tables, selection.datasets))
+        raise InputError(f"no cell of table {tables} is on dataset {chosen}; leave --table or --datasets out")
     if selection.ablation or selection.backbones:
-        units = [unit for table, cell in places if cell.split == RANDOM for unit in _variants(table, cell, selection)]
+        units = [unit for table, cell in cells if cell.split == RANDOM for unit in _variants(table, cell, selection)]
         return Plan(selection, counted, tuple(units), ())
-    entries = {cell: _entries_of(cell, places, selection) for _, cell in places}
+    entries = [(table, cell, entry) for table, cell in cells for entry in _entries_of(cell, cells, selection)]
     units = [
-        _planned(Place(table, cell, selection.protocol, entry.title), entry.settings, selection)
-        for table, cell in places
-        for entry in entries[cell]
+        _unit(table, cell, selection, entry.method, entry.title, entry.settings)
+        for table, cell, entry in entries
         if entry.method in METHODS
     ]
-    missing = dict.fromkeys(entry.method for some in entries.values() for entry in some if entry.method not in METHODS)
+    missing = dict.fromkeys(entry.method for *_, entry in entries if entry.method not in METHODS)
     return Plan(selection, counted, tuple(units), tuple(missing))
 
 
@@ -146,31 +235,30 @@ def _tables(selection: Selection) -> Sequence[Table]:
         return SUITES[selection.suite].tables
     if selection.tables is not None:
         return [TABLES[name] for name in selection.tables if name != COUNTS_TABLE]
-    # A dataset that the paper does not have is run only if it is asked for.
-    beyond = [table for table in TABLES.values() if table not in PAPER_TABLES] if selection.datasets else []
-    return [*PAPER_TABLES, *beyond]
+    # A dataset that is not in the paper only runs on request.
+    return list(TABLES.values()) if selection.datasets else PAPER_TABLES
 
 
 def _is_selected(cell: Cell, selection: Selection) -> bool:
     if selection.datasets is not None and cell.dataset not in selection.datasets:
         return False
-    return cell.split == RANDOM or selection.protocol == "ours"  # the authors draw all their splits themselves
+    return cell.split == RANDOM or selection.protocol == "ours"  # the authors draw all their splits
 
 
-def _entries_of(cell: Cell, places: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
-    """What to run in a cell: the entries it lists, or those of the methods asked for.
+def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
+    """The entries of a cell or, with --methods, those of these methods.
 
-    A method asked for runs in the cells that list it, and one that none of them lists on all random splits.
+    A method that no cell lists runs on all random splits.
     """
     listed = list(cell.entries)
     if selection.protocol == "paper":
-        listed = [entry for entry in listed if _reads_peers(entry.method)]
+        listed = [entry for entry in listed if _has_checkpoints(entry.method)]
         for name in selection.methods or ():
-            if not _reads_peers(name):
+            if not _has_checkpoints(name):
                 raise InputError(f"--protocol paper takes the better of two peers and {name} has none; leave it out")
     if selection.methods is None:
         return listed
-    anywhere = {entry.method for _, other in places for entry in other.entries}
+    anywhere = {entry.method for _, other in cells for entry in other.entries}
     chosen = []
     for name in selection.methods:
         chosen += [entry for entry in listed if entry.method == name]
@@ -178,23 +266,25 @@ def _entries_of(cell: Cell, places: Iterable[tuple[Table, Cell]], selection: Sel
     return chosen
 
 
-def _reads_peers(method: str) -> bool:
+def _has_checkpoints(method: str) -> bool:
     return method in METHODS and set(AUTHORS_SETTINGS) <= set(METHODS[method].__dataclass_fields__)
 
 
-def _variants(table: Table, cell: Cell, selection: Selection) -> Iterator[PlannedUnit]:
+def _variants(table: Table, cell: Cell, selection: Selection) -> Iterator[Unit]:
     if selection.ablation and table not in PAPER_TABLES:
         raise InputError(f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out")
     for variant in BACKBONES if selection.backbones else ABLATION:
-        place = Place(table, cell, selection.protocol, variant.title)
-        yield _planned(place, variant.settings(cell.dataset), selection)
+        # The paper's method itself fills its own line, however a sweep calls it.
+        settings = variant.settings(cell.dataset)
+        yield _unit(table, cell, selection, variant.method, variant.title if settings else variant.method, settings)
 
 
-def _planned(place: Place, changes: Mapping[str, object], selection: Selection) -> PlannedUnit:
-    cell, method = place.cell, place.entry.method
+def _unit(
+    table: Table, cell: Cell, selection: Selection, method: str, line: str, changes: Mapping[str, object]
+) -> Unit:
     authors = selection.protocol == "paper"
     averages = AVERAGES if authors else 1
-    unit = Unit(
+    return Unit(
         protocol=selection.protocol,
         dataset=cell.dataset,
         labels_per_class=cell.labels_per_class,
@@ -207,9 +297,70 @@ def _planned(place: Place, changes: Mapping[str, object], selection: Selection) 
         seed=selection.seed,
         device=selection.device,
         threads=selection.threads,
+        table=table.name,
+        line=line,
     )
-    return PlannedUnit(unit, place)
 
 
-def _listed(names: Sequence[str] | None) -> str:
-    return "any" if names is None else ", ".join(names)
+# ------------------------------------------------------------------------------------------------------------ execution
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The input of a unit, which one machine may read and another process."""
+
+    graph: Graph
+    public_split: Split | None  # None: the unit draws its splits
+
+
+def data_of(unit: Unit) -> Data:
+    """Load the input of a unit."""
+    fixed = unit.protocol == "ours" and unit.split not in (OVER_ALL, RANDOM)
+    return Data(datasets.load(unit.dataset), datasets.public_split(unit.dataset) if fixed else None)
+
+
+def decisive_versions() -> dict[str, str]:
+    """The versions that results depend on."""
+    versions = environment.versions()
+    return {name: versions[name] for name in DECISIVE_VERSIONS}
+
+
+def execute(unit: Unit, data: Data | None = None) -> list[StoredRow]:
+    """Fit and score a unit in this process; without `data`, load them."""
+    device = torch.device(unit.device.split()[0])
+    with limited_threads(unit.threads):
+        graph, splits = _graph_and_splits(unit, data or data_of(unit))
+        rows = run_cell(
+            graph,
+            splits,
+            unit.settings,
+            name=unit.method,
+            seed=unit.seed,
+            split_source=unit.split,
+            device=device,
+            memory_budget=CUDA_BUDGET if device.type == "cuda" else CPU_BUDGET,
+            scorer=score_better_peer if unit.protocol == "paper" else score,
+        )
+    kept = {name: getattr(unit, name) for name in ("protocol", "validation", "runs", "averages", "table", "line")}
+    return [StoredRow(**vars(row), unit=unit.id, **kept) for row in rows]
+
+
+def _graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
+    graph = data.graph
+    if data.public_split is not None:
+        return graph, (data.public_split,) * unit.runs
+    if unit.protocol == "paper":
+        graph = with_unknown_as_first_class(graph)
+        return graph, authors_splits(graph, unit.labels_per_class, unit.runs, unit.seed)
+    draw = draw_over_all if unit.split == OVER_ALL else draw_splits
+    return graph, draw(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
+
+
+@contextmanager
+def limited_threads(threads: int) -> Iterator[None]:
+    """Fix the number of threads of torch and BLAS: the rounding of sums depends on it."""
+    before = torch.get_num_threads()
+    with threadpool_limits(limits=threads):
+        torch.set_num_threads(threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -1,15 +1,24 @@
-"""The paper's tables as data: every cell, every method in it, how often it is run, and what the paper prints."""
+"""The paper's tables and the suites of other graphs as data: cells, methods, numbers of runs, printed accuracies.
+
+Also the splits of the authors' released program, for `--protocol paper`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from mtgcn.errors import InputError
-from mtgcn.experiments.split_choice import PUBLIC, RANDOM, VALIDATION_NODES
-from mtgcn.splits import check_seed
+from mtgcn.graph import UNLABELED, Graph
+from mtgcn.splits import Split, check_seed, per_class_counts
 from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
+
+RANDOM, PUBLIC = "random", "public"  # labels drawn from each class, or Planetoid's split
+OVER_ALL = "over-all"  # labels drawn over all nodes, so that class sizes stay unequal
+VALIDATION_NODES = 500  # GCN+V selects its epoch on them, as in the paper
 
 Protocol = Literal["ours", "paper"]
 PROTOCOL_TITLES: dict[Protocol, str] = {
@@ -17,16 +26,16 @@ PROTOCOL_TITLES: dict[Protocol, str] = {
     "paper": "OPTIMISTIC, the authors' way of reporting: epoch by training accuracy, peer by test accuracy, "
     "the largest of ten averages",
 }
-REFERENCE = "mt-gcn"  # what every other method is compared with
-AVERAGES = 10  # made by the authors, who print the largest
+REFERENCE = "mt-gcn"  # the method every other one is compared with
+AVERAGES = 10  # computed by the authors, who print the largest
 
-# Settings are searched on the first and reported on the second, so that nothing reported was ever looked at before.
+# Settings are tuned on development seeds and reported on final seeds, whose splits stay unseen until then.
 DEVELOPMENT_SEEDS = range(1_000_000)
 FINAL_SEEDS = range(1_000_000, 2_000_000)
 
 
 def checked_seed(seed: int | None, *, final: bool) -> int:
-    """The seed asked for, or the first of its kind; a seed of the other kind is refused."""
+    """The given seed, or the first of its kind; a seed of the other kind is refused."""
     allowed = FINAL_SEEDS if final else DEVELOPMENT_SEEDS
     if seed is None:
         return allowed[0]
@@ -40,7 +49,7 @@ def checked_seed(seed: int | None, *, final: bool) -> int:
 
 
 def check_not_final(seed: int) -> None:
-    """For experiments that are no final figures: splits of a final seed stay unseen until these are made."""
+    """Refuse final seeds outside `mtgcn reproduce --final`."""
     check_seed(seed)
     if seed in FINAL_SEEDS:
         raise InputError(
@@ -49,27 +58,38 @@ def check_not_final(seed: int) -> None:
         )
 
 
+def labels_title(labels_per_class: int, split: str = RANDOM) -> str:
+    """Number of labels and how they are drawn.
+
+    >>> labels_title(1), labels_title(5, OVER_ALL)
+    ('1 label per class', '5 labels per class on average, drawn over all nodes')
+    """
+    labels = f"{labels_per_class} label{'s' if labels_per_class > 1 else ''} per class"
+    if split == OVER_ALL:
+        return f"{labels} on average, drawn over all nodes"
+    return f"{labels}, public split" if split == PUBLIC else labels
+
+
 @dataclass(frozen=True)
 class PrintedCounts:
     """A line of the paper's table 1."""
 
     dataset: str
     nodes: int
-    edges: int  # as listed in the files: duplicates and self-edges counted
+    edges: int  # as listed in the files, with duplicates and self-loops
     classes: int
     features: int
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in a cell, perhaps with settings of its own, and what the paper prints for it there, in per cent;
-    None: nothing."""
+    """A method of a cell, its settings and the accuracy the paper prints, in per cent (None: not printed)."""
 
     method: str
     printed: float | None = None
     note: str = ""
-    variant: str = ""  # what tells it from the method's other entries
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that differ from the method's own
+    variant: str = ""  # distinguishes several entries of one method
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that differ from the defaults
 
     @property
     def title(self) -> str:
@@ -78,11 +98,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cell:
-    """One dataset at one label rate. All its methods run on the same splits and are scored on the same nodes.
+    """One dataset at one label rate. All its methods share splits and test nodes.
 
-    Where GCN+V is in the tables, the 500 nodes that it chooses its epoch on are scored for no method, whether GCN+V
-    runs or not: what a row says must not depend on which methods were asked for beside it. They are random, so no mean
-    is shifted.
+    Where GCN+V is in the table, its 500 validation nodes are excluded from the test nodes of every method, whether
+    GCN+V runs or not, so that a row does not depend on the other methods of the command.
     """
 
     dataset: str
@@ -90,10 +109,10 @@ class Cell:
     runs: int
     entries: tuple[Entry, ...]
     split: str = RANDOM
-    validation: int = VALIDATION_NODES  # random nodes that are set aside; the public split brings its own
+    validation: int = VALIDATION_NODES  # random nodes set aside; the public split has its own
 
     def entry(self, title: str) -> Entry:
-        """What the paper prints for a method here; of a method it does not know, nothing."""
+        """The entry with this title; one without a printed accuracy if the cell has none."""
         return next((entry for entry in self.entries if entry.title == title), Entry(title))
 
 
@@ -101,10 +120,11 @@ class Cell:
 class Table:
     """A table of accuracies."""
 
-    name: str  # as people type it
+    name: str  # value of --table
     title: str
     cells: tuple[Cell, ...]
-    reference: str = REFERENCE  # the title of what every other line of it is compared with
+    reference: str = REFERENCE  # title of the line that the others are compared with
+    suite: str | None = None  # name of its suite; None for the paper's tables and digits
 
 
 PRINTED_NAMES = {
@@ -137,7 +157,7 @@ RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}
 def _table(
     name: str, dataset: str, labels_per_class: tuple[int, ...], printed: Mapping[str, tuple[float, ...]]
 ) -> Table:
-    """A table of one dataset: methods down, label rates across."""
+    """A table of one dataset: one row per method, one column per label rate."""
     cells = tuple(
         Cell(dataset, count, RUNS[dataset], tuple(Entry(method, row[column]) for method, row in printed.items()))
         for column, count in enumerate(labels_per_class)
@@ -202,10 +222,8 @@ TABLE_4 = _table(
     },
 )
 
-_LABELS_IN_TABLE_5 = 20
-_DATASETS_IN_TABLE_5 = ("cora", "citeseer", "pubmed")
-# Copied by the paper from Kipf and Welling (2017), who ran them on the one public split.
-_PRINTED_FOR_THE_PUBLIC_SPLIT = {
+# Copied by the paper from Kipf and Welling (2017), who used the public split.
+_PUBLIC_IN_TABLE_5 = {
     "mani-reg": (59.5, 60.1, 70.7),
     "semi-emb": (59.0, 59.6, 71.7),
     "lp": (68.0, 45.3, 63.0),
@@ -213,7 +231,7 @@ _PRINTED_FOR_THE_PUBLIC_SPLIT = {
     "ica": (75.1, 69.1, 73.9),
     "planetoid": (75.7, 64.7, 77.2),
 }
-_PRINTED_FOR_RANDOM_SPLITS = {
+_RANDOM_IN_TABLE_5 = {
     "gcn": (80.0, 68.1, 78.2),
     "gcn+v": (80.3, 68.9, 79.1),
     "co-training": (79.6, 64.0, 77.1),
@@ -223,30 +241,25 @@ _PRINTED_FOR_RANDOM_SPLITS = {
     "mt-gcn": (80.9, 69.8, 79.5),
 }
 _NOTES = {"lp": "printed for the label propagation of Zhu et al. (2003), which is not ParWalks"}
-# Nothing is printed for these, but a comparison over all cells needs every method of tables 2 to 4 in each of them,
-# and one on the public split needs GCN and MT-GCN.
-_ALSO_ON_RANDOM_SPLITS = ("lp", "chebyshev", "multi-stage", "m3s")
-_ALSO_ON_THE_PUBLIC_SPLIT = ("gcn", "gcn+v", "mt-gcn")
 
 
 def _cells_of_table_5() -> Iterator[Cell]:
-    for column, dataset in enumerate(_DATASETS_IN_TABLE_5):
-        random = [Entry(method) for method in _ALSO_ON_RANDOM_SPLITS]
-        random += [Entry(method, row[column]) for method, row in _PRINTED_FOR_RANDOM_SPLITS.items()]
-        yield Cell(dataset, _LABELS_IN_TABLE_5, RUNS[dataset], tuple(random))
-    for column, dataset in enumerate(_DATASETS_IN_TABLE_5):
-        public = [
-            Entry(method, row[column], _NOTES.get(method, "")) for method, row in _PRINTED_FOR_THE_PUBLIC_SPLIT.items()
-        ]
-        public += [Entry(method) for method in _ALSO_ON_THE_PUBLIC_SPLIT]
-        yield Cell(dataset, _LABELS_IN_TABLE_5, RUNS[dataset], tuple(public), split=PUBLIC, validation=0)
+    """Methods without a printed accuracy complete the comparison over all cells and the one on the public split."""
+    datasets = list(enumerate(("cora", "citeseer", "pubmed")))
+    for column, dataset in datasets:
+        entries = [Entry(method) for method in ("lp", "chebyshev", "multi-stage", "m3s")]
+        entries += [Entry(method, row[column]) for method, row in _RANDOM_IN_TABLE_5.items()]
+        yield Cell(dataset, 20, RUNS[dataset], tuple(entries))
+    for column, dataset in datasets:
+        entries = [Entry(method, row[column], _NOTES.get(method, "")) for method, row in _PUBLIC_IN_TABLE_5.items()]
+        entries += [Entry(method) for method in ("gcn", "gcn+v", "mt-gcn")]
+        yield Cell(dataset, 20, RUNS[dataset], tuple(entries), split=PUBLIC, validation=0)
 
 
-TABLE_5 = Table("5", f"Accuracy with {_LABELS_IN_TABLE_5} labels per class", tuple(_cells_of_table_5()))
-
+TABLE_5 = Table("5", "Accuracy with 20 labels per class", tuple(_cells_of_table_5()))
 PAPER_TABLES = (TABLE_2, TABLE_3, TABLE_4, TABLE_5)
 
-# Not in the paper: a graph of another kind, which needs no network to be had. Run only if asked for.
+# Not in the paper: a graph that needs no download. Only run on request.
 DIGITS = Table(
     "digits",
     "Accuracy on digits (not in the paper)",
@@ -256,21 +269,21 @@ DIGITS = Table(
     ),
 )
 TABLES = {table.name: table for table in (*PAPER_TABLES, DIGITS)}
-COUNTS_TABLE = "1"  # counts, not accuracies
+COUNTS_TABLE = "1"  # sizes of the graphs instead of accuracies
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A method, most often MT-GCN, with something taken out or turned."""
+    """MT-GCN with some settings changed."""
 
     title: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     per_class_factor: float | None = None  # times the paper's t
-    rival: str | None = REFERENCE  # the title of what it is compared with
+    rival: str | None = REFERENCE  # title of the line it is compared with
     method: str = REFERENCE
 
     def settings(self, dataset: str) -> dict[str, Any]:
-        """What differs from the paper's settings on this dataset."""
+        """The changed settings on this dataset."""
         if self.per_class_factor is None:
             return dict(self.changes)
         return {**self.changes, "per_class": round(self.per_class_factor * PAPER_PER_CLASS[dataset])}
@@ -286,15 +299,16 @@ ABLATION = (
     *(Variant(f"{peers} peers", {"peers": peers}) for peers in (3, 4, 5)),
 )
 
-# "It can enhance most semi-supervised algorithms": the same peers, for as many epochs, without and with teaching.
+# "It can enhance most semi-supervised algorithms": the same peers and number of epochs, without and with teaching.
 EPOCHS = 400  # N in the paper
 BACKBONE_NAMES = {"gcn": "GCN", "chebyshev": "Chebyshev", "appnp": "APPNP", "gat": "GAT"}
 ALONE, TAUGHT = "alone", "taught"
+TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method itself, as it is called among backbones
 
 
 def _with_backbone(name: str) -> tuple[Variant, Variant]:
     alone = {"backbone": name, "warmup_epochs": EPOCHS, "teaching_epochs": 0}
-    taught = {} if name == "gcn" else {"backbone": name}  # with a GCN it is the paper's method itself
+    taught = {} if name == "gcn" else {"backbone": name}
     return (
         Variant(f"{name} {ALONE}", alone, rival=None),
         Variant(f"{name} {TAUGHT}", taught, rival=f"{name} {ALONE}"),
@@ -302,9 +316,107 @@ def _with_backbone(name: str) -> tuple[Variant, Variant]:
 
 
 BACKBONES = tuple(variant for name in BACKBONE_NAMES for variant in _with_backbone(name))
-_RIVALS = {variant.title: variant.rival for variant in (*ABLATION, *BACKBONES) if variant.title != variant.method}
+ABLATION_TITLES = tuple(variant.title for variant in ABLATION if variant.title != REFERENCE)
+BACKBONE_TITLES = tuple(variant.title for variant in BACKBONES)
+VARIANTS = {variant.title: variant for variant in (*ABLATION, *BACKBONES) if variant.title != REFERENCE}
 
 
 def rival_of(title: str, reference: str = REFERENCE) -> str | None:
-    """What a method or variant is compared with in a table of that reference; None: with nothing."""
-    return None if title == reference else _RIVALS.get(title, reference)
+    """Title of the line that a line is compared with in a table of that reference; None: no comparison."""
+    if title == reference:
+        return None
+    return VARIANTS[title].rival if title in VARIANTS else reference
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Tables of several graphs, one per graph, with a common reference."""
+
+    name: str  # value of --suite
+    title: str
+    lead: str
+    tables: tuple[Table, ...]
+    reference: str  # title of the line that the others are compared with
+    plain: tuple[str, ...]  # titles of the baselines
+    margin: float  # points that the mean of the reference may lie below the best baseline
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.dataset for table in self.tables for cell in table.cells))
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """All lines of its tables, in order."""
+        entries = (entry for table in self.tables for cell in table.cells for entry in cell.entries)
+        return tuple(dict.fromkeys(entry.title for entry in entries))
+
+
+_BASELINES = (
+    *(Entry(method) for method in ("logistic", "sgc", "ppr", "correct-and-smooth", "appnp", "lp")),
+    Entry("gcn"),  # scaled by row sums as in the paper, which hardly trains on most of these graphs
+    Entry("gcn", variant="length", settings={"feature_scaling": "length"}),
+    Entry("gcn", variant="none", settings={"feature_scaling": "none"}),
+)
+_WORLD_ENTRIES = (
+    *_BASELINES,
+    Entry("mt-gcn"),
+    Entry("mt-gcn", variant="length", settings={"feature_scaling": "length"}),
+    Entry("mt-plus"),
+)
+
+
+def _world_table(dataset: str) -> Table:
+    """No validation nodes: no method of the suite uses them, so all other nodes of known class are scored."""
+    cells = tuple(
+        Cell(dataset, labels, 10, _WORLD_ENTRIES, split, validation=0)
+        for labels, split in ((3, RANDOM), (20, RANDOM), (5, OVER_ALL))
+    )
+    return Table(f"world-{dataset}", f"Accuracy on {dataset}", cells, "mt-plus", "world")
+
+
+# Number of nodes of each dataset, to estimate the time left.
+NODES = {printed.dataset: printed.nodes for printed in TABLE_1} | {
+    "amazon-photo": 7650,
+    "blogcatalog": 5196,
+    "coauthor-cs": 18333,
+    "dblp": 17716,
+    "chameleon": 2277,
+}
+WORLD = Suite(
+    name="world",
+    title="mt-plus on graphs of many kinds",
+    lead="Eight graphs, three of them the paper’s, and what a person would use there instead: with 3 and with 20 "
+    "labels per class, and with 5 per class on average that are drawn over all nodes, so that classes are as unequal "
+    "there as they are. No node is set aside for validation.",
+    tables=tuple(map(_world_table, NODES)),
+    reference="mt-plus",
+    plain=tuple(entry.title for entry in _BASELINES),
+    margin=1.0,
+)
+SUITES = {WORLD.name: WORLD}
+ALL_TABLES = {**TABLES, **{table.name: table for suite in SUITES.values() for table in suite.tables}}
+
+
+# ---------------------------------------------------------------------------------------------- the authors' splits
+def with_unknown_as_first_class(graph: Graph) -> Graph:
+    """The graph with every node of unknown class assigned to the first class.
+
+    Reproduces a bug of the authors' program: 15 nodes of Citeseer have an all-zero label row, whose argmax is 0.
+    """
+    return replace(graph, labels=np.where(graph.labels == UNLABELED, 0, graph.labels))
+
+
+def authors_splits(graph: Graph, labels_per_class: int | Sequence[int], runs: int, seed: int) -> tuple[Split, ...]:
+    """Splits drawn by visiting the nodes in random order until every class has its labels.
+
+    Visited nodes that are not used for training are dropped; all nodes not visited are test nodes.
+    """
+    wanted = per_class_counts(graph, labels_per_class)
+    return tuple(_authors_split(graph.labels, wanted, np.random.default_rng([seed, run])) for run in range(runs))
+
+
+def _authors_split(labels: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> Split:
+    order = random.permutation(len(labels))
+    classes = labels[order]
+    taken = np.concatenate([np.flatnonzero(classes == number)[:count] for number, count in enumerate(wanted)])
+    return Split(order[np.sort(taken)], np.empty(0, dtype=np.int64), order[taken.max() + 1 :])

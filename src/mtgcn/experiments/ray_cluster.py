@@ -1,15 +1,18 @@
-"""Units mapped over a Ray cluster: as many machines as it has, and the same rows.
+"""Execute units on a Ray cluster, with the same rows as in this process.
 
-This process alone reads data and writes rows. Each graph is put into the cluster's object store once; a unit is a
-task that declares the CPUs or the GPU it takes, and one whose worker is lost is run again elsewhere.
+Only this process reads data and writes rows. Each graph is put into the cluster's object store once. A unit is a task
+that declares its CPUs or GPU; if its worker is lost, it runs again elsewhere.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import secrets
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
@@ -22,11 +25,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mtgcn.environment import DEVICES, device_title
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.experiments.executors import Outcome, usable_cores
-from mtgcn.experiments.ray_address import check_reachable
-from mtgcn.experiments.rows import StoredRow
-from mtgcn.experiments.units import Data, Unit, data_of, decisive_versions, execute
+from mtgcn.experiments.plan import Data, Unit, data_of, decisive_versions, execute
+from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import keep_freed_blocks
 from mtgcn.splits import Split
@@ -34,15 +36,20 @@ from mtgcn.splits import Split
 if TYPE_CHECKING:
     from ray import ObjectRef
 
-LOCAL = "local"  # the address of a cluster that is started on this machine, and ends with the command
-RETRIES = 3  # of a unit whose worker was lost; a unit that is too large for its machine would be lost again
-SECONDS_TO_ANSWER = 60  # for a node that is asked what it has: a worker starts there and imports torch
-LONGEST_SOCKET_FOLDER = 38  # bytes: a socket's whole path has at most 107, and Ray's part of it is 68
+LOCAL = "local"  # address of a cluster that is started on this machine and ends with the command
+RUNNING_HERE = "auto"  # Ray's name for the cluster that runs on this machine
+RETRIES = 3  # of a unit whose worker was lost
+SECONDS_TO_CONNECT = 5
+SECONDS_TO_JOIN = 60
+SECONDS_TO_ANSWER = 60  # for a node to start a worker and import torch
+LONGEST_SOCKET_FOLDER = 38  # bytes: the path of a socket has at most 107, of which Ray uses 68
+_TRIAL = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False, logging_level='error'); ray.shutdown()"
+_HOST_AND_PORT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 
 
 @contextmanager
 def ray_cluster(address: str) -> Iterator[RayCluster]:
-    """The cluster at an address, or one of this machine; what was started, or is still running there, ends with it."""
+    """Join the cluster at an address, or start one here. Its tasks, or the started cluster, end with the context."""
     if find_spec("ray") is None:
         raise InputError(
             "--ray needs the package ray, which is not installed; pip install 'mtgcn[ray]', or leave it out"
@@ -60,7 +67,7 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
             ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=folder, **_SILENT)
         else:
             ray.init(address, **_SILENT)
-        with redirect_stdout(sys.stderr):  # on which Ray tells of lost workers; the other is for results
+        with redirect_stdout(sys.stderr):  # Ray prints lost workers; stdout is for results
             yield RayCluster(address, tuple(node for node in ray.nodes() if node["Alive"]))
     finally:
         ray.shutdown()
@@ -72,33 +79,32 @@ _SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 
 def _keep_to_this_machine() -> None:
-    """Read by Ray when it is imported and started: it listens on the loopback address alone, tells nobody of its use,
-    and lets in nobody else of this machine, by a token that lives as long as this process and is written nowhere."""
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # which is how Ray is told, on any system, to use loopback
+    """Settings that Ray reads when it is imported: loopback address only, no usage statistics, and a token that exists
+    only in this process, so that other users of the machine cannot connect."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # selects the loopback address on any system
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _socket_folder() -> str | None:
-    """Where to make a folder that sockets lie in; None: where temporary folders are made."""
-    return (
-        None
-        if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_SOCKET_FOLDER - len("/mtgcn-ray-01234567")
-        else "/tmp"
-    )
+    """The parent of Ray's folder: the default one (None), or /tmp if its path is too long for sockets."""
+    longest = LONGEST_SOCKET_FOLDER - len("/mtgcn-ray-01234567")
+    return None if len(os.fsencode(tempfile.gettempdir())) <= longest else "/tmp"
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """A cluster this process is connected to."""
+    """A cluster that this process has joined."""
 
     address: str
     nodes: tuple[dict[str, Any], ...]  # as Ray describes them
 
     def chosen_device(self, name: str) -> str:
-        """The device units run on, in words; `auto` is a GPU where the cluster has one. Every node is asked, so that
-        one with other versions, whose rows would be other rows, is told before any time is spent."""
+        """The title of the device that units run on; `auto` prefers a GPU.
+
+        Every node is queried first, so that a node with other versions is refused before any unit runs.
+        """
         if name not in DEVICES:
             raise unknown_name("device", name, DEVICES)
         gpus = [node for node in self.nodes if self._has(node, "GPU")]
@@ -115,7 +121,7 @@ class RayCluster:
         return next(iter(titles))
 
     def at_a_time(self, device: str, threads: int) -> int:
-        """How many units the cluster has room for."""
+        """Number of units that run at the same time."""
         room = 0
         for node in self.nodes:
             by_cores = int(self._has(node, "CPU") // threads)
@@ -126,7 +132,7 @@ class RayCluster:
         return room
 
     def execute(self, units: Sequence[Unit]) -> Generator[Outcome, None, None]:
-        """Units in the order in which the cluster finishes them."""
+        """Yield units in the order in which the cluster finishes them."""
         import ray
 
         task = ray.remote(max_retries=RETRIES)(run_unit)
@@ -142,7 +148,7 @@ class RayCluster:
                 if unit.dataset not in lent:
                     lent[unit.dataset] = ray.put(data.graph)
                 wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
-                # In a list the graph is named, not sent: a worker keeps what it fetched for the units that follow.
+                # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
                 started = wanted.remote(unit, [lent[unit.dataset]], data.public_split, decisive_versions())
                 pending[started] = unit
             while pending:
@@ -153,14 +159,14 @@ class RayCluster:
                 ray.cancel(reference, force=True)
 
     def _asked(self, node: dict[str, Any], for_gpu: bool) -> str:
-        """The device a node has, if it has the versions we have."""
+        """Query the device of a node and check its versions."""
         import ray
         from ray.exceptions import GetTimeoutError, RayError
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         task = ray.remote(max_retries=RETRIES)(describe_node)
-        # Next to nothing is declared, so that a node that is at work answers, too.
+        # Almost no resources, so that a busy node answers too.
         asked = task.options(num_cpus=0, num_gpus=0.001 if for_gpu else 0, scheduling_strategy=there)
         name = self._name(node)
         try:
@@ -168,7 +174,7 @@ class RayCluster:
         except GetTimeoutError:
             raise InputError(
                 f"node {name} of the Ray cluster {self.address} has not answered for {SECONDS_TO_ANSWER} s; "
-                "see whether it, or its GPU, is taken"
+                "check whether the node or its GPU is busy"
             ) from None
         except (RayError, ImportError) as error:
             last_line = str(error).strip().splitlines()[-1]
@@ -206,10 +212,10 @@ def _outcome(done: ObjectRef) -> list[StoredRow] | InputError:
 def run_unit(
     unit: Unit, lent: list[ObjectRef], public_split: Split | None, versions: dict[str, str]
 ) -> list[StoredRow] | InputError:
-    """On a worker: what `execute` gives, with an error that is this unit's alone as a value."""
+    """On a worker: execute a unit; an error of the unit is returned."""
     keep_freed_blocks()
     try:
-        # A node may have joined after all others were asked.
+        # This node may have joined after the others were queried.
         check_versions(decisive_versions(), versions, platform.node())
         return execute(unit, Data(_fetched(lent[0]), public_split))
     except InputError as error:
@@ -217,14 +223,14 @@ def run_unit(
 
 
 def describe_node(for_gpu: bool) -> tuple[dict[str, str], str | None]:
-    """On a worker: versions that numbers depend on, and the device; None where a GPU was promised and is not there."""
+    """On a worker: versions and device; None if the declared GPU is missing."""
     if for_gpu and not torch.cuda.is_available():
         return decisive_versions(), None
     return decisive_versions(), device_title(torch.device("cuda" if for_gpu else "cpu"))
 
 
 def check_versions(there: dict[str, str], here: dict[str, str], node: str) -> None:
-    """Refuse a node whose rows would be other rows."""
+    """Refuse a node with other versions, which would give other rows."""
     for name, version in here.items():
         if there[name] != version:
             raise InputError(
@@ -235,7 +241,68 @@ def check_versions(there: dict[str, str], here: dict[str, str], node: str) -> No
 
 @cache
 def _fetched(lent: ObjectRef) -> Graph:
-    """Once per worker, so that what is made once of a graph is made once there."""
+    """Cached per worker, together with everything that is computed once per graph."""
     import ray
 
     return ray.get(lent)
+
+
+def check_reachable(address: str) -> None:
+    """Refuse an address without a Ray cluster that this process can join, within a bounded time.
+
+    Ray waits for minutes, cannot be interrupted meanwhile and prints a lot. So a closed port is found by a plain
+    connection, and a subprocess, which can be killed, joins the cluster first.
+    """
+    if address != RUNNING_HERE:
+        _check_listening(address)
+    try:
+        trial = subprocess.run(
+            [sys.executable, "-c", _TRIAL, address],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_TO_JOIN,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"what listens at {address} has not answered as a Ray cluster for {SECONDS_TO_JOIN} s; give the address "
+            "that ray start printed on the head node, usually with port 6379"
+        ) from None
+    if trial.returncode:
+        raise InputError(_reason(address, trial.stderr))
+
+
+def _check_listening(address: str) -> None:
+    parts = _HOST_AND_PORT.fullmatch(address)
+    if parts is None:
+        raise InputError(
+            f"--ray is {shown(address)}; give HOST:PORT of a cluster's head node, {RUNNING_HERE} for the cluster that "
+            "runs on this machine, or local to start one here"
+        )
+    try:
+        socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        why = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"no Ray cluster can be reached at {address} ({why}); check that it runs there and which port "
+            "ray start printed"
+        ) from None
+
+
+def _reason(address: str, output: str) -> str:
+    """The reason in Ray's error output, in one line."""
+    if "Version mismatch" in output:
+        versions = re.findall(r"^\s*(Ray|Python): *(\S+)", output, re.MULTILINE)
+        there, here = (" and ".join(" ".join(one) for one in half) for half in (versions[:2], versions[2:4]))
+        return f"the cluster at {address} has {there}, this process {here}; use the same versions in both places"
+    if "AuthenticationError" in output or "InvalidAuthToken" in output:
+        return (
+            f"the cluster at {address} requires its token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
+            "RAY_AUTH_TOKEN_PATH, as where it was started"
+        )
+    lines = [line for line in output.splitlines() if line.strip()]
+    last_line = lines[-1].strip() if lines else "it ended without a message"
+    return (
+        f"cannot join the Ray cluster at {address}: {last_line}; this machine must be a node of it, which "
+        f"ray start --address=HOST:PORT makes it"
+    )

@@ -1,36 +1,80 @@
-"""Carry a plan out: units that are not stored yet are run and stored, then the tables are built from what is."""
+"""Carries out a plan: executes and stores the missing units, then builds the tables from the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mtgcn.datasets import Description, describe
+from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
-from mtgcn.experiments.executors import Executor
-from mtgcn.experiments.machines import THIS_PROCESS, Machines
-from mtgcn.experiments.plan import Plan
-from mtgcn.experiments.progress import FittingProgress, SweepProgress, silent_fitting, silent_sweep
-from mtgcn.experiments.protocol import TABLE_1
-from mtgcn.experiments.rows import StoredRow
-from mtgcn.experiments.store import Store
-from mtgcn.experiments.suite import NODES, SUITES
+from mtgcn.experiments.executors import Executor, check_workers, default_workers, in_this_process, in_workers
+from mtgcn.experiments.plan import Plan, Unit
+from mtgcn.experiments.protocol import NODES, SUITES
+from mtgcn.experiments.run import FittingProgress, silent_fitting
+from mtgcn.experiments.store import Store, StoredRow
 from mtgcn.experiments.tables import Evidence, MeasuredTable, measured_tables, stored_evidence
-from mtgcn.experiments.units import Unit
+
+# Called after each unit, with its title and the estimated seconds left (None: unknown).
+Advance = Callable[[str, float | None], None]
+# Entered around a sweep, with the number of units, of stored units and the estimated seconds left.
+SweepProgress = Callable[[int, int, float | None], AbstractContextManager[Advance]]
+
+
+def silent_sweep(_total: int, _done: int, _seconds_left: float | None) -> AbstractContextManager[Advance]:
+    return nullcontext(lambda _title, _seconds_left: None)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The executor of a sweep and its device."""
+
+    device: str  # as in units: "cpu", or "cuda" with the model of the GPU
+    at_a_time: int  # most units at a time
+    executor: Callable[[int], Executor]  # for this many units at a time
+
+
+def _processes(workers: int) -> Executor:
+    return in_this_process if workers == 1 else partial(in_workers, workers=workers)
+
+
+THIS_PROCESS = Machines("cpu", 1, _processes)
+
+
+@contextmanager
+def machines(device: str, threads: int, workers: int | None = None, ray: str | None = None) -> Iterator[Machines]:
+    """Worker processes (None: by the number of cores), or the Ray cluster at an address while the context lasts."""
+    if ray is None:
+        if workers is not None:
+            check_workers(workers)
+        title = device_title(chosen_device(device))
+        yield Machines(title, workers or default_workers(title, threads), _processes)
+        return
+    if workers is not None:
+        raise InputError(
+            f"--workers {workers} are processes of this machine, and --ray {ray} takes as many as the cluster has room "
+            "for; give one of the two"
+        )
+    from mtgcn.experiments.ray_cluster import ray_cluster
+
+    with ray_cluster(ray) as cluster:
+        title = cluster.chosen_device(device)
+        yield Machines(title, cluster.at_a_time(title, threads), lambda _: cluster.execute)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a plan."""
+    """The result of a plan."""
 
     plan: Plan
-    counts: tuple[Description, ...]  # of the datasets whose line of table 1 was asked for
-    tables: tuple[MeasuredTable, ...]  # of this plan, not of everything in the folder
-    evidence: Evidence | None  # of everything in the folder that may stand beside them; None: there is nothing
-    curves: Path | None  # the file of the training curves, if they were asked for
+    counts: tuple[Description, ...]  # of the datasets whose line of table 1 is asked for
+    tables: tuple[MeasuredTable, ...]  # of this plan
+    evidence: Evidence | None  # of the whole folder; None if it holds no rows
+    curves: Path | None  # the file of training curves, if asked for
     failures: tuple[str, ...]  # units that cannot be run, and why
 
 
@@ -41,8 +85,8 @@ def carry_out(
     sweep_progress: SweepProgress = silent_sweep,
     fitting_progress: FittingProgress = silent_fitting,
 ) -> Reproduction:
-    """Run what the store does not hold, on these machines, and build the tables."""
-    counts = tuple(describe(name) for name in plan.counted)  # first: a dataset that is nowhere should be said soon
+    """Execute the units that are not stored and build the tables."""
+    counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
     failures = _run_with_progress(plan, store, machines, sweep_progress)
     tables = measured_tables(plan, store.units)
     suite = SUITES[plan.selection.suite] if plan.selection.suite else None
@@ -58,17 +102,16 @@ def carry_out(
 
 
 def _run_with_progress(plan: Plan, store: Store, machines: Machines, progress: SweepProgress) -> tuple[str, ...]:
-    units = {planned.unit.id: planned.unit for planned in plan.units}
+    units = {unit.id: unit for unit in plan.units}
     pending = {name: unit for name, unit in units.items() if name not in store.units}
     workers = max(1, min(machines.at_a_time, len(pending)))
     time_left = TimeLeft(store.units.values())
-    first_guess = time_left.seconds(pending.values(), workers)
-    with progress(len(units), len(units) - len(pending), first_guess) as advance:
+    with progress(len(units), len(units) - len(pending), time_left.seconds(pending.values(), workers)) as advance:
 
         def on_done(unit: Unit) -> None:
             del pending[unit.id]
             if unit.id in store.units:
-                time_left.saw(store.units[unit.id])
+                time_left.add(store.units[unit.id])
             advance(unit.title, time_left.seconds(pending.values(), workers))
 
         failed = run_missing(units.values(), store, machines.executor(workers), on_done)
@@ -76,53 +119,46 @@ def _run_with_progress(plan: Plan, store: Store, machines: Machines, progress: S
 
 
 def run_missing(
-    units: Iterable[Unit], store: Store, executor: Executor, on_stored: Callable[[Unit], None] = lambda _: None
+    units: Iterable[Unit], store: Store, executor: Executor, on_done: Callable[[Unit], None] = lambda _: None
 ) -> list[tuple[Unit, InputError]]:
-    """Execute the units that the store does not hold and store each as soon as it is done.
-
-    Gives back the units that cannot be executed, and why; they keep no other from running.
-    """
+    """Execute the units that are not stored, store each as soon as it is done, and return the failed ones."""
     failed = []
     missing = [unit for unit in units if unit.id not in store.units]
-    with closing(executor(missing)) as outcomes:  # workers end with it
+    with closing(executor(missing)) as outcomes:  # which ends the workers
         for unit, outcome in outcomes:
             if isinstance(outcome, InputError):
                 failed.append((unit, outcome))
             else:
                 store.append(outcome)
-            on_stored(unit)
+            on_done(unit)
     return failed
 
 
 class TimeLeft:
-    """A guess from what was seen: the seconds a method took for a run and node, times what is left of them."""
+    """Estimates the time left from the seconds per run and node of the stored rows of each method."""
 
-    ELSEWHERE = 2000  # nodes, of a dataset whose number is neither in table 1 nor known of a suite
+    DEFAULT_NODES = 2000  # of a dataset that is not in `NODES`
 
     def __init__(self, rows: Iterable[Sequence[StoredRow]]) -> None:
         self._seconds: dict[str, float] = {}
-        self._work: dict[str, float] = {}
+        self._work: dict[str, float] = {}  # runs x nodes
         for unit_rows in rows:
-            self.saw(unit_rows)
+            self.add(unit_rows)
 
-    def saw(self, rows: Sequence[StoredRow]) -> None:
-        """Learn from the rows of a unit."""
+    def add(self, rows: Sequence[StoredRow]) -> None:
+        """Add the rows of a unit."""
         method = rows[0].method
         self._seconds[method] = self._seconds.get(method, 0) + sum(row.seconds for row in rows)
         self._work[method] = self._work.get(method, 0) + self._work_of(rows[0].dataset, len(rows))
 
     def seconds(self, units: Iterable[Unit], workers: int) -> float | None:
-        """How long these units will take `workers` processes; None while nothing was seen."""
+        """Estimated time of these units with `workers` processes; None without any rows."""
         if not self._work:
             return None
         typical = sum(self._seconds.values()) / sum(self._work.values())
-        return (
-            sum(self._rate(unit.method, typical) * self._work_of(unit.dataset, unit.runs) for unit in units) / workers
-        )
-
-    def _rate(self, method: str, typical: float) -> float:
-        return self._seconds[method] / self._work[method] if method in self._work else typical
+        rates = {method: self._seconds[method] / work for method, work in self._work.items()}
+        work = ((rates.get(unit.method, typical), self._work_of(unit.dataset, unit.runs)) for unit in units)
+        return sum(rate * amount for rate, amount in work) / workers
 
     def _work_of(self, dataset: str, runs: int) -> float:
-        nodes = {printed.dataset: printed.nodes for printed in TABLE_1} | NODES
-        return runs * nodes.get(dataset, self.ELSEWHERE)
+        return runs * NODES.get(dataset, self.DEFAULT_NODES)

@@ -1,4 +1,4 @@
-"""Scores of a prediction. Nothing else in the project reads the labels of test nodes."""
+"""Scores of predictions. Only this module reads the labels of test nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 from mtgcn.task import NOBODY, Prediction
@@ -18,7 +18,7 @@ CALIBRATION_BINS = 15
 
 @dataclass(frozen=True)
 class Score:
-    """How well one run's probabilities fit its test nodes; each number lies between 0 and 1."""
+    """Scores of one run on its test nodes, each between 0 and 1."""
 
     accuracy: float
     macro_f1: float
@@ -34,9 +34,9 @@ def score(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list
 
 
 def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list[Score]:
-    """One score per run: that of the peer with the better accuracy on the very nodes it is scored on.
+    """One score per run: that of the peer with the highest test accuracy.
 
-    This is how the authors report and it is optimistic, since nobody knows that peer without the test labels.
+    The authors report it. It is optimistic, since test labels select the peer.
     """
     if prediction.peers is None:
         raise InputError("this method has no peers to take the better of; score its answer, as --protocol ours does")
@@ -52,7 +52,7 @@ def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Spl
 def accuracy_over_epochs(
     predicted: Int[np.ndarray, "runs snapshots nodes"], graph: Graph, splits: Sequence[Split]
 ) -> Float[np.ndarray, "runs snapshots"]:
-    """The accuracy on each run's test nodes of what was predicted at several moments of its training."""
+    """Test accuracy of each run at each recorded epoch."""
     return np.stack(
         [
             np.mean(snapshots[:, check_scorable(split, graph).test] == graph.labels[split.test], axis=1)
@@ -64,19 +64,19 @@ def accuracy_over_epochs(
 def pseudo_label_precision(
     chosen: Int[np.ndarray, "runs snapshots peers classes slots"], graph: Graph
 ) -> Float[np.ndarray, "runs snapshots classes"]:
-    """Of the nodes that were taught as a class, by whichever peer, the share that are of it; NaN where none was. Nodes
-    whose class nobody knows are not counted."""
-    truth = np.where(chosen == NOBODY, UNKNOWN, graph.labels[chosen])
-    right = truth == np.arange(graph.num_classes)[:, None]
-    known = (truth != UNKNOWN).sum(axis=(2, 4))
-    return np.divide(right.sum(axis=(2, 4)), known, out=np.full(known.shape, np.nan), where=known > 0)
+    """Share of the pseudo labels of each class, over all peers, that are correct; NaN without pseudo labels. Nodes of
+    unknown class are not counted."""
+    truth = np.where(chosen == NOBODY, UNLABELED, graph.labels[chosen])
+    correct = truth == np.arange(graph.num_classes)[:, None]
+    known = (truth != UNLABELED).sum(axis=(2, 4))
+    return np.divide(correct.sum(axis=(2, 4)), known, out=np.full(known.shape, np.nan), where=known > 0)
 
 
 def check_scorable(split: Split, graph: Graph) -> Split:
-    """The split itself, if it can be scored: it has test nodes and the class of each is known."""
+    """Return the split, or refuse it if it has no test nodes or test nodes of unknown class."""
     if not len(split.test):
         raise InputError("a split has 0 test nodes; leave at least 1 node of known class to be scored")
-    unknown = split.test[graph.labels[split.test] == UNKNOWN]
+    unknown = split.test[graph.labels[split.test] == UNLABELED]
     if len(unknown):
         raise InputError(f"test node {graph.node_ids[unknown[0]]} has no known class; take it out of the split")
     return split
@@ -96,30 +96,29 @@ def _score_run(answer: Float[np.ndarray, "nodes classes"], split: Split, graph: 
 def macro_f1(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"], num_classes: int) -> float:
     """The mean over classes of F1 = 2 TP / (2 TP + FP + FN).
 
-    A class that is neither tested nor predicted has no F1 (0 / 0) and is left out of the mean.
+    Classes that are neither tested nor predicted (0 / 0) are left out.
 
     >>> macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), num_classes=3)  # (2/3 + 4/5) / 2
     0.7333333333333334
     """
     hits = np.bincount(truth[predicted == truth], minlength=num_classes)
-    named = np.bincount(predicted, minlength=num_classes) + np.bincount(truth, minlength=num_classes)
-    seen = named > 0  # named = 2 TP + FP + FN
-    return float(np.mean(2 * hits[seen] / named[seen]))
+    total = np.bincount(predicted, minlength=num_classes) + np.bincount(truth, minlength=num_classes)  # 2 TP + FP + FN
+    seen = total > 0
+    return float(np.mean(2 * hits[seen] / total[seen]))
 
 
 def calibration_error(
     probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"], bins: int = CALIBRATION_BINS
 ) -> float:
-    """Expected calibration error: how far confidence lies from accuracy, averaged over bins of equal width.
+    """Expected calibration error (Guo et al., 2017): |confidence - accuracy| averaged over bins of equal width.
 
-    Nodes are binned by the probability of the class they are predicted as, and each bin weighs as many nodes
-    as it holds (Guo et al., 2017).
+    Nodes are binned by the probability of their predicted class, and bins are weighted by their number of nodes.
 
-    >>> calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))  # sure to 0.9, right half the time
+    >>> calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))  # confidence 0.9, accuracy 0.5
     0.4
     """
     confidence = probabilities.max(axis=1).astype(np.float64)
     correct = probabilities.argmax(axis=1) == truth
-    bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)  # a confidence of 1 joins the last bin
+    bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)  # 1.0 joins the last bin
     surplus = np.bincount(bin_of, weights=confidence - correct, minlength=bins)  # nodes x (confidence - accuracy)
     return float(np.abs(surplus).sum() / len(truth))

@@ -1,4 +1,4 @@
-"""Means over runs, how far to trust them, and whether one method beats another."""
+"""Means over runs with confidence intervals, paired tests, and ranks over many cells."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mtgcn.shapes import Float, Int
 
 RESAMPLES = 10_000
 FEWEST_TO_RESAMPLE = 5
-ROUNDING = 1e-12  # a spread that is smaller than this part of the numbers is none
-SIGNIFICANCE_LEVEL = 0.05  # p-values below it are taken for more than chance
-BOOTSTRAP_SEED = 0  # fixed, so that equal samples always have equal intervals
+ROUNDING = 1e-12  # relative spread below which a sample is constant
+SIGNIFICANCE_LEVEL = 0.05
+BOOTSTRAP_SEED = 0  # fixed, so that equal samples have equal intervals
 
-Groups = Sequence[int] | None  # runs with the same number share random parts, such as an embedding; None: none do
+Groups = Sequence[int] | None  # runs with the same number share random parts, such as an embedding; None: no groups
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class SampleSummary:
 def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     """Mean, standard deviation and 95 % interval of a number measured once per run.
 
-    The interval holds Student's, which knows that the spread of few runs is itself uncertain, and the bootstrap-t,
-    which knows that accuracies are skewed: some splits are far worse than most and none far better. Of 100 such samples
-    of 10 runs it covers 94, either of the two alone 93 and a percentile bootstrap 88. With fewer than
-    `FEWEST_TO_RESAMPLE` runs there is Student's alone, which is too sure of itself then (of 3 runs it covers 92).
+    The interval is the union of Student's t interval, which accounts for the uncertain spread of few runs, and the
+    bootstrap-t interval, which accounts for skewed accuracies. On such samples of 10 runs its coverage is 94 %, that of
+    either alone 93 % and that of a percentile bootstrap 88 %. With fewer than `FEWEST_TO_RESAMPLE` runs it is Student's
+    alone (coverage 92 % with 3 runs).
 
-    Where runs share random parts, each of the `groupings` says which of them do. They err alike, so that there is less
-    to average than there seem to be runs: the interval then also holds `grouped_interval`, of each grouping.
+    Runs that share random parts have correlated errors. The interval then also includes the `grouped_interval` of each
+    of the `groupings`.
 
     >>> summarise([0.5, 0.7]).mean
     0.6
@@ -48,7 +48,8 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     if not len(sample):
         raise InputError("a summary of 0 runs; give at least 1")
     intervals = [student_interval(sample), bootstrap_t_interval(sample)]
-    intervals += [grouped_interval(sample, np.asarray(groups)) for groups in groupings if _tells_of_others(groups)]
+    informative = [groups for groups in groupings if groups is not None and 1 < len(set(groups)) < len(groups)]
+    intervals += [grouped_interval(sample, np.asarray(groups)) for groups in informative]
     lows, highs = zip(*intervals, strict=True)
     return SampleSummary(
         mean=float(sample.mean()),
@@ -59,17 +60,16 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
 
 
 def summarise_share(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
-    """The same of a share, whose interval ends at 0 and 1; an interval of few runs may pass them."""
+    """Like `summarise`, with the interval clipped to 0 and 1."""
     summary = summarise(per_run, *groupings)
     low, high = summary.ci95
     return replace(summary, ci95=(max(low, 0.0), min(high, 1.0)))
 
 
 def paired_difference(per_run: Sequence[float], reference: Sequence[float], *groupings: Groups) -> SampleSummary:
-    """By how much the first exceeds the second, run by run.
+    """Summary of the differences run by run, where both samples use the same splits.
 
-    Both saw the same splits, so the luck of a split cancels and the interval is narrower than that of two
-    independent samples. `groupings` are those of both: what either of them shares among runs, their difference does.
+    `groupings` are those of both samples.
     """
     if len(per_run) != len(reference):
         raise InputError(f"{len(per_run)} runs cannot be paired with {len(reference)}; run both on the same splits")
@@ -77,7 +77,7 @@ def paired_difference(per_run: Sequence[float], reference: Sequence[float], *gro
 
 
 def student_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, float]:
-    """The 95 % interval of the mean of independent runs: Student's t. A single run is its own interval.
+    """Student's 95 % interval of the mean of independent runs. A single run is its own interval.
 
     >>> low, high = student_interval(np.array([1.0, 3.0]))
     >>> round(low, 1), round(high, 1)  # 2 -+ 12.7 x 1
@@ -87,11 +87,10 @@ def student_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, float]:
 
 
 def bootstrap_t_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, float]:
-    """The 95 % bootstrap-t interval of the mean (Efron, 1981): how far the means of resamples lie from the sample's, in
-    standard errors of their own, is how far the sample's may lie from the truth.
+    """The 95 % bootstrap-t interval of the mean (Efron, 1981).
 
-    A resample in which one run was drawn every time has no standard error and is left out. Of few runs so many are like
-    that, or nearly, that the interval would be without bound: then the mean itself is given.
+    Resamples of a single distinct value have no standard error and are left out. With few runs most resamples are like
+    that and the interval would be unbounded; the mean is returned instead.
     """
     runs, mean = len(sample), float(sample.mean())
     if runs < FEWEST_TO_RESAMPLE:
@@ -108,13 +107,12 @@ def bootstrap_t_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, floa
 
 
 def grouped_interval(sample: Float[np.ndarray, "runs"], groups: Int[np.ndarray, "runs"]) -> tuple[float, float]:
-    """The 95 % interval of the mean where runs of a group err alike: Student's t over the G groups.
+    """The 95 % interval of the mean if runs of a group have correlated errors: Student's t over the G groups.
 
     With group g's part of the mean's error e_g = sum of (x - mean) over its runs / runs, the variance of the mean is
-    G / (G - 1) times the sum of e_g², and t has G - 1 degrees of freedom. For equally large groups that is the usual
-    interval of G independent numbers, the group means. A bootstrap of groups, and of runs within them, is too narrow
-    for as few groups as there are embeddings: it neither knows that the spread of 5 numbers is itself uncertain, nor is
-    that mended by the factor G / (G - 1) (of 95 % it covers 88 with 5 groups and 75 with 3, where groups differ much).
+    G / (G - 1) times the sum of e_g², and t has G - 1 degrees of freedom. For equally large groups this is the interval
+    of the G group means. A bootstrap of groups is too narrow for few groups: its coverage is 88 % with 5 groups and
+    75 % with 3 if groups differ much.
 
     >>> low, high = grouped_interval(np.array([0.0, 2.0, 2.0, 4.0]), np.array([0, 0, 1, 1]))  # group means 1 and 3
     >>> round(low, 1), round(high, 1)  # 2 -+ 12.7 x 1
@@ -127,29 +125,22 @@ def grouped_interval(sample: Float[np.ndarray, "runs"], groups: Int[np.ndarray, 
     errors = np.bincount(group_of, weights=sample - mean) / len(sample)
     count = len(errors)
     if count == 1:
-        return float(mean), float(mean)  # of a single one nobody can say how another would have done
+        return float(mean), float(mean)  # the spread of a single group is unknown
     standard_error = np.sqrt(count / (count - 1) * (errors**2).sum())
     margin = float(stdtrit(count - 1, 0.975) * standard_error)
     return float(mean) - margin, float(mean) + margin
 
 
-def _tells_of_others(groups: Groups) -> bool:
-    """Whether runs share something, and not all of them the same: of a single group nobody can say how another would
-    have done, and groups of one run each are just runs."""
-    return groups is not None and 1 < len(set(groups)) < len(groups)
-
-
 @dataclass(frozen=True)
 class PairedTest:
-    """By how much one sample exceeds another on the same splits, and whether that may be chance."""
+    """Difference of two samples on the same splits, with its p-value."""
 
     difference: SampleSummary
     p_value: float  # of the Wilcoxon signed-rank test, two-sided
-    p_corrected: float  # by Holm, for all the comparisons made together
+    p_corrected: float  # by Holm, for all tests made together
 
     @property
     def is_significant(self) -> bool:
-        """Whether it is more than chance, even among so many comparisons."""
         return self.p_corrected < SIGNIFICANCE_LEVEL
 
 
@@ -158,10 +149,10 @@ def paired_tests(
     references: Sequence[Sequence[float]],
     groupings: Sequence[Sequence[Groups]] | None = None,
 ) -> list[PairedTest]:
-    """Each sample against its reference, with p-values corrected for there being so many of them.
+    """Each sample against its reference, with p-values corrected for the number of tests.
 
-    Where runs share random parts, as the `groupings` of each pair say, the intervals account for it and the p-values do
-    not: Wilcoxon's test of 5 groups could never fall below 0.06. There the interval is the one to go by.
+    Intervals account for the `groupings` of each pair. p-values do not, since Wilcoxon's test of 5 groups cannot fall
+    below 0.06; use the interval there.
     """
     differences = [
         paired_difference(sample, reference, *some)
@@ -174,8 +165,8 @@ def paired_tests(
 def signed_rank_p_value(differences: Sequence[float]) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test that paired differences lie symmetrically about zero.
 
-    Differences of zero are left out, as Wilcoxon did; if nothing else is there, nothing speaks against chance. Up to
-    50 differences the distribution is exact, as long as no two of them tie in size.
+    Zero differences are left out, as in Wilcoxon's paper; without any others the p-value is 1. The distribution is
+    exact up to 50 differences without ties.
 
     >>> signed_rank_p_value([1, 2, 3, 4, 5, 6])  # all signs equal: 2 of the 2^6 equally likely patterns
     0.03125
@@ -188,9 +179,9 @@ def signed_rank_p_value(differences: Sequence[float]) -> float:
 
 
 def holm_corrected(p_values: Sequence[float]) -> list[float]:
-    """p-values that may each be compared with 0.05 although there are several (Holm, 1979).
+    """p-values corrected for multiple tests (Holm, 1979).
 
-    The smallest of m is multiplied by m, the next by m - 1 and so on; none falls below one before it.
+    The smallest of m is multiplied by m, the next by m - 1 and so on, and the results are made monotone.
 
     >>> holm_corrected([0.04, 0.01, 0.03])
     [0.06, 0.03, 0.06]
@@ -205,13 +196,13 @@ def holm_corrected(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class RankComparison:
-    """How methods rank over all cells, as Demšar (2006) compares classifiers over datasets."""
+    """Average ranks of methods over cells, as Demšar (2006) compares classifiers over datasets."""
 
     methods: tuple[str, ...]  # the best first
     average_ranks: tuple[float, ...]  # 1 is best; ties share the mean of their ranks
     friedman_p_value: float  # that all methods are equally good
-    critical_difference: float  # ranks further apart than this differ, at 5 % (Nemenyi)
-    groups: tuple[tuple[str, ...], ...]  # largest sets of methods that do not differ: the bars of the picture
+    critical_difference: float  # of ranks, at the 5 % level (Nemenyi)
+    groups: tuple[tuple[str, ...], ...]  # maximal sets of methods that do not differ
 
 
 def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequence[str]) -> RankComparison:
@@ -227,7 +218,7 @@ def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequenc
         )
     ranks = rankdata(-accuracy, axis=1).mean(axis=0)
     order = np.argsort(ranks, kind="stable")
-    names, sorted_ranks = tuple(methods[place] for place in order), ranks[order]
+    names, sorted_ranks = tuple(methods[index] for index in order), ranks[order]
     same = bool((accuracy == accuracy[:, :1]).all())  # where the test statistic is 0 / 0
     difference = critical_difference(count, cells)
     return RankComparison(

@@ -1,8 +1,8 @@
-"""Rows in a folder, written so that a sweep killed at any moment loses at most what it was working on.
+"""Result rows, and the append-only file that stores them.
 
-`rows.jsonl` holds one JSON object per row. The rows of a unit stand together, in order, and are written and forced
-to disk in one go. So only the end of the file can ever be incomplete, and whether a unit is whole can be seen from
-its rows alone.
+`rows.jsonl` holds one JSON object per row. The rows of a unit are consecutive and in order, and are written and synced
+in one call. So only the end of the file can be incomplete after a crash, and the rows alone show whether a unit is
+complete. `rows.jsonl.gz` is read too.
 """
 
 from __future__ import annotations
@@ -16,26 +16,101 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from mtgcn.errors import InputError
-from mtgcn.experiments.rows import ROW_FORM, StoredRow, check_format, check_of_one_unit, format_of
+from mtgcn.experiments.protocol import RANDOM
 from mtgcn.memory import check_fits
-from mtgcn.storage.files import parsed_json, read_plain, write_file
+from mtgcn.splits import LARGEST_SEED
+from mtgcn.storage.files import read_plain
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
 
+FORMAT: Final = 3  # of stored rows and curves
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
-PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # as people keep them; only read
+PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # only read
 
-UNPACKED_AT_ONCE = 16 << 20  # bytes
-COPIES = 4  # of what is unpacked that reading rows takes: text, lines, rows
+# Equal for all rows of a unit.
+SHARED_IN_A_UNIT = (
+    *("dataset", "split", "method", "settings", "seed", "protocol", "validation", "runs", "averages", "table", "line"),
+)
+STORED = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
-Rows = tuple[StoredRow, ...]
+Count = Annotated[int, Field(ge=0, le=2**31)]
+
+
+def _with_release(versions: dict[str, str]) -> dict[str, str]:
+    if "mtgcn" not in versions:
+        raise ValueError("mtgcn is missing")
+    return versions
+
+
+class GraphCounts(TypedDict):
+    """Size of a graph."""
+
+    nodes: Count
+    edges: Count
+    features: Count
+    classes: Count
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """The scores of one method on one split, with everything needed to repeat the run."""
+
+    dataset: str
+    # One number if all classes have as many, or the mean if labels are drawn over all classes.
+    labels_per_class: Count | Annotated[tuple[Count, ...], Field(min_length=1)]
+    split: str  # "random", "over-all", "public" or the path of a split file
+    method: str
+    settings: dict[str, Any]
+    run: Count
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)]  # of the cell; the seed of a run follows from it and `run`
+    accuracy: float
+    macro_f1: float
+    calibration_error: float
+    seconds: Annotated[float, Field(ge=0)]  # wall time of fitting the cell, divided by its runs
+    device: str
+    threads: Count
+    versions: Annotated[dict[str, str], AfterValidator(_with_release)]
+    # Runs of a cell with the same number share random parts, such as an embedding; None: no shared parts.
+    group: Count | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class StoredRow(ResultRow):
+    """A row of `rows.jsonl`: a result, its unit of work and its place in the tables."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STORED
+
+    unit: str  # hash of everything that decides the numbers; rows fitted together share it
+    protocol: Literal["ours", "paper"]
+    validation: Count  # nodes set aside and not scored
+    runs: Count  # rows of this unit
+    averages: Count  # the authors divide their runs into averages and print the largest
+    table: str = ""  # name of the table and title of the line that the unit fills; "" in a comparison
+    line: str = ""
+    format: Literal[3] = FORMAT
+
+
+@dataclass(frozen=True)
+class ComparedRow(StoredRow):
+    """A row of `mtgcn run` or `mtgcn compare`."""
+
+    comparison: str = field(kw_only=True)  # hash of graph, splits and versions; rows that share it may be paired
+    scored_nodes: Count = field(kw_only=True)
+    graph: GraphCounts = field(kw_only=True)
+
+
+Rows = tuple[StoredRow, ...]  # of one unit
 
 
 def read_units(folder: Path) -> dict[str, Rows]:
-    """The rows of every complete unit in a folder, by unit, packed or not. Changes nothing, also while a sweep is
-    writing there."""
+    """The rows of every complete unit in a folder, by unit. Safe while a sweep is writing there."""
     path, packed = folder / ROWS_FILE, folder / PACKED_ROWS_FILE
     if not path.exists() and not packed.exists():
         raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
@@ -44,23 +119,19 @@ def read_units(folder: Path) -> dict[str, Rows]:
 
 
 def unpacked(path: Path) -> bytes:
-    """What a packed file holds."""
+    """The content of a gzip file, if it fits into memory: a few bytes can expand without bound."""
     try:
         packed = read_plain(path)
-        check_fits(COPIES * _unpacked_bytes(packed), f"{path}, unpacked,", "is it a file of rows?")
+        with gzip.open(io.BytesIO(packed)) as file:
+            size = sum(len(part) for part in iter(lambda: file.read(1 << 24), b""))
+        check_fits(4 * size, f"{path}, unpacked,", "is it a file of rows?")  # as text, lines and rows
         return gzip.decompress(packed)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be unpacked: {error}; restore the file from a copy") from error
 
 
-def _unpacked_bytes(packed: bytes) -> int:
-    """How much a packed file holds. Nothing of it is kept: a few bytes can grow without end."""
-    with gzip.open(io.BytesIO(packed)) as file:
-        return sum(len(part) for part in iter(lambda: file.read(UNPACKED_AT_ONCE), b""))
-
-
 def content_of(path: Path) -> bytes:
-    """What a file holds."""
+    """The content of a file."""
     try:
         return read_plain(path)
     except OSError as error:
@@ -68,7 +139,7 @@ def content_of(path: Path) -> bytes:
 
 
 class Store:
-    """A folder that one sweep at a time may write to; use it in a `with` statement."""
+    """A folder that one process at a time writes to, as a context manager."""
 
     def __init__(self, folder: Path, warn: Callable[[str], None] = warnings.warn) -> None:
         self.folder, self.path, self._warn = folder, folder / ROWS_FILE, warn
@@ -87,18 +158,15 @@ class Store:
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
-            self._file = self._open()
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             self._units = self._read_and_repair()
+        except OSError as error:
+            self._lock.release()
+            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
         except BaseException:
             self._lock.release()
             raise
         return self
-
-    def _open(self) -> int:
-        try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
@@ -114,10 +182,12 @@ class Store:
         text = "".join(json.dumps(asdict(row), allow_nan=False) + "\n" for row in rows)
         size = os.fstat(self._file).st_size
         try:
-            _write_all(self._file, text.encode())
+            left = memoryview(text.encode())
+            while left:
+                left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except OSError as error:
-            with suppress(OSError):  # if not even that works, the next sweep takes the rest out
+            with suppress(OSError):  # otherwise the next sweep removes the incomplete end
                 os.ftruncate(self._file, size)
             raise InputError(
                 f"cannot write to {self.path}: {error.strerror}; make room there and start the same command again, "
@@ -130,31 +200,20 @@ class Store:
         damaged = found.bytes - found.complete_bytes
         if damaged:
             self._warn(
-                f"the end of {self.path} was incomplete, as after a crash; its last {damaged} bytes were taken out "
-                "and will be computed anew"
+                f"the end of {self.path} was incomplete, as after a crash; its last {damaged} bytes were removed and "
+                "will be computed again"
             )
             os.ftruncate(self._file, found.complete_bytes)
             os.fsync(self._file)
         return found.units
 
 
-def write_text(folder: Path, name: str, text: str) -> Path:
-    """A file in a folder: after a crash there is the old one or the new one, never half of it."""
-    return write_file(folder / name, text)
-
-
-def _write_all(file: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(file, left) :]
-
-
 @dataclass
 class _Scan:
-    """What a file of rows holds, up to the first thing wrong with it."""
+    """The complete units of a file."""
 
     bytes: int
-    complete_bytes: int = 0  # where the last complete unit ends
+    complete_bytes: int = 0  # end of the last complete unit
     units: dict[str, Rows] = field(default_factory=dict)
 
 
@@ -166,12 +225,15 @@ def _scan(path: Path, content: bytes) -> _Scan:
         position += len(line)
         row = _parsed(line, path, number)
         if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
-            _check_nothing_follows(content[position:], path, number)
+            # A crash damages only the end. Any other damage has another cause and must not be repaired by deleting.
+            if any(_parsed(rest, path, number) for rest in content[position:].splitlines(keepends=True)):
+                raise InputError(
+                    f"line {number} of {path} is damaged or not in its place, and rows follow it; "
+                    "restore the file from a copy, or choose another --out"
+                )
             break
-        try:
-            check_of_one_unit(row, begun[0] if begun else row)
-        except ValueError as error:
-            raise _no_row(path, number, error) from error
+        if begun:
+            _check_of_one_unit(row, begun[0], path, number)
         begun.append(row)
         if len(begun) == row.runs:
             found.units.setdefault(row.unit, tuple(begun))
@@ -180,36 +242,64 @@ def _scan(path: Path, content: bytes) -> _Scan:
     return found
 
 
-def _check_nothing_follows(rest: bytes, path: Path, number: int) -> None:
-    """A crash damages the end. What is damaged further up was damaged by something else, and is not ours to drop."""
-    if any(_parsed(line, path, number) for line in rest.splitlines(keepends=True)):
-        raise InputError(
-            f"line {number} of {path} is damaged or not in its place, and rows follow it; "
-            "restore the file from a copy, or choose another --out"
-        )
+def _check_of_one_unit(row: StoredRow, first: StoredRow, path: Path, number: int) -> None:
+    differing = [name for name in SHARED_IN_A_UNIT if getattr(row, name) != getattr(first, name)]
+    # Classes of other splits have as many labels as the run happened to draw.
+    if row.split == RANDOM and row.labels_per_class != first.labels_per_class:
+        differing.append("labels_per_class")
+    if type(row) is not type(first):
+        differing.append("comparison")
+    if differing:
+        raise _no_row(path, number, f"its {differing[0]} is not that of its unit")
+
+
+@cache
+def _adapter() -> TypeAdapter[StoredRow]:
+    """Built at the first use, since building takes longer than reading a small file."""
+
+    def kind(content: Any) -> str:
+        return "comparison" if isinstance(content, dict) and "comparison" in content else "sweep"
+
+    return TypeAdapter(
+        Annotated[Annotated[StoredRow, Tag("sweep")] | Annotated[ComparedRow, Tag("comparison")], Discriminator(kind)]
+    )
 
 
 def _parsed(line: bytes, path: Path, number: int) -> StoredRow | None:
-    """The row in a line; None if there is none, or if the line is not finished."""
+    """The row of a line; None if the line is incomplete or no row."""
     if not line.endswith(b"\n"):
         return None
     try:
-        content = parsed_json(line)
-    except ValueError:
-        return None
-    if not isinstance(content, dict) or not ROW_FORM.keys() <= content.keys():
-        return None
-    try:
-        check_format(format_of(content), path)
-        return StoredRow.from_json(content)
-    except InputError:
-        raise
-    except (ValueError, TypeError, KeyError) as error:  # no crash leaves a whole line that says something else
-        raise _no_row(path, number, error) from error
+        return _adapter().validate_json(line)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False)
+        if any(one["type"] in ("json_invalid", "dataclass_type") for one in problems):
+            return None
+        check_format(error, path)
+        if any(one["type"] == "missing" and len(one["loc"]) == 2 for one in problems):
+            return None
+        raise _no_row(path, number, described(error)) from error
 
 
-def _no_row(path: Path, number: int, error: Exception) -> InputError:
+def described(error: ValidationError) -> str:
+    """The first problem of a stored record: where, what and which value."""
+    problem = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, problem["loc"][1:])) or "it"  # after the kind or number of the record
+    return f"{where} is {str(problem['input'])[:60]!r}: {problem['msg']}"
+
+
+def check_format(error: ValidationError, path: Path) -> None:
+    """Refuse a record of another format."""
+    for problem in error.errors(include_url=False):
+        if problem["loc"][-1:] == ("format",):
+            raise InputError(
+                f"{path} is of format {str(problem['input'])[:20]} and this mtgcn reads format {FORMAT}; run the "
+                "experiment again, or take the version of mtgcn that wrote it"
+            ) from None
+
+
+def _no_row(path: Path, number: int, why: str) -> InputError:
     return InputError(
-        f"line {number} of {path} is no row that mtgcn wrote ({error}); restore the file from a copy, or choose "
+        f"line {number} of {path} is no row that mtgcn wrote ({why}); restore the file from a copy, or choose "
         "another --out"
     )

@@ -1,9 +1,9 @@
-"""The road from rows to tables: the cells of a comparison (which `comparisons.py` pairs), the tables of a plan, and all
-that a folder of rows says, whichever commands made them."""
+"""From stored rows to tables: rows are grouped by place, summarised into lines, and compared with their reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,24 +11,23 @@ import numpy as np
 
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
-from mtgcn.experiments.placing import (
+from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, Plan, place_of
+from mtgcn.experiments.protocol import (
     ABLATION_TITLES,
     BACKBONE_TITLES,
+    REFERENCE,
+    SUITES,
+    TABLE_1,
     TAUGHT_GCN,
-    Place,
-    Rows,
-    making,
-    most_frequent_making,
-    place_of,
-    placed,
+    Cell,
+    Protocol,
+    Suite,
+    rival_of,
 )
-from mtgcn.experiments.plan import Plan
-from mtgcn.experiments.protocol import REFERENCE, TABLE_1, Protocol, rival_of
-from mtgcn.experiments.rows import ComparedRow, ResultRow, StoredRow
 from mtgcn.experiments.statistics import PairedTest, SampleSummary, paired_tests, summarise_share
-from mtgcn.experiments.suite import SUITES, Suite, suite_of
+from mtgcn.experiments.store import ComparedRow, ResultRow, Rows, StoredRow
 
-NETWORK_ALONE = "the network alone"  # the rival of each backbone that is taught
+NETWORK_ALONE = "the network alone"  # the rival of every taught backbone
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,12 @@ class CellSummary:
     """All runs of one method on one dataset at one label rate."""
 
     dataset: str
-    labels_per_class: int | tuple[int, ...] | None  # None: not the same in every run
-    split: str  # where the labels of a run come from
+    labels_per_class: int | tuple[int, ...] | None  # None: differs between runs
+    split: str
     method: str
     settings: Mapping[str, Any]
     runs: int
-    groups: tuple[int, ...] | None  # runs with the same number share random parts; None: none do
+    groups: tuple[int, ...] | None  # runs with the same number share random parts; None: no shared parts
     seed: int
     accuracy: SampleSummary
     macro_f1: SampleSummary
@@ -54,13 +53,13 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class Line(CellSummary):
-    """One method, or one variant of an ablation, in its place in a table, beside what the paper prints there."""
+    """A method or variant in its place in a table."""
 
     labels_per_class: int
     place: Place
-    rows: tuple[StoredRow, ...]
-    averages: tuple[float, ...]  # of which the authors print the largest; in our protocol a single one, the mean
-    against_rival: PairedTest | None = None  # None: there is nothing to compare it with
+    rows: Rows
+    averages: tuple[float, ...]  # the authors print the largest; one, the mean, in our protocol
+    against_rival: PairedTest | None = None  # None: nothing to compare with
 
     @property
     def title(self) -> str:
@@ -68,7 +67,7 @@ class Line(CellSummary):
 
     @property
     def printed(self) -> float | None:
-        """Per cent; None where the paper prints nothing."""
+        """The paper's accuracy in per cent; None if it prints none."""
         return self.place.entry.printed
 
     @property
@@ -82,7 +81,7 @@ class Line(CellSummary):
 
     @property
     def difference(self) -> float | None:
-        """Per cent, from what the paper prints; None where it prints nothing."""
+        """Points above the paper's accuracy; None if it prints none."""
         return None if self.printed is None else self.reported - self.printed
 
     @property
@@ -92,36 +91,36 @@ class Line(CellSummary):
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """A table of the paper or of a suite, or as much of it as was asked for."""
+    """A table of the paper or of a suite, or a part of it."""
 
     name: str
     title: str
     protocol: Protocol
     lines: tuple[Line, ...]
-    rival: str = REFERENCE  # in words, what its lines are compared with
+    rival: str = REFERENCE  # description of what its lines are compared with
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The tables that rows fill. All have the same seed; most were made alike: same device, threads and versions."""
+    """The tables of a folder of rows. All rows have the same seed; most share device, threads and versions."""
 
     ours: tuple[MeasuredTable, ...]
     optimistic: tuple[MeasuredTable, ...]  # the authors' way of reporting
     ablation: tuple[MeasuredTable, ...]
     backbones: tuple[MeasuredTable, ...]
-    made: StoredRow  # one of the rows, for what most of them share
-    made_elsewhere: tuple[StoredRow, ...]  # one of the rows of every other way in which some were made
+    made: StoredRow  # a row with the most frequent device, threads and versions
+    made_elsewhere: tuple[StoredRow, ...]  # a row of every other combination
     units_shown: int
-    units_left_out: int  # stored in the folder, but made otherwise or for no table
-    suite: Suite | None = None  # that the tables are of; None: they are the paper's
+    units_left_out: int
+    suite: Suite | None = None  # None: the paper's tables
 
     @property
     def reference(self) -> str:
-        """The title of what the lines are compared with."""
+        """Title of the line that the others are compared with."""
         return self.suite.reference if self.suite else REFERENCE
 
     def elsewhere(self, line: Line) -> str:
-        """On which device a line was made, if not where most were."""
+        """The device of a line that was made in another environment than most; "" for the others."""
         if making(line.rows[0]) == making(self.made):
             return ""
         return line.device if line.device != self.made.device else "other versions or threads"
@@ -129,17 +128,17 @@ class Evidence:
 
 @dataclass(frozen=True)
 class CountsLine:
-    """A dataset in table 1: of nodes, edges, classes and features what the paper prints, and how many there are."""
+    """A dataset in table 1: pairs of printed and counted numbers, under the headings `COUNTS`."""
 
     dataset: str
     pairs: tuple[tuple[int, int], ...]
 
 
-COUNTS = ("nodes", "edges listed", "classes", "features")  # the headings of those pairs
+COUNTS = ("nodes", "edges listed", "classes", "features")
 
 
 def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
-    """The rows of one cell as one line of a table."""
+    """Summarise the runs of one method on one cell."""
     first = rows[0]
     label_counts = {row.labels_per_class for row in rows}
     numbers = [row.group for row in rows if row.group is not None]
@@ -164,52 +163,62 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
 
 
 def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTable, ...]:
-    """One table for each that the plan has something of; units that were not stored are left out."""
-    found = {planned.place: units[planned.unit.id] for planned in plan.units if planned.unit.id in units}
-    return _tables(found, rival=NETWORK_ALONE if plan.selection.backbones else None)
+    """The tables of a plan; units that are not stored are left out."""
+    found = {place: units[unit.id] for unit in plan.units if unit.id in units and (place := place_of(unit))}
+    if not plan.selection.backbones:
+        return _tables(found)
+    return _tables({_titled(place, TAUGHT_GCN): rows for place, rows in found.items()}, NETWORK_ALONE)
+
+
+def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
+    """The units of sweeps, without those of comparisons."""
+    return {name: rows for name, rows in units.items() if not isinstance(rows[0], ComparedRow)}
 
 
 def suites_in(units: Mapping[str, Rows]) -> list[Suite | None]:
-    """What stored rows are of: the paper's tables (None) or suites. A folder may hold both; each is read by itself."""
+    """The suites that a folder holds rows of; None stands for the paper's tables."""
     found = set(map(_suite_of, of_sweeps(units).values()))
     return [suite for suite in (None, *SUITES.values()) if suite in found] or [None]
 
 
-def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
-    """The units that are of no comparison."""
-    return {name: rows for name, rows in units.items() if not isinstance(rows[0], ComparedRow)}
-
-
 def _suite_of(rows: Rows) -> Suite | None:
     place = place_of(rows[0])
-    return suite_of(place.table) if place else None
+    return SUITES[place.table.suite] if place and place.table.suite else None
 
 
 def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, suite: Suite | None = None) -> Evidence:
-    """Sort stored rows into the paper's tables, or into those of a suite.
+    """The paper's tables, or those of a suite, from stored rows.
 
-    Rows of different seeds or releases of this program are never mixed. Those made like `like` are taken; without it,
-    the largest set that was made alike. Places that these leave empty are filled with rows made on another device or
-    with other versions of the libraries, which say so.
+    Rows of different seeds or releases of mtgcn are never mixed. Rows from the environment of `like` are preferred, by
+    default the most frequent one. Places without such rows are filled from other devices or library versions.
     """
     units = {name: rows for name, rows in of_sweeps(units).items() if _suite_of(rows) == suite}
     if not units:
         raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
-    made = like or most_frequent_making(units.values())
-    found = placed(units.values(), made)
+    made = like or _most_frequent([rows[0] for rows in units.values()])
+    placed = _placed(units.values(), made)
+    found = {place: placed[place] for place in sorted(placed, key=lambda place: place.order)}
     ours = {place: rows for place, rows in found.items() if place.protocol == "ours" and not place.is_variant}
-    ablation, backbones = (
-        {place: rows for place, rows in found.items() if place.title in titles}
-        for titles in (ABLATION_TITLES, BACKBONE_TITLES)
-    )
+
+    def with_reference(titles: Sequence[str], name: str) -> dict[Place, Rows]:
+        """The lines with these titles, and in their cells the reference under this name, in the order of the tables."""
+        variants = {place: rows for place, rows in found.items() if place.title in titles}
+        cells = {place.cell for place in variants}
+        references = {
+            _titled(place, name): rows
+            for place, rows in ours.items()
+            if place.title == REFERENCE and place.cell in cells
+        }
+        return dict(sorted((references | variants).items(), key=lambda item: item[0].order))
+
     return Evidence(
-        ours=_tables(_as_in_the_paper(ours)),
-        optimistic=_tables(_as_in_the_paper({p: rows for p, rows in found.items() if p.protocol == "paper"})),
-        ablation=_tables(_as_in_the_paper(_references_for(ablation, ours, REFERENCE) | ablation)),
-        backbones=_tables(_as_in_the_paper(_references_for(backbones, ours, TAUGHT_GCN) | backbones), NETWORK_ALONE),
+        ours=_tables(ours),
+        optimistic=_tables({place: rows for place, rows in found.items() if place.protocol == "paper"}),
+        ablation=_tables(with_reference(ABLATION_TITLES, REFERENCE)),
+        backbones=_tables(with_reference(BACKBONE_TITLES, TAUGHT_GCN), NETWORK_ALONE),
         made=made,
         made_elsewhere=tuple(
-            {making(rows[0]): rows[0] for rows in found.values() if making(rows[0]) != making(made)}.values()
+            {making(rows[0]): rows[0] for rows in placed.values() if making(rows[0]) != making(made)}.values()
         ),
         units_shown=len(found),
         units_left_out=len(units) - len(found),
@@ -217,8 +226,91 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, su
     )
 
 
+def making(row: StoredRow) -> tuple[object, ...]:
+    """Seed, device, threads and versions: rows that agree in them are comparable without remark."""
+    return row.seed, row.device, row.threads, *(row.versions.get(name, "") for name in DECISIVE_VERSIONS)
+
+
+def _most_frequent(rows: Sequence[StoredRow]) -> StoredRow:
+    counts = Counter(map(making, rows))
+    return max(reversed(rows), key=lambda row: counts[making(row)])  # the latest of equally frequent ones
+
+
+def _placed(units: Iterable[Rows], made: StoredRow) -> dict[Place, Rows]:
+    """The rows of every place: those made like `made` first, then the most frequent others."""
+    groups: defaultdict[tuple[object, ...], list[Rows]] = defaultdict(list)
+    for rows in units:
+        if (rows[0].seed, rows[0].versions["mtgcn"]) == (made.seed, made.versions["mtgcn"]):
+            groups[making(rows[0])].append(rows)
+    in_order = sorted(groups, key=lambda one: (one != making(made), -len(groups[one])))
+    found: dict[Place, Rows] = {}
+    for one in in_order:
+        runs = {(place.cell, place.protocol): len(rows) for place, rows in found.items()}
+        found |= {
+            place: rows
+            for place, rows in dict(_with_equal_runs(groups[one])).items()
+            if place not in found and runs.get((place.cell, place.protocol), len(rows)) == len(rows)
+        }
+    return found
+
+
+def _with_equal_runs(units: Iterable[Rows]) -> Iterator[tuple[Place, Rows]]:
+    """Units with their places. Lines of a cell are paired run by run, so the most frequent number of runs counts."""
+    with_places = [(place, rows) for rows in units if (place := place_of(rows[0]))]
+    numbers: defaultdict[tuple[Cell, Protocol], Counter[int]] = defaultdict(Counter)
+    for place, runs in {(place, len(rows)) for place, rows in with_places}:
+        numbers[place.cell, place.protocol][runs] += 1
+    for place, rows in with_places:
+        counts = numbers[place.cell, place.protocol]
+        if len(rows) == max(counts, key=lambda runs: (counts[runs], runs)):
+            yield place, rows
+
+
+def _titled(place: Place, reference: str) -> Place:
+    """The place, with this title if it is that of the reference."""
+    return replace(place, title=reference) if place.title == REFERENCE else place
+
+
+def _tables(found: Mapping[Place, Rows], rival: str | None = None) -> tuple[MeasuredTable, ...]:
+    """Tables and lines in the order of the places."""
+    lines: dict[str, list[Line]] = {}
+    for place, rows in found.items():
+        summary = summarise_cell(rows)
+        averages = np.reshape(summary.accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
+        line = Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
+        lines.setdefault(place.table.name, []).append(line)
+    return tuple(
+        MeasuredTable(
+            name=(table := some[0].place.table).name,
+            title=table.title,
+            protocol=some[0].place.protocol,
+            lines=_compared(some),
+            rival=rival or table.reference,
+        )
+        for some in lines.values()
+    )
+
+
+def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Lines tested against their rival in the same cell, with p-values corrected for all tests of the table."""
+    by_place = {(line.title, line.place.cell): line for line in lines}
+    tested = [
+        (line, rival)
+        for line in lines
+        if (title := rival_of(line.title, line.place.table.reference))
+        and (rival := by_place.get((title, line.place.cell)))
+    ]
+    tests = paired_tests(
+        [line.accuracy.per_run for line, _ in tested],
+        [rival.accuracy.per_run for _, rival in tested],
+        [(line.groups, rival.groups) for line, rival in tested],
+    )
+    found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
+    return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)
+
+
 def table_1(found: Iterable[Description]) -> list[CountsLine]:
-    """What was counted beside what the paper prints, of those datasets that it has."""
+    """Counted sizes beside the printed ones, of the datasets in the paper's table 1."""
     ours = {description.name: description for description in found}
     return [
         CountsLine(
@@ -233,58 +325,3 @@ def table_1(found: Iterable[Description]) -> list[CountsLine]:
         for printed in TABLE_1
         if (counted := ours.get(printed.dataset))
     ]
-
-
-def _references_for(variants: Mapping[Place, Rows], ours: Mapping[Place, Rows], title: str) -> dict[Place, Rows]:
-    """The reference in the cells of variants, called what it is among them."""
-    cells = {place.cell for place in variants}
-    return {
-        replace(place, title=title): rows
-        for place, rows in ours.items()
-        if place.title == REFERENCE and place.cell in cells
-    }
-
-
-def _as_in_the_paper(found: Mapping[Place, Rows]) -> dict[Place, Rows]:
-    return {place: found[place] for place in sorted(found, key=lambda place: place.order)}
-
-
-def _tables(found: Mapping[Place, Rows], rival: str | None = None) -> tuple[MeasuredTable, ...]:
-    """One table for each that some place is in; tables and lines in the order of the places. Without a `rival`, in
-    words, lines are compared with the reference of their table."""
-    tables = {place.table.name: (place.table, place.protocol) for place in found}
-    return tuple(
-        MeasuredTable(
-            name=table.name,
-            title=table.title,
-            protocol=protocol,
-            lines=_compared([_line(place, rows) for place, rows in found.items() if place.table is table]),
-            rival=rival or table.reference,
-        )
-        for table, protocol in tables.values()
-    )
-
-
-def _line(place: Place, rows: Rows) -> Line:
-    summary = summarise_cell(rows)
-    averages = np.reshape(summary.accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
-    return Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
-
-
-def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Every line tested against its rival in the same cell, most often the reference. A table is read as a whole, so
-    p-values are corrected for all comparisons in it."""
-    by_place = {(line.title, line.place.cell): line for line in lines}
-    pairs = [
-        (line, by_place.get((rival, line.place.cell)))
-        for line in lines
-        if (rival := rival_of(line.title, line.place.table.reference))
-    ]
-    tested = [(line, rival) for line, rival in pairs if rival]
-    tests = paired_tests(
-        [line.accuracy.per_run for line, _ in tested],
-        [rival.accuracy.per_run for _, rival in tested],
-        [(line.groups, rival.groups) for line, rival in tested],
-    )
-    found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
-    return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)

@@ -1,6 +1,6 @@
 """All charts: of measured tables, of training curves and of one fit.
 
-A method has the same colour, marker and dashes in every chart, and its name stands beside its line, so that no chart
+A method has the same colour, marker and dashes in every chart, and its name is beside its line, so that no chart
 depends on colour alone. Accuracies and differences are given as shares and shown in per cent.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from mtgcn.experiments.comparisons import Comparison
+from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
 from mtgcn.report.figures import (
     Area,

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtgcn.experiments.protocol import ALONE, BACKBONE_NAMES, TAUGHT, Cell
-from mtgcn.experiments.split_choice import OVER_ALL, PUBLIC, labels_title
+from mtgcn.experiments.protocol import ALL_TABLES, ALONE, BACKBONE_NAMES, OVER_ALL, PUBLIC, TAUGHT, Cell, labels_title
 from mtgcn.experiments.statistics import PairedTest, RankComparison, compare_ranks
-from mtgcn.experiments.suite import ALL_TABLES
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable
 from mtgcn.report.styles import Styles, styles_of
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign

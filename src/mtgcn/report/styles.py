@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE
-from mtgcn.experiments.suite import Suite
+from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE, Suite
 
 _PALETTE = {  # name: (light, dark)
     "paper": ("#fdfdfb", "#16181c"),

@@ -1,182 +1,411 @@
-"""A project of the studio: a graph, the labels a person gives, and the model, in one folder.
+"""A project of the studio: a graph, the labels given so far, and the model, in one folder.
 
     project/
-      labels.csv      id,label: what was said of which node, for `mtgcn fit --labels`; may be edited by hand
-      project.json    what was loaded, the classes, who was skipped
-      history.json    the last changes, to take them back
-      files/          copies of the files that were loaded
-      model/          the model of the last teaching, for `mtgcn predict`
+      labels.csv      id,label: for `mtgcn fit --labels`; may be edited by hand
+      project.json    the source of the graph, the classes, the skipped nodes
+      history.json    the last changes, for undo
+      files/          copies of the loaded files
+      model/          the last fitted model, for `mtgcn predict`
 
-Every change is a read-modify-write under a lock and on disk when the method returns. So two windows and two processes
-never overwrite each other's labels, a hand-edit in between is taken in, and a kill at any moment loses nothing.
+Every change is a read-modify-write under a lock and is on disk when the method returns. Windows and processes that
+share a project never overwrite each other's labels, edits by hand are respected, and a kill loses no label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import itertools
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.studio.folder import ProjectFolder
-from mtgcn.studio.history import Change, history_text, read_history
-from mtgcn.studio.label_file import checked_class
-from mtgcn.studio.stored_project import HISTORY, ProjectSummary, StoredProject
+from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions
+from mtgcn.studio.source import FILES, LoadedGraph, copy_files, copy_model, read_source
+from mtgcn.studio.storage import (
+    Change,
+    ProjectFolder,
+    Source,
+    State,
+    checked_class,
+    history_json,
+    label_table,
+    read_history,
+    read_label_file,
+)
+from mtgcn.workflows.fit import columns_of
 
-__all__ = ["Project", "ProjectSummary"]
+LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
 
 
-class Project(StoredProject):
-    """Labels of the nodes of one graph. Node ids and classes are texts everywhere.
+@dataclass(frozen=True)
+class ProjectSummary:
+    """The loaded graph in numbers."""
 
-    One object may be used from many threads, and many processes may each have one of the same folder.
+    title: str
+    nodes: int
+    edges: int
+    features: int
+    isolated_nodes: int
+    columns: Sequence[str]  # how each column of the node table is used
+    notes: Sequence[str]  # remarks of the readers
+    labels: Mapping[str, int]  # per class, 0 for a class without labels
+    skipped: int
+
+    @property
+    def labelled(self) -> int:
+        return sum(self.labels.values())
+
+
+class Project:
+    """Labels of the nodes of one graph. Node ids and class names are strings.
+
+    An object is safe to use from many threads, and many processes may open the same folder.
     """
+
+    def __init__(self, folder: ProjectFolder) -> None:
+        self.files = folder
+        self._state: tuple[bytes | None, State] = (None, State())
+        self._loaded: tuple[int, LoadedGraph] | None = None
+        self._labels: tuple[int, bytes, dict[str, str]] | None = None  # load, file content, labels
 
     @staticmethod
     def open(folder: str | Path) -> Project:
-        """The project in that folder; a folder that is not there yet becomes an empty project."""
+        """Open the project in a folder; a new folder becomes an empty project."""
         project = Project(ProjectFolder(folder))
-        project.files.tidy()
-        project.settle()
+        project.files.remove_partial_files()
+        project._settle()
         return project
 
-    def label(self, node: str, name: str, *, window: str = "") -> None:
-        """Say of which class a node is; what was said before is replaced."""
+    @property
+    def folder(self) -> Path:
+        return self.files.root
+
+    @property
+    def labels_path(self) -> Path:
+        return self.files.path(LABELS)
+
+    @property
+    def model_folder(self) -> Path:
+        return self.files.path(MODEL)
+
+    @property
+    def state(self) -> State:
+        """The state on disk."""
+        content = self.files.read(STATE)
+        before, state = self._state
+        if content != before:
+            state = State.from_json(content)
+            self._state = content, state
+        return state
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.state.source is not None
+
+    @property
+    def source(self) -> Source:
+        source = self.state.source
+        if source is None:
+            raise InputError(f"no graph is loaded in {self.folder}; load files or a dataset first")
+        return source
+
+    @property
+    def loaded(self) -> LoadedGraph:
+        """The graph of the last load, by this process or another; cached."""
+        source, load = self.source, self.state.load
+        known = self._loaded
+        if known is None or known[0] != load:
+            known = load, read_source(source, self.files, load)
+            self._loaded = known
+        return known[1]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph without labels."""
+        return self.loaded.graph
+
+    def node_index(self, node: str) -> int:
+        """The index of a node in the graph."""
+        index = self.loaded.index.get(node)
+        if index is None:
+            raise InputError(f"unknown node {shown(node)}; choose one of the graph {self.source.title}")
+        return index
+
+    def labels(self) -> dict[str, str]:
+        """The label of each labelled node, as in `labels.csv` now."""
+        if not self.is_loaded:
+            return {}
+        loaded, load = self.loaded, self.state.load
+        content = self.files.read(LABELS)
+        if content is None or not content.strip():
+            return {}
+        known = self._labels
+        if known is None or known[:2] != (load, content):
+            known = load, content, read_label_file(self.labels_path, loaded.ids)
+            self._labels = known
+        return dict(known[2])
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Skipped nodes without a label, in the order in which they were skipped."""
+        labels = self.labels()
+        return tuple(node for node in self.state.skipped if node not in labels)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes in the order of their number keys."""
+        return tuple(dict.fromkeys([*self.state.classes, *sorted(set(self.labels().values()))]))
+
+    def labelled_graph(self) -> Graph:
+        """The graph with its labels; classes in the order of `mtgcn fit`."""
+        return self.loaded.labelled(self.labels())
+
+    def summary(self) -> ProjectSummary:
+        graph, labels = self.graph, self.labels()
+        counts = dict.fromkeys(self.classes, 0)
+        for name in labels.values():
+            counts[name] += 1
+        return ProjectSummary(
+            title=self.source.title,
+            nodes=graph.num_nodes,
+            edges=graph.num_edges,
+            features=graph.num_features,
+            isolated_nodes=int((graph.adjacency.sum(axis=1) == 0).sum()),
+            columns=columns_of(graph),
+            notes=self.loaded.notes,
+            labels=counts,
+            skipped=len(self.skipped),
+        )
+
+    # Loading
+
+    def load_dataset(self, name: str) -> ProjectSummary:
+        """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
+        source = Source(dataset=name)
         with self.files.locked():
-            self.settle()
-            self._check_node(node)
-            if name not in self.classes:
-                raise unknown_name("class", name, self.classes)
+            self._settle()
+            if self.state.source == source:
+                return self.summary()
+            load = self.state.load + 1
+            return self._replace_graph(load, source, read_source(source, self.files, load))
+
+    def load_files(self, files: TableOptions) -> ProjectSummary:
+        """Load copies of files. Their labels go to `labels.csv`.
+
+        Labels of the previous graph move to `labels-before-N.csv`. A `labels.csv` that exists before the first load is
+        kept.
+        """
+        return self._load_copies(lambda load: copy_files(replace(files, few_labels=True), self.files, load))
+
+    def load_model(self, model: Path) -> ProjectSummary:
+        """Load graph and labels of a copy of a model that `mtgcn fit` saved."""
+        return self._load_copies(lambda load: copy_model(model, self.files, load))
+
+    def _load_copies(self, copy: Callable[[int], Source]) -> ProjectSummary:
+        with self.files.locked():
+            self._settle()
+            load = self.state.load + 1
+            copies = self.files.path(FILES, str(load))
+            with suppress(FileNotFoundError):  # of an interrupted load
+                shutil.rmtree(copies)
+            try:
+                source = copy(load)
+                loaded = read_source(source, self.files, load)
+            except BaseException:
+                shutil.rmtree(copies, ignore_errors=True)
+                raise
+            shutil.rmtree(self.files.path(UPLOADS), ignore_errors=True)
+            return self._replace_graph(load, source, loaded)
+
+    def _replace_graph(self, load: int, source: Source, loaded: LoadedGraph) -> ProjectSummary:
+        state = State(load=load, source=source, classes=loaded.class_names)
+        existing = None if self.is_loaded else self._existing_labels(loaded)
+        if existing is None:
+            # After this write the load counts as done; whoever opens the project next finishes it.
+            self._write_state(state.model_copy(update={"unsettled": self._unused_name("labels-before")}))
+        else:
+            self._write_labels({**loaded.labels, **existing}, loaded)
+            self._write_state(state)
+        self._loaded = load, loaded
+        self._settle()
+        if load > 1:
+            shutil.rmtree(self.files.path(FILES, str(load - 1)), ignore_errors=True)
+        return self.summary()
+
+    def _existing_labels(self, loaded: LoadedGraph) -> dict[str, str] | None:
+        """Labels of a `labels.csv` without a project; None without such a file, or if it is about another graph."""
+        if not (self.files.read(LABELS) or b"").strip():
+            return None
+        try:
+            return read_label_file(self.labels_path, loaded.ids)
+        except InputError:
+            return None
+
+    def _settle(self) -> None:
+        """Finish an interrupted load: set the labels of the previous graph aside."""
+        if not self.state.unsettled:
+            return
+        with self.files.locked():
+            state = self.state
+            if state.unsettled:
+                aside = self.files.path(state.unsettled)
+                if self.labels_path.exists() and not aside.exists():
+                    self.labels_path.rename(aside)
+                self.files.write(label_table(self.loaded.labels), LABELS)
+                self.files.write(history_json([]), HISTORY)
+                self._write_state(state.model_copy(update={"unsettled": ""}))
+
+    # Labelling. `window` names the browser window, whose changes are undone separately.
+
+    def label(self, node: str, name: str, *, window: str = "") -> None:
+        """Set the label of a node."""
+        with self.files.locked():
+            self._settle()
+            self.node_index(node)
+            self._check_class(name)
             before = self.labels().get(node)
             if before != name:
-                self._change(Change(f"labelled {node} as {name}", window, {node: (before, name)}))
+                labels = {node: (before, name)}
+                self._apply(Change(title=f"labelled {node} as {name}", window=window, labels=labels))
 
     def unlabel(self, node: str, *, window: str = "") -> None:
-        """Say nothing of a node any more."""
+        """Remove the label of a node."""
         with self.files.locked():
-            self.settle()
-            self._check_node(node)
+            self._settle()
+            self.node_index(node)
             before = self.labels().get(node)
             if before is not None:
-                self._change(Change(f"took the label {before} from {node}", window, {node: (before, None)}))
+                title = f"removed the label {before} of {node}"
+                self._apply(Change(title=title, window=window, labels={node: (before, None)}))
 
     def skip(self, node: str, *, window: str = "") -> None:
-        """Leave a node for later: the queue asks for it again when nobody else is left."""
+        """Skip a node: the queue offers it again when no other is left."""
         with self.files.locked():
-            self.settle()
-            self._check_node(node)
-            others = tuple(one for one in self.state.skipped if one != node)
-            self._keep(replace(self.state, skipped=(*others, node)))
-            self._remember(Change(f"skipped {node}", window, skipped=node))
+            self._settle()
+            self.node_index(node)
+            others = tuple(other for other in self.state.skipped if other != node)
+            self._write_state(self.state.model_copy(update={"skipped": (*others, node)}))
+            self._append_history(Change(title=f"skipped {node}", window=window, skipped=node))
 
     def undo(self, *, window: str | None = None) -> Change | None:
-        """Take back the last change, or the last of one window; None where there is none. What was changed again since
-        then, by hand or in another window, stays."""
+        """Undo the last change, of one window if given; None without one. Values changed again since then stay."""
         with self.files.locked():
-            self.settle()
+            self._settle()
             changes = read_history(self.files.read(HISTORY))
-            for place in reversed(range(len(changes))):
-                change = changes[place]
+            for position in reversed(range(len(changes))):
+                change = changes[position]
                 if window is not None and change.window != window:
                     continue
-                del changes[place]
-                if self._taken_back(change):
-                    self.files.write(history_text(changes), HISTORY)
+                del changes[position]
+                if self._revert(change):
+                    self.files.write(history_json(changes), HISTORY)
                     return change
             return None
 
-    # Classes
-
     def add_class(self, name: str, *, window: str = "") -> str:
-        """A class more; gives back how it is written."""
+        """Add a class; returns its normalised name."""
         with self.files.locked():
-            self.settle()
+            self._settle()
             before = self.classes
             name = self._new_class(name, before)
-            self._change(Change(f"added class {name}", window, classes=(before, (*before, name))))
+            self._apply(Change(title=f"added class {name}", window=window, classes=(before, (*before, name))))
             return name
 
     def rename_class(self, before: str, after: str, *, window: str = "") -> str:
-        """Call a class otherwise, in all its labels; gives back how it is written."""
+        """Rename a class in all its labels; returns the normalised name."""
         with self.files.locked():
-            self.settle()
-            classes = self._with_class(before)
-            after = self._new_class(after, [name for name in classes if name != before])
-            if after == before:
-                return after
-            renamed = tuple(after if name == before else name for name in classes)
-            labels = {node: (name, after) for node, name in self.labels().items() if name == before}
-            title = f"renamed class {before} to {after}"
-            self._change(Change(title, window, labels, (classes, renamed), renamed=(before, after)))
+            self._settle()
+            self._check_class(before)
+            after = self._new_class(after, [name for name in self.classes if name != before])
+            if after != before:
+                renamed = tuple(after if name == before else name for name in self.classes)
+                self._replace_class(f"renamed class {before} to {after}", window, renamed, (before, after))
             return after
 
-    def merge_classes(self, one: str, into: str, *, window: str = "") -> None:
-        """Make the labels of one class labels of another; the one is gone."""
+    def merge_classes(self, name: str, into: str, *, window: str = "") -> None:
+        """Move the labels of a class to another one and remove the class."""
         with self.files.locked():
-            self.settle()
-            classes = self._with_class(one)
-            self._with_class(into)
-            if one == into:
-                raise InputError(f"class {shown(one)} cannot be merged with itself; name two classes")
-            left = tuple(name for name in classes if name != one)
-            labels = {node: (name, into) for node, name in self.labels().items() if name == one}
-            title = f"merged class {one} into {into}"
-            self._change(Change(title, window, labels, (classes, left), renamed=(one, into)))
+            self._settle()
+            self._check_class(name)
+            self._check_class(into)
+            if name == into:
+                raise InputError(f"class {shown(name)} cannot be merged with itself; name two classes")
+            left = tuple(other for other in self.classes if other != name)
+            self._replace_class(f"merged class {name} into {into}", window, left, (name, into))
 
-    def forget_renames(self, told: Sequence[tuple[str, str]]) -> None:
-        """Forget what classes were called before: a model knows their new names now."""
+    def forget_renames(self, renamed: Sequence[tuple[str, str]]) -> None:
+        """Drop renames that the fitted model knows."""
         with self.files.locked():
-            self._keep(replace(self.state, renamed=tuple(pair for pair in self.state.renamed if pair not in told)))
+            kept = tuple(pair for pair in self.state.renamed if pair not in renamed)
+            self._write_state(self.state.model_copy(update={"renamed": kept}))
 
-    # How it is done
-
-    def _change(self, change: Change) -> None:
-        """Write the labels first: a kill after that costs the way back, and before it nothing."""
-        self._set_labels({node: after for node, (_, after) in change.labels.items()})
-        if change.classes is not None:
-            renames = () if change.renamed is None else (change.renamed,)
-            state = replace(self.state, classes=tuple(change.classes[1]), renamed=(*self.state.renamed, *renames))
-            self._keep(state)
-        self._remember(change)
-
-    def _taken_back(self, change: Change) -> bool:
-        """Whether anything was left of the change to take back."""
-        labels = self.labels()
-        back = {node: before for node, (before, after) in change.labels.items() if labels.get(node) == after}
-        self._set_labels(back)
-        done = bool(back)
-        state = self.state
-        if change.skipped in state.skipped:
-            state = replace(state, skipped=tuple(one for one in state.skipped if one != change.skipped))
-        if change.classes is not None:
-            before, after = map(tuple, change.classes)
-            kept = [name for name in state.classes if name in before or name not in after]
-            state = replace(
-                state,
-                classes=tuple(dict.fromkeys([*before, *kept])),
-                renamed=tuple(pair for pair in state.renamed if pair != change.renamed),
-            )
-        if state != self.state:
-            done = True
-            self._keep(state)
-        return done
-
-    def _remember(self, change: Change) -> None:
-        self.files.write(history_text([*read_history(self.files.read(HISTORY)), change]), HISTORY)
-
-    def _check_node(self, node: str) -> None:
-        if node not in self.loaded.place:
-            raise InputError(f"no node is called {shown(node)}; choose one of the graph {self.source.title}")
-
-    def _with_class(self, name: str) -> tuple[str, ...]:
-        classes = self.classes
-        if name not in classes:
-            raise unknown_name("class", name, classes)
-        return classes
+    def _check_class(self, name: str) -> None:
+        if name not in self.classes:
+            raise unknown_name("class", name, self.classes)
 
     @staticmethod
     def _new_class(name: str, known: Sequence[str]) -> str:
         name = checked_class(name, known)
         if name in known:
-            raise InputError(f"there is a class {shown(name)} already; give another name, or merge them")
+            raise InputError(f"class {shown(name)} exists; choose another name, or merge the classes")
         return name
+
+    def _replace_class(self, title: str, window: str, classes: tuple[str, ...], renamed: tuple[str, str]) -> None:
+        labels = {node: (name, renamed[1]) for node, name in self.labels().items() if name == renamed[0]}
+        change = Change(title=title, window=window, labels=labels, classes=(self.classes, classes), renamed=renamed)
+        self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        """Write labels first: a kill after that costs the undo of this change, a kill before it costs nothing."""
+        self._update_labels({node: after for node, (_, after) in change.labels.items()})
+        if change.classes is not None:
+            renamed = self.state.renamed if change.renamed is None else (*self.state.renamed, change.renamed)
+            self._write_state(self.state.model_copy(update={"classes": change.classes[1], "renamed": renamed}))
+        self._append_history(change)
+
+    def _revert(self, change: Change) -> bool:
+        """Undo a change; False if nothing of it was left."""
+        labels = self.labels()
+        restored = {node: before for node, (before, after) in change.labels.items() if labels.get(node) == after}
+        self._update_labels(restored)
+        state = self.state
+        if change.skipped in state.skipped:
+            state = state.model_copy(update={"skipped": tuple(n for n in state.skipped if n != change.skipped)})
+        if change.classes is not None:
+            before, after = change.classes
+            kept = [name for name in state.classes if name in before or name not in after]
+            renamed = tuple(pair for pair in state.renamed if pair != change.renamed)
+            state = state.model_copy(update={"classes": tuple(dict.fromkeys([*before, *kept])), "renamed": renamed})
+        if state != self.state:
+            self._write_state(state)
+            return True
+        return bool(restored)
+
+    def _append_history(self, change: Change) -> None:
+        self.files.write(history_json([*read_history(self.files.read(HISTORY)), change]), HISTORY)
+
+    def _update_labels(self, changes: Mapping[str, str | None]) -> None:
+        now = self.labels()
+        labels = {node: name for node, name in {**now, **changes}.items() if name is not None}
+        if labels != now:
+            self._write_labels(labels, self.loaded)
+
+    def _write_labels(self, labels: Mapping[str, str], loaded: LoadedGraph) -> None:
+        """Write `labels.csv` in node order. A file with more than ids and labels is kept under another name first."""
+        content = self.files.read(LABELS) or b""
+        if content.strip():
+            plain = label_table(read_label_file(self.labels_path, loaded.ids))
+            if sorted(content.splitlines()) != sorted(plain.splitlines()):
+                self.files.write(content, self._unused_name("labels-by-hand"))
+        ordered = sorted(labels.items(), key=lambda item: loaded.index[item[0]])
+        self.files.write(label_table(dict(ordered)), LABELS)
+
+    def _unused_name(self, stem: str) -> str:
+        names = (f"{stem}-{number}.csv" for number in itertools.count(1))
+        return next(name for name in names if not self.files.path(name).exists())
+
+    def _write_state(self, state: State) -> None:
+        self.files.write(state.to_json(), STATE)

@@ -1,7 +1,8 @@
-"""The process that teaches: one JSON object a line in, a recipe; many out, how far it is and what came of it.
+"""Fitting in a background process, so that the page stays responsive.
 
-It ends when its input does, in the midst of whatever it is doing, so that it never outlives the page. What it prints
-goes to standard error; standard output is for these lines alone.
+`FitWorker` runs in the server and `main` in the worker process. They exchange JSON lines: a fit request on standard
+input; progress, curves and the result on standard output. The worker process exits as soon as its input ends, so that
+it never outlives the server. Anything it prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -9,58 +10,207 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
+import subprocess
 import sys
 import threading
 import traceback
-from dataclasses import asdict
-from typing import Any, TextIO
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal, TextIO
 
+import mtgcn
 from mtgcn.errors import InputError
+from mtgcn.memory import keep_freed_blocks
+from mtgcn.studio.fitting import FitOptions, FitResult, check_labels, fit_project
+from mtgcn.studio.project import Project
+from mtgcn.training.progress import current_stage, progress_callbacks
+
+FitState = Literal["idle", "running", "done", "cancelled", "failed"]
+Curve = Sequence[tuple[int, float]]  # epoch, value
+# Not `python -m`, which would import modules from the working directory.
+START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.worker import main; main()"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a fit."""
+
+    state: FitState = "idle"
+    stage: str = ""
+    epochs: int = 0
+    total: int = 0  # 0: unknown
+    seconds: float = 0.0
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # by name
+    error: str | None = None  # one line
+    result: FitResult | None = None
+
+
+class FitWorker:
+    """The background process of a project; one fit at a time.
+
+    The model is saved to `project.model_folder` once it is complete. A cancelled or killed fit leaves the previous
+    model.
+    """
+
+    def __init__(self, project: Project, options: FitOptions | None = None) -> None:
+        self.project = project
+        self.options = options or FitOptions()
+        self._changed = threading.Condition()
+        self._progress = Progress()
+        self._started = 0.0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """The present progress; cheap to poll."""
+        with self._changed:
+            if self._progress.state == "running":
+                return replace(self._progress, seconds=monotonic() - self._started)
+            return self._progress
+
+    def prepare(self) -> None:
+        """Start the process, which takes seconds, before it is needed."""
+        with self._changed:
+            self._running_process()
+
+    def start(self) -> None:
+        """Start a fit on the present labels. A running fit is cancelled first."""
+        check_labels(self.project)
+        self.options.new_model(self.project)  # raises for an unknown method or setting
+        self.cancel()
+        request = {"folder": str(self.project.folder), "options": asdict(self.options)}
+        with self._changed:
+            process = self._running_process()
+            self._started = monotonic()
+            self._progress = Progress("running", stage="starting")
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # it has just died, which `_listen` reports
+                print(json.dumps(request), file=process.stdin, flush=True)
+
+    def cancel(self) -> None:
+        """Stop a running fit at once."""
+        with self._changed:
+            if self._progress.state == "running":
+                self._finish(Progress("cancelled", curves=self._progress.curves))
+                self._kill()
+
+    def wait(self, seconds: float | None = None) -> Progress:
+        """Wait until the fit ends, at most for some seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._progress.state != "running", seconds)
+        return self.progress
+
+    def close(self) -> None:
+        """End the process."""
+        self.cancel()
+        with self._changed:
+            self._kill()
+
+    def _running_process(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            package = str(Path(mtgcn.__file__).parent.parent)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", START, package],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is for the server; this process ends with its input
+            )
+            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        return self._process
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
+            process.wait()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                with self._changed:
+                    if process is self._process and self._progress.state == "running":
+                        self._receive(json.loads(line))
+        status = process.wait()
+        with self._changed:
+            assert process.stdin is not None
+            with suppress(OSError):
+                process.stdin.close()
+            if process is self._process and self._progress.state == "running":
+                self._process = None
+                cause = f"signal {-status}, probably out of memory" if status < 0 else f"exit status {status}"
+                self._finish(replace(self._progress, state="failed", error=f"the worker process ended ({cause})"))
+
+    def _receive(self, message: Mapping[str, Any]) -> None:
+        now = self._progress
+        if "done" in message:
+            self._finish(replace(now, state="done", stage="", result=FitResult.model_validate(message["done"])))
+        elif "failed" in message:
+            self._finish(replace(now, state="failed", stage="", error=message["failed"]))
+        elif "curve" in message:
+            self._progress = replace(now, curves=_extended(now.curves, message))
+        else:
+            self._progress = replace(now, **message)
+
+    def _finish(self, progress: Progress) -> None:
+        self._progress = replace(progress, seconds=monotonic() - self._started)
+        self._changed.notify_all()
+
+
+def _extended(curves: Mapping[str, Curve], message: Mapping[str, Any]) -> dict[str, Curve]:
+    """Curves with one more point each; a curve that restarts replaces the old one."""
+    extended = dict(curves)
+    for name, value in message["values"].items():
+        title = f"{message['curve']}: {name}" if message["curve"] else name
+        points = extended.get(title, ())
+        kept = points if points and points[-1][0] < message["epoch"] else ()
+        extended[title] = (*kept, (message["epoch"], value))
+    return extended
+
+
+# The worker process
 
 
 def main() -> None:
-    """Teach whenever asked to, until the input ends."""
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    """Fit on request until the input ends."""
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    orders: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    from mtgcn.memory import keep_freed_blocks
-
+    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
     keep_freed_blocks()
-    projects: dict[str, Any] = {}  # which keep the graph that was read, and what was made of it
+    projects: dict[str, Project] = {}  # kept, with their graphs and what is cached per graph
     while True:
-        _carry_out(orders.get(), projects, said)
+        _handle(requests.get(), projects, output)
 
 
-def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
+def _read_requests(requests: queue.Queue[dict[str, Any]]) -> None:
     for line in sys.stdin:
-        orders.put(json.loads(line))
+        requests.put(json.loads(line))
     os._exit(0)
 
 
-def _carry_out(order: dict[str, Any], projects: dict[str, Any], said: TextIO) -> None:
-    from mtgcn.studio.lesson import Recipe, teach
-    from mtgcn.studio.project import Project
-    from mtgcn.training.progress import current_stage, progress_callbacks
-
-    def tell(**what: Any) -> None:
-        print(json.dumps(what), file=said, flush=True)
+def _handle(request: dict[str, Any], projects: dict[str, Project], output: TextIO) -> None:
+    def send(**message: Any) -> None:
+        print(json.dumps(message), file=output, flush=True)
 
     try:
         with progress_callbacks(
-            lambda done, total: tell(epochs=done, total=total),
-            lambda title: tell(stage=title, epochs=0, total=0),
-            lambda epoch, values: tell(curve=current_stage(), epoch=epoch, values=dict(values)),
+            lambda done, total: send(epochs=done, total=total),
+            lambda title: send(stage=title, epochs=0, total=0),
+            lambda epoch, values: send(curve=current_stage(), epoch=epoch, values=dict(values)),
         ):
-            project = projects.setdefault(order["folder"], Project.open(order["folder"]))
-            result = teach(project, Recipe(**order["recipe"]))
-        tell(done=asdict(result))
+            project = projects.setdefault(request["folder"], Project.open(request["folder"]))
+            result = fit_project(project, FitOptions(**request["options"]))
+        send(done=result.model_dump())
     except InputError as error:
-        tell(failed=" ".join(str(error).split()))
+        send(failed=" ".join(str(error).split()))
     except Exception as error:
         traceback.print_exc()
-        tell(failed=f"{type(error).__name__}: {' '.join(str(error).split())}")
-
-
-if __name__ == "__main__":
-    main()
+        send(failed=f"{type(error).__name__}: {' '.join(str(error).split())}")

@@ -1,6 +1,6 @@
-// Keys that work wherever one is on the page, but for fields. Each goes with the node that was shown when it was pressed,
-// so that a key pressed twice never labels a node nobody has seen.
-const OURS = /^[0-9]$|^(s|u|ArrowLeft|ArrowRight)$/;
+// Keys of the whole page except inside fields. Each is sent with the node shown when it was pressed, so that a key
+// pressed twice never labels a node that was not seen.
+const KEYS = /^[0-9]$|^(s|u|ArrowLeft|ArrowRight)$/;
 
 export default {
   template: "<span hidden></span>",
@@ -8,7 +8,7 @@ export default {
     this.pressed = (event) => {
       const at = event.target, undo = event.key === "z" && (event.ctrlKey || event.metaKey);
       if (at.closest?.("input, select, textarea, [contenteditable]") || event.repeat || event.defaultPrevented) return;
-      if (!undo && (!OURS.test(event.key) || event.ctrlKey || event.metaKey || event.altKey)) return;
+      if (!undo && (!KEYS.test(event.key) || event.ctrlKey || event.metaKey || event.altKey)) return;
       const shown = document.querySelector("[data-node]");
       if (!shown || shown.offsetParent === null) return;
       event.preventDefault();

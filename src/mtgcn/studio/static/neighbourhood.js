@@ -1,4 +1,4 @@
-// One node, its neighbours around it and the edges among them; who was taught has a dashed ring.
+// A node, its neighbours around it and the edges among them; pseudo-labels have a dashed ring.
 const WIDTH = 320, HEIGHT = 250, SVG = "http://www.w3.org/2000/svg";
 
 function element(name, attributes, text = null) {
@@ -10,7 +10,7 @@ function element(name, attributes, text = null) {
 
 export default {
   template: `<svg ref="picture" class="neighbourhood" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" :aria-label="title"></svg>`,
-  // nodes: [{ node, id, class, taught }], the first in the middle; edges: pairs of places in nodes
+  // nodes: [{ node, class, labelled, pseudo, short, title }], the first in the centre; edges: pairs of positions
   props: { nodes: Array, edges: Array, title: String },
   mounted() { this.draw(); },
   updated() { this.draw(); },
@@ -29,14 +29,14 @@ export default {
       for (const [one, other] of this.edges)
         parts.push(element("line", {
           x1: places[one][0], y1: places[one][1], x2: places[other][0], y2: places[other][1],
-          class: one === 0 || other === 0 ? "bond" : "bond aside",
+          class: one === 0 || other === 0 ? "edge" : "edge aside",
         }));
       this.nodes.forEach((node, place) => {
         const [x, y] = places[place], radius = place ? 8 : 13;
         const group = element("g", { class: "point", style: node.class === null ? "" : `--own: var(--k${node.class})` });
-        group.append(element("title", {}, node.words));
-        if (node.taught) group.append(element("circle", { cx: x, cy: y, r: radius + 4, class: "taught" }));
-        group.append(element("circle", { cx: x, cy: y, r: radius, class: node.given ? "disc given" : "disc" }));
+        group.append(element("title", {}, node.title));
+        if (node.pseudo) group.append(element("circle", { cx: x, cy: y, r: radius + 4, class: "pseudo" }));
+        group.append(element("circle", { cx: x, cy: y, r: radius, class: node.labelled ? "disc labelled" : "disc" }));
         if (place && this.nodes.length < 14) group.append(element("text", { x, y: y + (y < HEIGHT / 2 ? -13 : 20), class: "name" }, node.short));
         if (place) group.addEventListener("click", () => this.$emit("node", node.node));
         parts.push(group);

@@ -1,6 +1,6 @@
-// All nodes in the plane: one canvas, points out of typed arrays, put into its pixels.
-// Places come once, as base64; classes and certainties whenever they change. A node is told to the server by its number.
-const NOBODY = 65535, REACH = 14, CLOSEST = 40, CELLS = 64;
+// All nodes in the plane: one canvas, drawn pixel by pixel from typed arrays.
+// Coordinates arrive once, as base64; classes and confidences when they change. Events carry the number of a node.
+const NO_CLASS = 65535, REACH = 14, CLOSEST = 40, CELLS = 64;
 
 function bytes(text) {
   const raw = atob(text), array = new Uint8Array(raw.length);
@@ -20,10 +20,10 @@ export default {
   </div>`,
   props: { x: String, y: String, ids: Array, names: Array, title: String },
   created() {
-    // Nothing here is for Vue to watch: it would make every array slow.
+    // Frozen, so that Vue does not observe it, which would make every array slow.
     this.own = Object.freeze({ state: {
       xs: new Float32Array(bytes(this.x)), ys: new Float32Array(bytes(this.y)),
-      predicted: null, certainty: null, given: null, chosen: -1, neighbours: [], pointed: -1, only: -1,
+      classes: null, confidence: null, labelled: null, selected: -1, neighbours: [], pointed: -1, only: -1,
       view: { x: 0.5, y: 0.5, scale: 1 }, brush: null, names: [], frame: 0, frames: 0,
     } });
   },
@@ -45,21 +45,21 @@ export default {
     if (window.studioMap === this) delete window.studioMap;
   },
   methods: {
-    // ---- what the server says
-    colour(predicted, certainty, given, names) {
+    // ---- called by the server
+    colour(classes, confidence, labelled, names) {
       const state = this.own.state;
-      state.predicted = new Uint16Array(bytes(predicted));
-      state.certainty = new Uint8Array(bytes(certainty));
-      state.given = new Uint8Array(bytes(given));
+      state.classes = new Uint16Array(bytes(classes));
+      state.confidence = new Uint8Array(bytes(confidence));
+      state.labelled = new Uint8Array(bytes(labelled));
       state.names = names;
       state.brush = null;
-      // The unsure below, the sure above them, what a person said on top.
-      const rank = (node) => state.given[node] * 1000 + (state.predicted[node] === NOBODY ? -1 : state.certainty[node]);
+      // Low confidence at the bottom, high confidence above, labelled nodes on top.
+      const rank = (node) => state.labelled[node] * 1000 + (state.classes[node] === NO_CLASS ? -1 : state.confidence[node]);
       state.order = Uint32Array.from(state.order).sort((one, other) => rank(one) - rank(other));
       this.draw();
     },
-    // Other places of the same nodes, to which they wander.
-    wander(x, y) {
+    // Moves the nodes to new coordinates.
+    moveNodes(x, y) {
       const state = this.own.state, from = [state.xs, state.ys];
       const to = [new Float32Array(bytes(x)), new Float32Array(bytes(y))];
       const still = matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden, began = performance.now();
@@ -74,15 +74,15 @@ export default {
     },
     select(node, neighbours) {
       const state = this.own.state;
-      state.chosen = node;
+      state.selected = node;
       state.neighbours = neighbours;
-      if (node >= 0) this.intoSight(node);
+      if (node >= 0) this.scrollTo(node);
       this.draw();
     },
-    show_only(number) { this.own.state.only = number; this.draw(); },
+    showOnly(number) { this.own.state.only = number; this.draw(); },
     whole() { this.own.state.view = { x: 0.5, y: 0.5, scale: 1 }; this.draw(); },
 
-    // ---- where things are
+    // ---- geometry
     cells(state) {
       const cells = Array.from({ length: CELLS * CELLS }, () => []);
       for (let node = 0; node < state.xs.length; node++) cells[this.cell(state.ys[node]) * CELLS + this.cell(state.xs[node])].push(node);
@@ -127,13 +127,13 @@ export default {
       this.$refs.canvas.classList.toggle("near", scale > 1);
       this.draw();
     },
-    // Closer by a factor, while the place under the pointer stays where it is.
+    // Zooms by a factor around the pointer.
     zoom(factor, at = null) {
       const { view } = this.own.state, scale = Math.min(CLOSEST, Math.max(1, view.scale * factor)), share = view.scale / scale;
       const [x, y] = at ?? [view.x, view.y];
       this.look(x - (x - view.x) * share, y - (y - view.y) * share, scale);
     },
-    intoSight(node) {
+    scrollTo(node) {
       const canvas = this.$refs.canvas, [x, y] = this.place(node), edge = 24;
       if (x < edge || y < edge || x > canvas.width - edge || y > canvas.height - edge)
         this.look(this.own.state.xs[node], this.own.state.ys[node], this.own.state.view.scale);
@@ -145,8 +145,8 @@ export default {
       if (!state.frame) state.frame = requestAnimationFrame(() => { state.frame = 0; this.paint(); });
     },
     ink(name) { return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim(); },
-    // What is needed to put points into the pixels: paper, a colour for each class, and how much of each pixel a
-    // point of this radius covers.
+    // To draw points: background, a colour per class, and the share of each pixel that a point of this radius
+    // covers.
     brush(radius) {
       const state = this.own.state;
       if (state.brush?.radius === radius) return state.brush;
@@ -163,20 +163,20 @@ export default {
       const colours = (state.names ?? []).map((_, number) => rgb(`k${number}`));
       return (state.brush = { radius, reach, cover: Int32Array.from(cover), colours, none: rgb("soft"), paper: rgb("paper") });
     },
-    // Straight into the pixels, since a call for each of 20 000 points would take longer than a frame.
+    // Sets pixels directly: a canvas call per point would take longer than a frame for 20 000 nodes.
     paintPoints(pen, radius, left, top, unit) {
-      const { xs, ys, predicted, certainty, order, only } = this.own.state, { width, height } = pen.canvas;
+      const { xs, ys, classes, confidence, order, only } = this.own.state, { width, height } = pen.canvas;
       const { reach, cover, colours, none, paper } = this.brush(radius);
       const image = pen.createImageData(width, height), data = image.data;
       new Uint32Array(data.buffer).fill((255 << 24) | (paper[2] << 16) | (paper[1] << 8) | paper[0]);
       for (const node of order) {
         const x = Math.round(left + xs[node] * unit), y = Math.round(top + ys[node] * unit);
         if (x < reach || y < reach || x >= width - reach || y >= height - reach) continue;
-        const number = predicted ? predicted[node] : NOBODY;
+        const number = classes ? classes[node] : NO_CLASS;
         if (only >= 0 && number !== only) continue;
         const [red, green, blue] = colours[number] ?? none;
-        // Pale where the model is unsure.
-        const strength = number === NOBODY ? 0.45 : 0.25 + (0.75 * certainty[node]) / 255;
+        // Pale where the confidence is low.
+        const strength = number === NO_CLASS ? 0.45 : 0.25 + (0.75 * confidence[node]) / 255;
         for (let part = 0; part < cover.length; part += 3) {
           const at = 4 * ((y + cover[part + 1]) * width + x + cover[part]), share = cover[part + 2] * strength;
           data[at] += ((red - data[at]) * share) / 256;
@@ -191,27 +191,27 @@ export default {
       if (!canvas || canvas.width < 2) return;
       const pen = canvas.getContext("2d", { alpha: false }), ratio = devicePixelRatio || 1, { view } = state;
       const unit = this.side() * view.scale, left = canvas.width / 2 - view.x * unit, top = canvas.height / 2 - view.y * unit;
-      const crowd = Math.sqrt(1500 / Math.max(300, state.xs.length));
-      const radius = Math.round(2 * Math.min(7, Math.max(1.5, 3.4 * crowd) * Math.sqrt(view.scale)) * ratio) / 2;
+      const density = Math.sqrt(1500 / Math.max(300, state.xs.length));
+      const radius = Math.round(2 * Math.min(7, Math.max(1.5, 3.4 * density) * Math.sqrt(view.scale)) * ratio) / 2;
       this.paintPoints(pen, radius, left, top, unit);
-      this.paintGiven(pen, radius, ratio);
-      this.paintChosen(pen, radius, ratio);
+      this.paintLabelled(pen, radius, ratio);
+      this.paintSelected(pen, radius, ratio);
       state.frames += 1;
     },
-    paintGiven(pen, radius, ratio) {
-      const { given, predicted, only } = this.own.state;
-      if (!given) return;
-      for (let node = 0; node < given.length; node++) {
-        if (!given[node] || (only >= 0 && predicted[node] !== only)) continue;
+    paintLabelled(pen, radius, ratio) {
+      const { labelled, classes, only } = this.own.state;
+      if (!labelled) return;
+      for (let node = 0; node < labelled.length; node++) {
+        if (!labelled[node] || (only >= 0 && classes[node] !== only)) continue;
         const [x, y] = this.place(node);
         this.ring(pen, x, y, radius + 2 * ratio, this.ink("paper"), this.ink("ink"), ratio);
-        this.dot(pen, x, y, radius + 0.5 * ratio, this.ink(`k${predicted[node]}`));
+        this.dot(pen, x, y, radius + 0.5 * ratio, this.ink(`k${classes[node]}`));
       }
     },
-    paintChosen(pen, radius, ratio) {
-      const { chosen, neighbours, predicted, pointed } = this.own.state;
-      if (chosen >= 0) {
-        const [x, y] = this.place(chosen);
+    paintSelected(pen, radius, ratio) {
+      const { selected, neighbours, classes, pointed } = this.own.state;
+      if (selected >= 0) {
+        const [x, y] = this.place(selected);
         pen.strokeStyle = this.ink("ink");
         pen.lineWidth = ratio;
         pen.globalAlpha = 0.5;
@@ -220,10 +220,10 @@ export default {
         pen.stroke();
         pen.globalAlpha = 1;
         this.ring(pen, x, y, Math.max(8 * ratio, radius + 4 * ratio), this.ink("paper"), this.ink("ink"), 2.5 * ratio);
-        const number = predicted ? predicted[chosen] : NOBODY;
-        this.dot(pen, x, y, Math.max(4.5 * ratio, radius), number === NOBODY ? this.ink("soft") : this.ink(`k${number}`));
+        const number = classes ? classes[selected] : NO_CLASS;
+        this.dot(pen, x, y, Math.max(4.5 * ratio, radius), number === NO_CLASS ? this.ink("soft") : this.ink(`k${number}`));
       }
-      if (pointed >= 0 && pointed !== chosen) {
+      if (pointed >= 0 && pointed !== selected) {
         const [x, y] = this.place(pointed);
         pen.strokeStyle = this.ink("ink");
         pen.lineWidth = 1.5 * ratio;
@@ -249,34 +249,34 @@ export default {
     },
 
     // ---- pointer and keys
-    tell(node) {
+    showHint(node) {
       const hint = this.$refs.hint, state = this.own.state;
       state.pointed = node;
       hint.hidden = node < 0;
       this.draw();
       if (node < 0) return;
-      const number = state.predicted ? state.predicted[node] : NOBODY;
-      const verdict = number === NOBODY ? "not predicted yet"
-        : state.given[node] ? `${state.names[number]}, as you said`
-        : `${state.names[number]}, ${Math.round((100 * state.certainty[node]) / 255)} %`;
+      const number = state.classes ? state.classes[node] : NO_CLASS;
+      const text = number === NO_CLASS ? "no prediction yet"
+        : state.labelled[node] ? `${state.names[number]}, your label`
+        : `${state.names[number]}, ${Math.round((100 * state.confidence[node]) / 255)} %`;
       const name = document.createElement("b");
       name.textContent = this.ids ? this.ids[node] : node;
-      hint.replaceChildren(name, verdict);
+      hint.replaceChildren(name, text);
       const canvas = this.$refs.canvas, shrink = canvas.clientWidth / canvas.width, [x, y] = this.place(node).map((one) => one * shrink);
       hint.style.left = `${Math.min(Math.max(6, x + 12), canvas.clientWidth - hint.offsetWidth - 6)}px`;
       hint.style.top = `${y > hint.offsetHeight + 18 ? y - hint.offsetHeight - 12 : y + 14}px`;
     },
     listen(canvas, state) {
-      const fingers = new Map();
+      const pointers = new Map();
       let drag = null;
       canvas.addEventListener("pointerdown", (event) => {
-        fingers.set(event.pointerId, event);
-        drag = { x: event.clientX, y: event.clientY, view: { ...state.view }, moved: fingers.size > 1 };
+        pointers.set(event.pointerId, event);
+        drag = { x: event.clientX, y: event.clientY, view: { ...state.view }, moved: pointers.size > 1 };
       });
       canvas.addEventListener("pointermove", (event) => {
-        const before = fingers.get(event.pointerId);
-        if (before && fingers.size === 2) {
-          const [still] = [...fingers.values()].filter((one) => one.pointerId !== event.pointerId);
+        const before = pointers.get(event.pointerId);
+        if (before && pointers.size === 2) {
+          const [still] = [...pointers.values()].filter((one) => one.pointerId !== event.pointerId);
           const apart = (one) => Math.hypot(one.clientX - still.clientX, one.clientY - still.clientY) || 1;
           this.zoom(apart(event) / apart(before), this.inPlane((event.clientX + still.clientX) / 2, (event.clientY + still.clientY) / 2));
         } else if (before && drag) {
@@ -286,12 +286,12 @@ export default {
           if (drag.moved) this.look(drag.view.x - across / unit, drag.view.y - down / unit, state.view.scale);
         } else if (event.pointerType === "mouse") {
           const node = this.nearest(event.clientX, event.clientY);
-          if (node !== state.pointed) this.tell(node);
+          if (node !== state.pointed) this.showHint(node);
           canvas.style.cursor = node >= 0 ? "pointer" : "";
         }
-        if (before) fingers.set(event.pointerId, event);
+        if (before) pointers.set(event.pointerId, event);
       });
-      const lifted = (event) => fingers.delete(event.pointerId);
+      const lifted = (event) => pointers.delete(event.pointerId);
       canvas.addEventListener("pointerup", (event) => {
         lifted(event);
         if (!drag?.moved) {
@@ -300,7 +300,7 @@ export default {
         }
       });
       canvas.addEventListener("pointercancel", lifted);
-      canvas.addEventListener("pointerleave", (event) => { lifted(event); this.tell(-1); });
+      canvas.addEventListener("pointerleave", (event) => { lifted(event); this.showHint(-1); });
       canvas.addEventListener("wheel", (event) => {
         event.preventDefault();
         this.zoom(Math.exp(-event.deltaY / 300), this.inPlane(event.clientX, event.clientY));

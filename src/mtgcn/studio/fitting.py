@@ -1,0 +1,240 @@
+"""Fits the model of a project, as `mtgcn fit` and `mtgcn label` do, compares it with the previous one, and lays out the
+map."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from mtgcn.environment import chosen_device
+from mtgcn.errors import InputError
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, chosen_method
+from mtgcn.estimator.persistence import is_model, load_model, read_card, save_model
+from mtgcn.graph import Graph
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.labels import UNLABELED
+from mtgcn.linalg.layout_2d import layout_2d
+from mtgcn.methods import method_from_text
+from mtgcn.report.fit_view import map_rows, shown_nodes
+from mtgcn.shapes import Float, Int
+from mtgcn.studio.project import Project
+from mtgcn.studio.storage import State
+from mtgcn.training.progress import report_progress, stage
+from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.suggestions import smoothed_features
+from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
+from mtgcn.workflows.output import collected_notes
+
+CACHE = "cache"  # folder in the project; nothing is written outside of it
+GRAPH_KEY = "studio_graph"  # in the card of a model: the fingerprint of its graph
+LAYOUT_FILE = "map.npz"
+LAYOUT_SEED = 0
+MAX_LAYOUT_BYTES = 64 << 20
+
+Layout = tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]  # nodes and their coordinates, 0 to 1
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of a fit."""
+
+    method: str | None = None
+    settings: Sequence[str] = ()  # key=value
+    seed: int = 0
+    device: str = "auto"
+    folds: int = 5  # of the cross-validated accuracy; 0: not measured
+
+    def new_model(self, project: Project) -> GraphModel:
+        """An unfitted model, configured like that of `mtgcn fit` for the same files."""
+        options = project.source.options
+        return GraphModel(
+            method_from_text(self.method or DEFAULT_METHOD, self.settings),
+            neighbors=options.get("knn") or 10,
+            metric=options.get("metric") or "euclidean",
+            device=self.device,
+            random_state=self.seed,
+        )
+
+
+class ChangedClass(BaseModel):
+    """Number of nodes whose predicted class changed from one class to another."""
+
+    model_config = ConfigDict(frozen=True)
+    before: str
+    after: str
+    nodes: int
+
+
+class FitResult(BaseModel):
+    """Summary of a fit and comparison with the previous model."""
+
+    model_config = ConfigDict(frozen=True)
+    labels: Mapping[str, int]  # per class
+    seconds: float
+    refitted: bool  # whether label-free computations of the previous model were reused
+    mean_confidence: float
+    expected_accuracy: Mapping[str, Any] | None = None  # accuracy, ci95, labels, folds
+    why_no_expected_accuracy: str | None = None
+    warnings: Sequence[str] = ()
+    # The rest is None or empty without a previous model.
+    changed: int | None = None  # nodes with another predicted class
+    compared: int | None = None  # nodes that were unlabelled in the previous fit
+    changes: Sequence[ChangedClass] = ()  # most nodes first
+    mean_confidence_before: float | None = None
+
+
+def check_labels(project: Project) -> None:
+    """Check that there is something to learn and something to predict."""
+    labels, nodes = project.labels(), project.graph.num_nodes
+    classes = sorted(set(labels.values()))
+    if not labels:
+        raise InputError("no node is labelled yet; label nodes of at least two classes")
+    if len(classes) == 1:
+        raise InputError(f"all labels are of one class, {classes[0]!r}; label nodes of at least two classes")
+    if len(labels) == nodes:
+        raise InputError(f"all {nodes} nodes are labelled; remove labels of nodes that should be predicted")
+
+
+def fitted_model(project: Project) -> GraphModel | None:
+    """The model of the project; None without one, or if it belongs to another graph."""
+    if not project.is_loaded or not is_model(project.model_folder):
+        return None
+    model = load_model(project.model_folder)
+    return model if model.training_.get(GRAPH_KEY) == project.loaded.fingerprint else None
+
+
+def fit_project(project: Project, options: FitOptions) -> FitResult:
+    """Fit a model on the present labels and save it in the project once it is complete."""
+    check_labels(project)
+    with stage("reading"):
+        state, graph = project.state, project.labelled_graph()
+        previous = fitted_model(project)
+        model = options.new_model(project)
+        device, method = chosen_device(options.device), chosen_method(model)
+    before = None if previous is None else _PreviousFit(previous, state)
+    refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
+    with collected_notes() as notes, _cache_in(project.folder / CACHE), within_memory(graph, method, device):
+        started = perf_counter()
+        if previous is not None and refitted:
+            model = previous
+            model.device = options.device
+            model.fit_again(graph, np.array(graph.class_names))
+        else:
+            model.fit_graph(graph)
+        seconds = perf_counter() - started
+        with stage("measuring accuracy on held-out labels"):
+            expected = _cross_validated_accuracy(model, options)
+    summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
+    with stage("writing the model"):
+        card = for_the_card(summary) | {GRAPH_KEY: project.loaded.fingerprint}
+        save_model(model, project.model_folder, training=card)
+        project.forget_renames(state.renamed)
+    model_layout(project, model)
+    return FitResult(
+        labels=summary.labels,
+        seconds=seconds,
+        refitted=refitted,
+        mean_confidence=mean_confidence(model),
+        expected_accuracy=None if summary.expected_accuracy is None else asdict(summary.expected_accuracy),
+        why_no_expected_accuracy=summary.why_no_expected_accuracy,
+        warnings=summary.warnings,
+        **({} if before is None else before.comparison(model)),
+    )
+
+
+class _PreviousFit:
+    """Predictions of the previous model; a refit overwrites the model itself."""
+
+    def __init__(self, model: GraphModel, state: State) -> None:
+        names = [state.current_name(str(name)) for name in model.classes_]
+        self.predicted = np.array(names, dtype=object)[model.label_distributions_.argmax(axis=1)]
+        self.unlabelled = model.graph_.labels == UNLABELED
+        self.confidence = mean_confidence(model)
+
+    def comparison(self, model: GraphModel) -> dict[str, Any]:
+        now = model.transduction_.astype(object)
+        changed = np.flatnonzero(self.unlabelled & (now != self.predicted))
+        pairs = Counter(zip(self.predicted[changed].tolist(), map(str, now[changed].tolist()), strict=True))
+        return {
+            "changed": len(changed),
+            "compared": int(self.unlabelled.sum()),
+            "changes": [ChangedClass(before=old, after=new, nodes=n) for (old, new), n in pairs.most_common()],
+            "mean_confidence_before": self.confidence,
+        }
+
+
+def _cross_validated_accuracy(model: GraphModel, options: FitOptions) -> Expectation:
+    if options.folds == 0:
+        return None, "not measured, as asked"
+    why_not = why_not_measurable(model.graph_, model.method_, options.folds)
+    if why_not:
+        return None, why_not
+    device = chosen_device(options.device)
+    return expected_accuracy(model.graph_, model.method_, seed=options.seed, device=device, folds=options.folds), None
+
+
+@contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    """Use a folder as cache within this context."""
+    before = os.environ.get("MTGCN_CACHE")
+    os.environ["MTGCN_CACHE"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["MTGCN_CACHE"]
+        else:
+            os.environ["MTGCN_CACHE"] = before
+
+
+# Layout of the map
+
+
+@cached_per_graph
+def feature_layout(graph: Graph) -> Layout:
+    """Layout without a model, by features and neighbourhoods; takes seconds."""
+    nodes = shown_nodes(graph.num_nodes, [], LAYOUT_SEED)
+    return nodes, layout_2d(smoothed_features(graph)[nodes], seed=LAYOUT_SEED)
+
+
+def model_layout(project: Project, model: GraphModel) -> Layout:
+    """Layout by the predictions of a model; read from the project if it was made for this model."""
+    made_for = str(read_card(project.model_folder)["sha256"])
+    stored = _stored_layout(project, made_for, model.graph_.num_nodes)
+    if stored is not None:
+        return stored
+    nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), LAYOUT_SEED)
+    with stage("placing nodes on the map", unit="step"):
+        places = layout_2d(map_rows(model, nodes), seed=LAYOUT_SEED, progress=report_progress).astype(np.float32)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, nodes=nodes, places=places, made_for=np.array(made_for))
+    project.files.write(content.getvalue(), LAYOUT_FILE)
+    return nodes, places
+
+
+def _stored_layout(project: Project, made_for: str, num_nodes: int) -> Layout | None:
+    content = project.files.read(LAYOUT_FILE, at_most=MAX_LAYOUT_BYTES)
+    if content is None:
+        return None
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            if str(arrays["made_for"]) != made_for:
+                return None
+            nodes, places = arrays["nodes"], arrays["places"]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+        return None  # damaged: it is made again
+    valid = nodes.ndim == 1 and nodes.dtype.kind == "i" and len(nodes) and nodes.min() >= 0 and nodes.max() < num_nodes
+    if not valid or places.shape != (len(nodes), 2) or not np.isfinite(places).all():
+        return None
+    return nodes, places

@@ -1,0 +1,255 @@
+"""Files of a project: a folder with safe names, a lock and atomic writes; `labels.csv`; the JSON records.
+
+`project.json` holds a `State` and `history.json` a list of `Change`s. Both are validated when they are read, since they
+may be edited by hand.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from mtgcn.errors import InputError, check_names, shown
+from mtgcn.io.options import TableOptions
+from mtgcn.io.read import read_labels
+from mtgcn.labels import UNLABELED, class_named, classes_of, is_missing
+from mtgcn.storage.files import check_folder, force_to_disk, read_plain, write_file
+from mtgcn.storage.folders import PARTIAL
+from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
+
+LOCK = ".studio.lock"
+LOCK_TIMEOUT = 30.0  # seconds; another process changes a project within a few
+MAX_NAME_BYTES = 200  # leaves room for a suffix
+FORBIDDEN_CHARACTERS = '/\\:*?"<>|'  # in file names, on any operating system
+PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
+MAX_CHANGES = 500  # kept for undo
+
+
+def checked_name(name: str) -> str:
+    """Check that a file name is safe in a project folder: no path, no hidden file.
+
+    >>> checked_name("my edges.csv")
+    'my edges.csv'
+    """
+    if not name or name != name.strip() or name.startswith(".") or name.endswith("."):
+        raise InputError(f"file name {shown(name)}; it must not begin or end with a blank or a dot")
+    if any(letter in FORBIDDEN_CHARACTERS or not letter.isprintable() for letter in name):
+        raise InputError(f"file name {shown(name)}; remove {FORBIDDEN_CHARACTERS} and control characters")
+    if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
+        raise InputError(f"file name {shown(name)} is longer than {MAX_NAME_BYTES} bytes; shorten it")
+    return name
+
+
+class ProjectFolder:
+    """Files by checked names, atomic writes, and a lock between threads and processes."""
+
+    def __init__(self, root: str | Path) -> None:
+        check_folder(root, holds="the project")
+        self.root = Path(os.path.realpath(root))
+        self._thread_lock = RLock()
+        self._depth = 0
+
+    def path(self, *names: str) -> Path:
+        """The path of a file or folder in the project. Links must not lead out of it."""
+        path = self.root.joinpath(*map(checked_name, names))
+        target = Path(os.path.realpath(path))
+        if not target.is_relative_to(self.root):
+            raise InputError(f"{path} is a link to {target}, outside the project; replace it by the file itself")
+        return path
+
+    def read(self, *names: str, at_most: int | None = None) -> bytes | None:
+        """The content of a file; None if it does not exist."""
+        path = self.path(*names)
+        try:
+            return read_plain(path, at_most)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}; check its permissions") from error
+
+    def write(self, content: bytes, *names: str) -> Path:
+        """Write a file atomically and flush it to disk."""
+        with self.locked():
+            path = write_file(self.path(*names), content)
+            force_to_disk(path.parent)
+        return path
+
+    def remove_partial_files(self) -> None:
+        """Remove what a killed process left half-written."""
+        with self.locked():
+            for partial in self.root.glob(PARTIAL):
+                partial.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the project exclusively: no other thread or process changes it. Re-entrant."""
+        with self._thread_lock:
+            if self._depth:
+                yield
+                return
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"cannot make folder {self.root}: {error.strerror}; give another folder") from error
+            try:
+                with exclusive_lock(self.root / LOCK, f"changing the project {self.root}", LOCK_TIMEOUT):
+                    self._depth += 1
+                    try:
+                        yield
+                    finally:
+                        self._depth -= 1
+            except HeldElsewhere:
+                raise InputError(
+                    f"another process has held the project {self.root} for {LOCK_TIMEOUT:.0f} s; nothing was changed, "
+                    "try again"
+                ) from None
+
+
+# labels.csv
+
+
+def read_label_file(path: Path, ids: Sequence[str]) -> dict[str, str]:
+    """The label of each labelled node, in node order; the same reader as `mtgcn fit --labels`."""
+    codes, names = read_labels(path, np.array(ids, dtype=object), TableOptions(few_labels=True))
+    return {ids[node]: names[codes[node]] for node in np.flatnonzero(codes != UNLABELED).tolist()}
+
+
+def label_table(labels: Mapping[str, str]) -> bytes:
+    """The content of `labels.csv`."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("id", "label"))
+    table.writerows(labels.items())
+    return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def checked_class(name: str, known: Sequence[str] = ()) -> str:
+    """Normalise a class name, so that `labels.csv` gives back the same name.
+
+    >>> checked_class(" cat "), checked_class("2.0")
+    ('cat', '2')
+    """
+    name = class_named(" ".join(name.split()), ())
+    check_names([name], "class")
+    if is_missing(name) or name == str(UNLABELED):
+        raise InputError(f"class {shown(name)} means a missing label; choose another name")
+    if not name.isprintable():
+        raise InputError(f"class {shown(name)} contains a control character; choose another name")
+    if len(classes_of([*known, name])[1]) < len({*known, name}):
+        raise InputError(f"class {shown(name)} reads like another class; choose another name")
+    return name
+
+
+# Records
+
+
+class Record(BaseModel):
+    """A frozen record on disk; unknown and mistyped fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _checked_file(name: str) -> str:
+    try:
+        return checked_name(name)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+FileName = Annotated[str, AfterValidator(_checked_file)]
+Role = Literal["edges", "nodes", "labels", "graph", "model"]
+ROLES: tuple[Role, ...] = ("edges", "nodes", "labels", "graph")  # of files; "model" is a model folder
+
+
+class Source(Record):
+    """Where the graph comes from: a built-in dataset, or copies of files."""
+
+    dataset: str | None = None
+    files: dict[Role, FileName] = {}
+    options: dict[str, Any] = {}  # how to read the files: knn, metric, columns, …
+
+    @property
+    def title(self) -> str:
+        """The dataset or the main file."""
+        if self.dataset:
+            return self.dataset
+        main: tuple[Role, ...] = ("graph", "edges", "nodes", "model")
+        return next(self.files[role] for role in main if role in self.files)
+
+    @property
+    def picture_shape(self) -> tuple[int, int] | None:
+        """Rows and columns where the features of a node are the pixels of a picture."""
+        return PICTURE_SHAPES.get(self.dataset or "")
+
+
+class State(Record):
+    """The project without its labels, as in `project.json`."""
+
+    format: Literal[1] = 1
+    load: int = 0  # number of loads so far; the file copies belong to the last one
+    source: Source | None = None
+    # A load is finished in two steps. Until the second, the labels of the previous graph are still in labels.csv and
+    # this is the file they move to.
+    unsettled: Literal[""] | FileName = ""
+    classes: tuple[str, ...] = ()  # in the order of their keys; classes that occur only in labels.csv follow
+    skipped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()  # old and new class names since the model was fitted
+
+    def current_name(self, name: str) -> str:
+        """The present name of a class of the model."""
+        for before, after in self.renamed:
+            name = after if name == before else name
+        return name
+
+    @staticmethod
+    def from_json(content: bytes | None) -> State:
+        """Read `project.json`; without content the state of a new project."""
+        if content is None:
+            return State()
+        try:
+            return State.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InputError(
+                f"project.json is no project of the studio ({where}: {first['msg']}); correct it, or remove it and "
+                "load the graph again: labels.csv stays"
+            ) from None
+
+    def to_json(self) -> bytes:
+        return self.model_dump_json(indent=1).encode()
+
+
+class Change(Record):
+    """One change by a person, with the values before and after."""
+
+    title: str  # "labelled 17 as cat"
+    window: str = ""  # the browser window that made it
+    labels: Mapping[str, tuple[str | None, str | None]] = {}  # node -> label before, label after
+    classes: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # before and after
+    skipped: str | None = None  # the node
+    renamed: tuple[str, str] | None = None  # a renamed or merged class, before and after
+
+
+_CHANGES = TypeAdapter(list[Change])
+
+
+def read_history(content: bytes | None) -> list[Change]:
+    """The changes, oldest first. A damaged file costs the undo history, never a label."""
+    try:
+        return _CHANGES.validate_json(content or b"[]")
+    except ValidationError:
+        return []
+
+
+def history_json(changes: Sequence[Change]) -> bytes:
+    return _CHANGES.dump_json(list(changes[-MAX_CHANGES:]))

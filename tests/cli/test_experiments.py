@@ -1,0 +1,171 @@
+"""`mtgcn run` and `compare` on own files."""
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+
+from mtgcn.cli import app as cli
+from mtgcn.cli.experiments import configured_methods
+from mtgcn.errors import InputError
+from mtgcn.experiments.store import read_units
+
+CLASSES = ("ant", "bee", "cat")
+
+
+@pytest.fixture
+def mtgcn_command(capsys):
+    def command(*arguments):
+        status = cli.main([str(part) for part in arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return command
+
+
+@pytest.fixture
+def own(tmp_path, make_graph):
+    """Options that name a graph of three easy classes: 120 nodes, of which 90 are labelled."""
+    graph = make_graph(nodes=120, easy=True, sparse=False)
+    ids = [f"{7 * node:04}" for node in range(graph.num_nodes)]
+    edges = np.argwhere(np.triu(graph.adjacency.toarray()))
+    tables = {
+        "edges": [["from", "to"], *([ids[first], ids[second]] for first, second in edges)],
+        "nodes": [["id", *range(12)], *([ids[node], *row] for node, row in enumerate(graph.features.tolist()))],
+        "labels": [["id", "label"], *([ids[node], CLASSES[graph.labels[node]]] for node in range(90))],
+    }
+    options = []
+    for name, rows in tables.items():
+        path = tmp_path / f"{name}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+        options += [f"--{name}", str(path)]
+    return options
+
+
+FAST = ["--methods", "lp,logistic", "--runs", 3, "--labels-per-class", 2]
+
+
+def test_compare_writes_all_files(mtgcn_command, own, tmp_path):
+    out, latex, report = tmp_path / "rows", tmp_path / "paper" / "table.tex", tmp_path / "page.html"
+    latex.parent.mkdir()
+    status, table, err = mtgcn_command("compare", *own, *FAST, "--out", out, "--latex", latex, "--report", report)
+    assert status == 0
+    assert table.startswith("Accuracy % on edges.csv, 2 labels per class, 3 runs\n")
+    written = [
+        *(out / name for name in ("rows.jsonl", "summary-comparison.md", "summary-comparison.csv")),
+        *(out / name for name in ("report-comparison.html", "tables-comparison.tex")),
+        latex,
+        report,
+    ]
+    assert err == f"mtgcn: wrote {', '.join(map(str, written))}\n"
+    assert latex.read_text(encoding="utf-8") == (out / "tables-comparison.tex").read_text(encoding="utf-8")
+    page = report.read_text(encoding="utf-8")
+    assert "<code>mtgcn compare --edges " in page  # how it was made
+    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["method"], row["run"]) for row in rows] == [
+        (name, run) for name in ("lp", "logistic") for run in range(3)
+    ]
+    assert {row["scored_nodes"] for row in rows} == {90 - 2 * 3}
+
+
+def test_run_writes_all_files(mtgcn_command, own, tmp_path):
+    out, latex, report = tmp_path / "rows", tmp_path / "table.tex", tmp_path / "page.html"
+    arguments = ["run", *own, "--method", "lp", "--set", "alpha=0.01", "--labels-per-class", 2, "--runs", 3]
+    status, table, _ = mtgcn_command(*arguments, "--out", out, "--latex", latex, "--report", report)
+    assert status == 0
+    assert table.startswith("lp on edges.csv, 2 labels per class, 3 runs\n")
+    assert all(path.exists() for path in (latex, report, out / "rows.jsonl"))
+    [rows] = read_units(out).values()
+    assert rows[0].settings == {"alpha": 0.01}
+
+
+def test_command_resumes(mtgcn_command, own, tmp_path):
+    out = tmp_path / "rows"
+    first = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
+    stored = (out / "rows.jsonl").read_bytes()
+    second = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
+    assert first[1] == second[1]  # seconds too: nothing was run
+    assert (out / "rows.jsonl").read_bytes() == stored
+    mtgcn_command("compare", *own, *FAST, "--out", out)
+    assert (out / "rows.jsonl").read_bytes().startswith(stored)
+    assert len(read_units(out)) == 2
+
+
+def test_few_scored_nodes_warn(mtgcn_command, own):
+    arguments = ["compare", *own, "--methods", "lp", "--runs", 2, "--labels-per-class", 21]
+    warning = "a run is scored on 27 nodes, fewer than 30"
+    status, _, err = mtgcn_command(*arguments)
+    assert status == 0
+    assert err.startswith(f"mtgcn: warning: {warning}")
+    status, out, err = mtgcn_command(*arguments, "--json")
+    assert (status, err) == (0, "")
+    assert warning in json.loads(out)["warnings"][0]
+    assert mtgcn_command(*arguments[:-1], 20)[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--split", "public"], "own files have no public split"),
+        (["--latex", "."], "is a folder; give a file name"),
+        (["--report", "nodes.csv/page.html"], "nodes.csv is a file"),
+        (["--out", "nodes.csv"], "nodes.csv is a file; give a folder for rows"),
+        (["--reference", "gcn"], "unknown reference 'gcn'; choose from lp, logistic"),
+        (["--set", "gcn.epochs=3"], "unknown method in --set gcn.epochs=3: 'gcn'; choose from lp, logistic"),
+        (["--set", "epochs=3"], "unknown setting 'epochs'"),
+        (["--set", "lp.alpha"], "setting 'alpha' has no '='"),
+        (["--set", "alpha=many"], "setting alpha='many' is not of type float"),
+    ],
+)
+def test_invalid_options(mtgcn_command, own, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    status, out, err = mtgcn_command("compare", *own, *FAST, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_files_without_labels(mtgcn_command, own):
+    status, _, err = mtgcn_command("compare", *own[:4], *FAST)
+    assert status == 2
+    assert "no node is labelled, so nothing can be scored; give --labels" in err
+
+
+def test_settings_of_one_or_all_methods():
+    methods, notes = configured_methods(["gcn", "mt-gcn", "lp"], ["hidden-channels=8", "mt-gcn.peers=3", "lp.alpha=2"])
+    assert (methods["gcn"].hidden_channels, methods["mt-gcn"].hidden_channels) == (8, 8)
+    assert (methods["mt-gcn"].peers, methods["lp"].alpha) == (3, 2.0)
+    assert notes == ["--set hidden-channels=8 is for gcn, mt-gcn; no such setting: lp"]
+
+
+def test_duplicate_setting():
+    with pytest.raises(InputError, match="'alpha' is given twice"):
+        configured_methods(["lp"], ["alpha=1", "lp.alpha=2"])
+
+
+def test_failed_write_lists_written_files(mtgcn_command, own, tmp_path, monkeypatch):
+    latex, report, real = tmp_path / "table.tex", tmp_path / "page.html", os.replace
+
+    def full(source, target):
+        if str(target) == str(report):
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    status, _, err = mtgcn_command("compare", *own, *FAST, "--latex", latex, "--report", report)
+    message = f"cannot write {report}: No space left on device; make room there, or give another place"
+    assert (status, err) == (2, f"mtgcn: error: {message}. Written before that: {latex}\n")
+    assert latex.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_final_seeds_are_refused(command, mtgcn_command, tmp_path):
+    missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
+    status, out, error = mtgcn_command(command, *missing, "--seed", 1_000_000)
+    assert (status, out) == (2, "")
+    assert "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes" in error

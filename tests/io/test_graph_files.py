@@ -1,0 +1,400 @@
+"""GraphML, GML, .npz and .pt."""
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from collections import OrderedDict
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from mtgcn import read_graph
+from mtgcn.errors import InputError
+from mtgcn.io.graph_files import read_graph_file
+from mtgcn.io.options import TableOptions
+
+
+def read_file(path, features=None, **columns):
+    return read_graph_file(TableOptions(graph=path, features=features, columns=columns))
+
+
+@pytest.fixture
+def village():
+    graph = nx.Graph()
+    graph.add_node("ada", age=36, height=1.5, label="x", town="Paris")
+    graph.add_node("bob", age=20, height=1.8, label="y", town="Rome")
+    graph.add_node("eve", age=33, height=1.7, town="Rome")
+    graph.add_node("dan", age=34, height=1.6, label="x", town="Oslo")
+    graph.add_edge("ada", "bob", weight=2.0)
+    graph.add_edge("bob", "eve")
+    return graph
+
+
+def edges(arrays):
+    ids = arrays.node_ids.tolist()
+    return {frozenset((ids[one], ids[other])) for one, other in zip(arrays.sources, arrays.targets, strict=True)}
+
+
+def test_graphml(village, tmp_path):
+    nx.write_graphml(village, tmp_path / "g.graphml")
+    arrays = read_file(tmp_path / "g.graphml")
+    assert arrays.node_ids.tolist() == ["ada", "bob", "eve", "dan"]
+    assert edges(arrays) == {frozenset(("ada", "bob")), frozenset(("bob", "eve"))}
+    assert arrays.weights.tolist() == [2, 1]
+    assert dict(zip(arrays.feature_names, arrays.features[1].tolist(), strict=True)) == {
+        "age": 20,
+        "height": pytest.approx(1.8),
+    }
+    assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1, -1, 0], ("x", "y"))
+    assert arrays.directed is False
+
+
+def test_named_attributes(village, tmp_path):
+    nx.write_graphml(village, tmp_path / "g.graphml")
+    arrays = read_file(tmp_path / "g.graphml", label="town", features=["age"], weight=False)
+    assert arrays.class_names == ("Oslo", "Paris", "Rome")
+    assert (arrays.feature_names, arrays.weights) == (("age",), None)
+
+
+def test_unique_labels_are_names(village, tmp_path):
+    for node in village:
+        village.nodes[node]["label"] = node.title()
+    nx.write_graphml(village, tmp_path / "g.graphml")
+    assert read_file(tmp_path / "g.graphml").labels is None
+
+
+def test_gml(tmp_path):
+    path = tmp_path / "g.gml"
+    path.write_text(
+        'graph [ node [ id 4 label "ada" class "x" f 1.5 ] node [ id 7 label "zoé &amp; co" class "y" f 2 ] '
+        "edge [ source 4 target 7 weight 3 ] ]",
+        encoding="utf-8",
+    )
+    arrays = read_file(path)
+    assert arrays.node_ids.tolist() == ["ada", "zoé & co"]
+    assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1], ("x", "y"))
+    assert arrays.features.tolist() == [[1.5], [2]]
+    assert arrays.weights.tolist() == [3]
+
+
+def test_gml_with_label_table(tmp_path):
+    path, labels = tmp_path / "g.gml", tmp_path / "labels.csv"
+    path.write_text("graph [ node [ id 4 ] node [ id 7 ] node [ id 9 ] edge [ source 4 target 7 ] ]")
+    labels.write_text("id,label\n9,x\n4,y\n")
+    arrays = read_graph(path, labels=labels)
+    assert arrays.node_ids.tolist() == [4, 7, 9]
+    assert (arrays.labels.tolist(), arrays.class_names) == ([1, -1, 0], ("x", "y"))
+    labels.write_text("id,label\n9,x\n5,y\n")
+    with pytest.raises(InputError, match=r"labels.csv line 3: node '5' is not in the graph"):
+        read_graph(path, labels=labels)
+
+
+BOMB = """<?xml version="1.0"?>
+<!DOCTYPE graphml [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;">]>
+<graphml><graph edgedefault="undirected"><node id="&c;"/></graph></graphml>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("g.graphml", BOMB.encode(), "g.graphml line 2: a DOCTYPE can declare entities"),
+        ("g.graphml", BOMB.replace("?>", ' encoding="UTF-16"?>', 1).encode("utf-16"), "line 2: a DOCTYPE"),
+        ("g.graphml", b'<!DOCTYPE g SYSTEM "file:///etc/passwd"><graphml/>', "line 1: a DOCTYPE"),
+        ("g.graphml", b"<a>" * 5000 + b"</a>" * 5000, "nested deeper than 100"),
+        ("g.graphml", b'<?xml version="1.0" encoding="klingon"?><a/>', "cannot be read as XML|not well-formed XML"),
+        ("g.graphml", b"<graphml>\n<graph>", "g.graphml line 2 is not well-formed XML"),
+        ("g.graphml", b"<graphml/>", "cannot be read as GraphML"),
+        ("g.graphml", b"random \xff bytes", "not well-formed XML"),
+        ("g.gml", b"graph [ node [ id 1 ", "cannot be read as GML"),
+        ("g.gml", b'graph [ \n node [ id 1 label "\xe9" ] ]', "g.gml line 2: byte 0xe9 is not UTF-8"),
+        ("g.gml", b"graph [ ]", "g.gml has no nodes"),
+        ("g.gml", b"", "g.gml is empty"),
+        ("g.dot", b"graph {}", "unknown suffix '.dot'; give .graphml, .xml, .gml, .npz, .pt, .pth, or a table"),
+    ],
+)
+def test_invalid_files(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_file(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_truncated_graphml(village, tmp_path):
+    path = tmp_path / "g.graphml"
+    nx.write_graphml(village, path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(InputError, match="not well-formed XML"):
+        read_file(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.nodes["bob"].update(age="old"), "node 'bob': attribute 'age' is 'old'; give every node a number"),
+        (lambda g: g.nodes["bob"].pop("age"), "node 'bob': attribute 'age' is 'None'"),
+        (lambda g: g.nodes["eve"].update(age=float("nan")), "node 'eve': attribute 'age' is 'nan'; give finite"),
+        (lambda g: g.nodes["eve"].update(height=1e300), "node 'eve': attribute 'height' is '1e.300'; give finite"),
+        (lambda g: g.edges["ada", "bob"].update(weight=-1.0), "edge 'ada' - 'bob': weight is '-1.0'; give a finite"),
+    ],
+)
+def test_invalid_attributes(village, tmp_path, change, message):
+    change(village)
+    nx.write_gml(village, tmp_path / "g.gml")
+    with pytest.raises(InputError, match=message):
+        read_file(tmp_path / "g.gml")
+
+
+def test_size_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtgcn.io.graph_files.MAX_BYTES", 10)
+    (tmp_path / "g.gml").write_text("graph [ node [ id 1 ] ]")
+    with pytest.raises(InputError, match="write the graph as an edge list in Parquet"):
+        read_file(tmp_path / "g.gml")
+
+
+TRIANGLE = np.array([[0, 2, 1], [2, 0, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["edge_index", "adjacency", "adj", "csr", "csc"])
+def test_npz_formats(tmp_path, kind):
+    path = tmp_path / "g.npz"
+    csr = sp.csr_array(TRIANGLE)
+    if kind == "edge_index":
+        coo = csr.tocoo()
+        np.savez(path, edge_index=np.array([coo.row, coo.col]), edge_weight=coo.data)
+    elif kind == "adjacency":
+        np.savez(path, adjacency=TRIANGLE)
+    elif kind == "adj":
+        np.savez(path, adj_data=csr.data, adj_indices=csr.indices, adj_indptr=csr.indptr, adj_shape=csr.shape)
+    else:
+        sp.save_npz(path, csr.asformat(kind))
+    arrays = read_file(path)
+    dense = np.zeros((3, 3))
+    dense[arrays.sources, arrays.targets] = arrays.weights
+    assert np.array_equal(dense, TRIANGLE)
+    assert arrays.node_ids.tolist() == [0, 1, 2]
+
+
+def test_npz_node_arrays(tmp_path):
+    path = tmp_path / "g.npz"
+    features = sp.csr_array([[1.0, 0], [0, 2], [0, 0]])
+    np.savez(
+        path,
+        edge_index=[[0], [1]],
+        attr_data=features.data,
+        attr_indices=features.indices,
+        attr_indptr=features.indptr,
+        attr_shape=features.shape,
+        labels=[1, -1, 0],
+        node_ids=["a", "b", "c"],
+        class_names=["cat", "dog", "owl"],
+    )
+    arrays = read_file(path)
+    assert np.array_equal(arrays.features.toarray(), features.toarray())
+    assert arrays.labels.tolist() == [1, -1, 0]
+    assert arrays.class_names == ("cat", "dog", "owl")
+    assert arrays.node_ids.tolist() == ["a", "b", "c"]
+
+
+class Loud:
+    def __reduce__(self):
+        return (pytest.fail, ("the file was unpickled",))
+
+
+EDGE = {"edge_index": [[0], [1]]}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"edge_index": np.array([[Loud()]], dtype=object)}, "cannot be read as .npz .*without objects"),
+        ({"other": [1]}, "holds other; give edge_index, adjacency"),
+        ({"edge_index": [[0.5], [1.0]]}, "edge_index is of type float64"),
+        ({"edge_index": [0, 1]}, "edge_index is of type int64 and shape"),
+        ({**EDGE, "edge_weight": [1.0, 2.0]}, r"edge_weight of shape \(2,\) for 1 edges"),
+        ({**EDGE, "x": [["a"], ["b"]]}, "features is of type <U1"),
+        ({**EDGE, "y": [[0, 1], [1, 0]]}, "one label per node"),
+        ({**EDGE, "y": [0, 5], "class_names": ["a", "b"]}, "2 class_names and the labels 0, 5"),
+        ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
+        ({"adjacency": np.array("x")}, "adjacency is of type <U1"),
+        ({"adj_data": [1.0]}, "lacks adj_indices, adj_indptr, adj_shape"),
+        (
+            {"adj_data": [1.0], "adj_indices": [10**6], "adj_indptr": [0, 1, 1], "adj_shape": [2, 2]},
+            "adj_arrays are not a sparse matrix",
+        ),
+        (
+            {"format": b"coo", "data": [1.0], "indices": [0], "indptr": [0, 1], "shape": [1, 1]},
+            "in the form 'coo'; save it as csr",
+        ),
+    ],
+)
+def test_invalid_npz(tmp_path, arrays, message):
+    path = tmp_path / "g.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match=message):
+        read_file(path)
+
+
+def test_damaged_npz(tmp_path):
+    path = tmp_path / "g.npz"
+    np.savez_compressed(path, adjacency=np.random.default_rng(0).random((50, 50)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"cannot be read as .npz"):
+        read_file(path)
+    lie = io.BytesIO()
+    np.lib.format.write_array_header_1_0(lie, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**9)})
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("adjacency.npy", lie.getvalue())
+    with pytest.raises(InputError, match=r"cannot be read as .npz"):
+        read_file(path)
+    with path.open("wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(InputError, match="holds one array and no names"):
+        read_file(path)
+    with pytest.raises(InputError, match="attributes are chosen in GraphML and GML"):
+        read_file(path, label="y")
+
+
+pyg = pytest.importorskip("torch_geometric.data")
+Data, HeteroData = pyg.Data, pyg.HeteroData
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+@pytest.fixture
+def data():
+    return Data(
+        x=torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]]),
+        edge_index=EDGES,
+        edge_weight=torch.tensor([0.5, 0.5, 2.0, 2.0]),
+        y=torch.tensor([1, 0, -1]),
+        train_mask=torch.tensor([True, False, False]),
+    )
+
+
+@pytest.fixture
+def save(tmp_path):
+    def put(content, **options):
+        path = tmp_path / "graph.pt"
+        torch.save(content, path, **options)
+        return path
+
+    return put
+
+
+def assert_is_the_graph(graph):
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 0]])
+    np.testing.assert_array_equal(graph.features, [[1, 0], [0, 2], [3, 3]])
+    np.testing.assert_array_equal(graph.labels, [1, 0, -1])
+    assert graph.class_names == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda data: data,
+        lambda data: data.to_dict(),
+        lambda data: OrderedDict(data.to_dict()),
+        lambda data: (data, None),
+        lambda data: (data.to_dict(), {"x": torch.tensor([0, 3])}, Data),  # as PyG keeps a processed dataset
+    ],
+)
+def test_pt(save, data, form):
+    assert_is_the_graph(read_graph(save(form(data))))
+
+
+def test_pt_old_format(save, data):
+    assert_is_the_graph(read_graph(save(data, _use_new_zipfile_serialization=False)))
+
+
+@pytest.mark.slow
+def test_pt_without_pyg(save, data):
+    """This process has imported it; another, that could not, reads the same."""
+    program = (
+        "import sys; sys.modules['torch_geometric'] = None\n"
+        "from mtgcn import read_graph; print(read_graph(sys.argv[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(save(data))], capture_output=True, text=True, check=True)
+    assert done.stdout == "Graph(nodes=3, edges=2, features=2, classes=2)\n"
+
+
+def test_pt_num_nodes(save):
+    assert read_graph(save(Data(edge_index=EDGES, num_nodes=5))).num_nodes == 5
+
+
+def test_pt_with_label_table(save, data, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,label\n0,cat\n2,dog\n")
+    assert read_graph(save(data), labels=labels).class_names == ("cat", "dog")
+
+
+class Trap:
+    """What a pickle may do to who reads it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+@pytest.mark.parametrize("options", [{}, {"_use_new_zipfile_serialization": False}])
+def test_pt_code_does_not_run(save, data, tmp_path, options):
+    sprung = tmp_path / "sprung"
+    data.extra = Trap(sprung)
+    with pytest.raises(InputError) as refused:
+        read_graph(save(data, **options))
+    assert not sprung.exists()
+    message = str(refused.value)
+    assert f"graph.pt names {os.mkdir.__module__}.mkdir" in message
+    assert 'data = torch.load("graph.pt", weights_only=False); numpy.savez("graph.npz", ' in message
+    assert "\n" not in message
+
+
+def test_pt_conversion_in_the_message(save, data, tmp_path, monkeypatch):
+    data.extra = Trap(tmp_path / "sprung")
+    with pytest.raises(InputError) as refused:
+        read_graph(save(data))
+    lines = str(refused.value).partition("in Python: ")[2].partition(" and give")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(lines, {"torch": torch, "numpy": np})  # noqa: S102 (it is what is tested)
+    np.testing.assert_array_equal(read_graph(tmp_path / "graph.npz").labels, [1, 0, -1])
+
+
+def hetero():
+    several = HeteroData()
+    several["author"].x = torch.ones(2, 2)
+    several["author", "knows", "author"].edge_index = torch.tensor([[0], [1]])
+    return several
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (torch.nn.Linear(2, 2), "names torch.nn.modules.linear.Linear"),
+        (hetero(), "holds no edge_index of a single graph"),
+        (torch.ones(3), "holds no edge_index of a single graph"),
+        ((Data(edge_index=EDGES), {"edge_index": torch.tensor([0, 2, 4])}), "holds no edge_index of a single graph"),
+        (Data(x=torch.ones(3, 2)), "holds no edge_index of a single graph"),
+        (Data(edge_index=torch.ones(3, 4)), r"edge_index is of shape \(3, 4\)"),
+        (Data(edge_index=torch.ones(2, 4)), "edge_index is of shape"),
+        (Data(edge_index=EDGES, x=torch.ones(2, 2)), "there are 2"),
+        (Data(edge_index=EDGES, x=torch.ones(4, 2), y=torch.ones(3)), "x has 4 rows and y has 3"),
+        (Data(edge_index=-EDGES, num_nodes=3), "node -"),
+    ],
+)
+def test_invalid_pt(save, content, message):
+    with pytest.raises(InputError, match=message):
+        read_graph(save(content))
+
+
+@pytest.mark.parametrize("keep", [20, 700])
+def test_truncated_pt(save, data, keep):
+    path = save(data)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"graph\.pt is not a complete file of torch\.save .* write it again"):
+        read_graph(path)

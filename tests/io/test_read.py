@@ -1,0 +1,431 @@
+"""Edge lists, node tables and label tables, in CSV and Parquet, put together; and everything that can be wrong."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.io import csv_table, parquet_table
+from mtgcn.io.options import ROLES, TableOptions
+from mtgcn.io.read import read_tables
+
+
+def read(edges=None, nodes=None, labels=None, **options):
+    columns = {role: options.pop(role) for role in ROLES if role in options}
+    return read_tables(TableOptions(edges, nodes, labels, columns=columns, **options))
+
+
+def pairs(arrays):
+    """Edges by the ids of their ends."""
+    ids = arrays.node_ids.tolist()
+    return [(ids[one], ids[other]) for one, other in zip(arrays.sources, arrays.targets, strict=True)]
+
+
+EDGES = [("a", "b"), ("b", "c"), ("c", "c")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source,target\na,b\nb,c\nc,c\n",
+        "a,b\nb,c\nc,c\n",
+        "FROM\tTo\na\tb\nb\tc\nc\tc\n",
+        "note,dst,src\nx,b,a\ny,c,b\nz,c,c\n",
+        "source,target,kind\na,b,x\nb,c,y\nc,c,z\n",
+        "# a comment\na b\nb c\nc c\n",
+    ],
+)
+def test_edge_lists(write, text):
+    arrays = read(write("edges.csv", text))
+    assert pairs(arrays) == EDGES
+    assert arrays.node_ids.tolist() == ["a", "b", "c"]
+    assert arrays.weights is None
+
+
+@pytest.mark.parametrize("text", ["u,v,weight\n1,2,0.5\n7,1,2\n", "1,2,0.5\n7,1,2\n", "weight,u,v\n0.5,1,2\n2,7,1\n"])
+def test_weights_and_integer_ids(write, text):
+    arrays = read(write("edges.csv", text))
+    assert pairs(arrays) == [(1, 2), (7, 1)]
+    assert arrays.weights.tolist() == [0.5, 2]
+    assert arrays.node_ids.dtype == np.int64
+
+
+@pytest.mark.parametrize("ids", [["007", "7"], ["1.0", "2"], ["1e3", "5"], ["-0", "1"], ["9" * 30, "1"]])
+def test_text_ids(write, ids):
+    assert set(read(write("edges.csv", f"{ids[0]},{ids[1]}\n")).node_ids.tolist()) == set(ids)
+
+
+def test_hexadecimal_ids(write):
+    assert len(pairs(read(write("edges.csv", "ab12,cd34\n1234,5678\n99ff,1234\n1234,0ab0\n")))) == 4
+
+
+def test_given_columns(write):
+    path = write("edges.csv", "p,q,strength,source,target\na,b,3,x,y\nc,a,4,x,y\n")
+    arrays = read(path, source="p", target=1, weight="strength")
+    assert pairs(arrays) == [("a", "b"), ("c", "a")]
+    assert arrays.weights.tolist() == [3, 4]
+    assert read(write("e.csv", "1,2,x\n"), weight=False).weights is None
+    assert pairs(read(write("e.csv", "person,friend\na,b\n"), header=True)) == [("a", "b")]
+    assert pairs(read(write("e.csv", "source,target\na,b\n"), header=False)) == [("source", "target"), ("a", "b")]
+    assert pairs(read(write("e.csv", "a:b\nb:c\n"), delimiter=":")) == [("a", "b"), ("b", "c")]
+
+
+def test_node_table(write):
+    nodes = write("nodes.csv", "id,f1,label,f2\nz,1,cat,2\na,3,,4\nb,5,dog,6\nalone,7,NaN,8\n")
+    arrays = read(write("edges.csv", "source,target\na,z\nb,a\n"), nodes)
+    assert arrays.node_ids.tolist() == ["z", "a", "b", "alone"]
+    assert np.allclose(arrays.features, np.array([[-3, -3], [-1, -1], [1, 1], [3, 3]]) / np.sqrt(5))  # standardised
+    assert arrays.features.dtype == np.float32
+    assert arrays.feature_names == ("f1", "f2")
+    assert arrays.labels.tolist() == [0, -1, 1, -1]
+    assert arrays.class_names == ("cat", "dog")
+    assert pairs(arrays) == [("a", "z"), ("b", "a")]
+
+
+def test_node_table_without_header(write):
+    """The published cora.content looks like this."""
+    nodes = write("nodes.content", "31336\t0\t1\tNeural\n1061127\t1\t0\tRules\n13195\t0\t0\tNeural\n")
+    arrays = read(write("edges.cites", "31336\t1061127\n13195\t31336\n"), nodes)
+    assert arrays.features.tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1, 0], ("Neural", "Rules"))
+    unlabelled = read(write("edges.cites", "31336\t1061127\n"), nodes, features=[2], label=False)
+    assert unlabelled.features.tolist() == [[1], [0], [0]]
+    assert unlabelled.labels is None
+
+
+def test_ids_only(write):
+    arrays = read(write("edges.csv", "a,b\n"), write("nodes.csv", "id\na\nb\nc\n"))
+    assert arrays.features is None
+    assert len(arrays.node_ids) == 3
+
+
+def test_sparse_features(write):
+    rows = ["id," + ",".join(f"w{word}" for word in range(50))]
+    rows += [f"{node}," + ",".join("1" if word == node else "0" for word in range(50)) for node in range(20)]
+    arrays = read(write("edges.csv", "0,1\n"), write("nodes.csv", "\n".join(rows)))
+    assert sp.issparse(arrays.features)
+    assert np.array_equal(arrays.features.toarray(), np.eye(20, 50))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,label\nb,x\na,y\nc,\nb,x\n",
+        "label,node\nx,b\ny,a\nnan,c\n",
+        "b,x\na,y\n",
+        "id,when,class\nb,1,x\na,2,y\n",
+    ],
+)
+def test_label_table(write, text):
+    arrays = read(write("edges.csv", "a,b\nb,c\n"), labels=write("labels.csv", text))
+    assert arrays.node_ids.tolist() == ["a", "b", "c"]
+    assert arrays.labels.tolist() == [1, 0, -1]
+    assert arrays.class_names == ("x", "y")
+
+
+def test_labels_of_two_tables(write):
+    nodes = write("nodes.csv", "key,kind\na,x\nb,\nc,\n")
+    labels = write("labels.csv", "id,label\nb,y\na,x\n")
+    arrays = read(write("edges.csv", "a,b\n"), nodes, labels, label="kind")
+    assert arrays.labels.tolist() == [0, 1, -1]
+
+
+def test_node_table_only(write):
+    arrays = read(None, write("nodes.csv", "id,f\na,1\nb,2\n"))
+    assert len(arrays.sources) == 0
+    assert arrays.features.tolist() == [[-1], [1]]
+    assert read(None, write("nodes.csv", "id,f\na,1\nb,2\n"), scale=False).features.tolist() == [[1], [2]]
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "int64", "int32", "uint64", "dictionary", "float64"])
+def test_parquet_ids(write_parquet, monkeypatch, kind):
+    monkeypatch.setattr(parquet_table, "CELLS_AT_ONCE", 4)  # several batches
+    numbers = [[10, 2, 2, 3, 10], [2, 3, 10, 3, 10]]
+    if kind in ("string", "large_string", "dictionary"):
+        columns = [pa.array([str(number) for number in column]) for column in numbers]
+        columns = [column.dictionary_encode() if kind == "dictionary" else column.cast(kind) for column in columns]
+        ids = ["10", "2", "3"]
+    else:
+        columns, ids = [pa.array(column).cast(kind) for column in numbers], [2, 3, 10]
+    arrays = read(write_parquet("edges.parquet", source=columns[0], target=columns[1]))
+    assert arrays.node_ids.tolist() == ids
+    expected = [(type(ids[0])(one), type(ids[0])(other)) for one, other in zip(*numbers, strict=True)]
+    assert pairs(arrays) == expected
+
+
+def test_parquet_nodes(write, write_parquet):
+    nodes = write_parquet(
+        "nodes.parquet",
+        id=[5, 9, 7],
+        f1=pa.array([1, 2, 3], pa.int8()),
+        f2=[True, False, True],
+        f3=[" 1.5", "2", "-3"],
+        label=pa.array([1.0, None, 0.0]),  # what pandas makes of whole numbers with a gap
+        __index_level_0__=[0, 1, 2],
+    )
+    arrays = read(write("edges.csv", "5,9\n9,7\n"), nodes, scale=False)
+    assert arrays.node_ids.tolist() == [5, 9, 7]
+    assert arrays.feature_names == ("f1", "f2", "f3")
+    assert arrays.features.tolist() == [[1, 1, 1.5], [2, 0, 2], [3, 1, -3]]
+    assert (arrays.labels.tolist(), arrays.class_names) == ([1, -1, 0], ("0", "1"))
+    assert pairs(arrays) == [(5, 9), (9, 7)]
+
+
+GOOD = {
+    "edges": "source,target,weight\na,b,1\nb,c,2\n",
+    "nodes": "id,f1,f2,label\na,1,2,x\nb,3,4,y\nc,5,6,\n",
+    "labels": "id,label\na,x\nb,y\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("bad", "choices", "message"),
+    [
+        ({"edges": "source,target\na,b\nb,q\n"}, {}, "edges.csv line 3: node 'q' is not in .*nodes.csv; add it there"),
+        ({"edges": "x,y\nq,r\n"}, {}, r"edges.csv: 2 edges are of nodes that are not in .* \(line 1 'x', line 2 'q'"),
+        ({"edges": "x,a\na,b\n"}, {}, "line 1: node 'x' is not in .*or --header if this line names the columns"),
+        (
+            {"edges": "source,target\na,b\nb,q\nr,s\n"},
+            {},
+            r"edges.csv: 2 edges are of nodes that are not in .*nodes.csv \(line 3 'q', line 4 'r'\); add these there",
+        ),
+        ({"edges": "source,target,weight\na,b,1\nb,c,-2\n"}, {}, "line 3, column 'weight' is -2; weights must be >= 0"),
+        ({"edges": "source,target,weight\na,b,1\nb,c,heavy\n"}, {}, "line 3, column 'weight' is 'heavy', not a number"),
+        ({"edges": "source,target,weight\na,b,1\nb,c,nan\n"}, {}, "line 3, column 'weight' is 'nan'; give a finite"),
+        ({"edges": "source,target\na,b\n,c\n"}, {}, "line 3, column 'source' is empty; every row needs an id"),
+        ({"edges": "source,target\n"}, {}, "edges.csv holds a header and no edge"),
+        ({"edges": "source\na\n"}, {}, "has one column"),
+        ({"edges": "source,target\na,b\nb\n"}, {}, "line 3 has 1 column where line 1 has 2"),
+        ({"edges": GOOD["edges"]}, {"source": "sorce"}, "edges.csv: unknown column 'sorce'; did you mean 'source'"),
+        ({"edges": GOOD["edges"]}, {"source": 7}, "edges.csv has no column 7; it has 3, counted from 0"),
+        ({"edges": "a,b\n"}, {"source": "p"}, "has no header to find column 'p' in"),
+        ({"edges": GOOD["edges"]}, {"source": 1}, "need a column each"),
+        (
+            {"nodes": "id,f1\na,1\nb,red\nc,2\n"},
+            {},
+            r"nodes.csv, column 'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them, or use --column",
+        ),
+        ({"nodes": "id,f1\na,1\nb,1e99\nc,2\n"}, {}, r"column 'f1': 1 of 3 values are not numbers \(line 3 '1e99'\)"),
+        (
+            {
+                "nodes": "id,f1\na,2024-02-29\nb,2023-02-29\nc,2024-02-29\n"
+                + "".join(f"n{day},2024-01-{day}\n" for day in range(11, 30))
+            },
+            {},
+            r"column 'f1': 1 of 22 values are not dates \(line 3 '2023-02-29'\); correct them, or use --column date=f1",
+        ),
+        ({"nodes": "id,f1\na,1\nb,2\nc,2\na,3\n"}, {}, "line 5, column 'id': node 'a' is on line 2 already"),
+        (
+            {"nodes": "id,f1\na,1\nb,2\na,2\nb,3\n"},
+            {},
+            r"nodes.csv: 2 rows repeat an id of column 'id' \(line 4 'a', line 5 'b'\); keep one row per node",
+        ),
+        ({"nodes": "id,f1\n,1\nb,2\n,2\n"}, {}, r"nodes.csv: 2 rows have nothing in column 'id' \(line 2, line 4\)"),
+        ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "nmber"}}, "unknown kind of column 'nmber'; did you mean 'number'"),
+        ({"nodes": GOOD["nodes"]}, {"kinds": {"f9": "number"}}, "unknown column 'f9'"),
+        ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "date"}}, "column 'f1' holds numbers, not dates"),
+        ({"nodes": GOOD["nodes"]}, {"exclude": ["f9"]}, "unknown column 'f9'"),
+        ({"nodes": GOOD["nodes"]}, {"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
+        ({"edges": "source,target,weight\na,b,-1\nb,c,-2\n"}, {}, r"2 edges have a negative column 'weight' \(line 2"),
+        ({"edges": "source,target,weight\na,b,x\nb,c,y\n"}, {}, r"2 cells of column 'weight' are not finite numbers"),
+        ({"edges": "source,target\na\nb,c,d\nc\n"}, {}, r"3 lines have more or fewer columns than line 1, which has 2"),
+        ({"nodes": "id,f1\n"}, {}, "nodes.csv holds a header and no row"),
+        ({"nodes": "id,f1\n" + "a" * 1001 + ",1\n"}, {}, "line 2, column 'id': the id 'aaa.* has 1001 characters"),
+        ({"nodes": GOOD["nodes"]}, {"features": ["f1", "f1"]}, "every feature need a column each"),
+        ({"nodes": GOOD["nodes"]}, {"features": ["f9"]}, "unknown column 'f9'"),
+        ({"nodes": GOOD["nodes"]}, {"label": "labl"}, "unknown column 'labl'"),
+        (
+            {"labels": "id,label\na,x\nq,y\n"},
+            {},
+            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there, or use --unknown-nodes drop",
+        ),
+        (
+            {"labels": "id,label\na,x\nb,y\nc,x\nc,y\n"},
+            {},
+            "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'",
+        ),
+        (
+            {"labels": "id,label\na,y\nb,y\n"},
+            {},
+            "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2",
+        ),
+        (
+            {"nodes": None, "labels": "id,label\na,x\na,y\nb,y\nb,x\n"},
+            {},
+            r"labels.csv: 2 labels contradict another of the same node \(node 'a': 'x' and 'y', node 'b'",
+        ),
+        ({"labels": "id,label\n"}, {}, "labels.csv holds a header and no label"),
+        ({"labels": "p,q,r\na,b,c\n"}, {}, "has 3 columns and none is named label"),
+        ({"labels": "id,label\na,x\n,y\n"}, {}, "labels.csv line 3, column 'id' is empty"),
+        ({"nodes": None, "labels": "id,label\na,x\nc,x\n"}, {}, "labels.csv has one class only, 'x'"),
+        ({"nodes": None, "labels": "id,label\na,\nc,nan\n"}, {}, "labels.csv: every label is empty; label some nodes"),
+        ({"nodes": None, "labels": None}, {"label": "kind"}, "column 'kind' is looked for in a node or label table"),
+        ({"edges": None, "nodes": None}, {}, "neither an edge list nor a node table"),
+        ({"edges": ""}, {}, "edges.csv is empty"),
+        ({"nodes": ""}, {}, "nodes.csv is empty"),
+        ({"labels": b"\xff\xfea\0"}, {}, "is UTF-16"),
+    ],
+)
+def test_faults(write, bad, choices, message):
+    paths = {role: write(f"{role}.csv", content) for role, content in (GOOD | bad).items() if content is not None}
+    with pytest.raises(InputError, match=message) as caught:
+        read(**paths, **choices)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": ["a", "b"], "f": [1.0, np.inf]}, "nodes.parquet row 2, column 'f' is 'inf'; give a finite"),
+        (
+            {"id": ["a", "b"], "f": [1e99, np.inf]},
+            r"2 cells of column 'f' are not finite numbers \(row 1 '1e\+99'",
+        ),
+        ({"id": ["a", "b"], "f": [1.0, 1e300]}, "row 2, column 'f' is '1e.300'; give a finite number that single"),
+        ({"id": ["a", "b", "c"], "f": ["1", "red", "3"]}, r"1 of 3 values are not numbers \(row 2 'red'\)"),
+        ({"id": ["a", "b"], "f": [[1], [2]]}, "column 'f' is of type list.*numbers, one column for each feature"),
+        ({"id": ["a", None], "f": [1, 2]}, "row 2, column 'id' is empty"),
+        ({"id": [[1], [2]], "f": [1, 2]}, "column 'id' is of type list.*; give text or numbers"),
+        ({"id": ["a", "b\0"], "f": [1, 2]}, "row 2, column 'id': the id .*a NUL among them"),
+        ({"id": ["a", "a"], "f": [1, 2]}, "row 2, column 'id': node 'a' is on row 1 already"),
+        ({"id": pa.array([], pa.string())}, "holds 0 rows"),
+    ],
+)
+def test_parquet_faults(write, write_parquet, columns, message):
+    with pytest.raises(InputError, match=message):
+        read(write("edges.csv", "a,b\n"), write_parquet("nodes.parquet", **columns))
+
+
+def test_truncated_parquet(write_parquet):
+    path = write_parquet("edges.parquet", source=list(range(1000)), target=list(range(1000)))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(InputError, match=r"edges.parquet cannot be read as Parquet .*write it again"):
+        read(path)
+
+
+def test_invalid_paths(tmp_path):
+    with pytest.raises(InputError, match="is a folder; name the file in it"):
+        read(tmp_path)
+    with pytest.raises(InputError, match=r"nowhere.csv does not exist; check the path"):
+        read(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match=r"cannot be read|does not exist"):
+        read("a\0b.csv")
+    with pytest.raises(InputError, match="/dev/null is not a regular file"):
+        read("/dev/null")
+    with pytest.raises(InputError, match="given by its path, not by a int"):
+        read(7)
+
+
+# ---- flaws that are no faults
+
+
+def test_unknown_nodes(write):
+    paths = {
+        "edges": write("edges.csv", "source,target\na,b\nb,q\nq,r\n"),
+        "nodes": write("nodes.csv", "id,f1,city\na,1.5,Ulm\nb,3,Hof\nc,5,Ulm\n"),
+        "labels": write("labels.csv", "id,label\na,x\nb,y\nz,x\n"),
+    }
+    with pytest.warns(GraphNote) as notes:
+        dropped = read(**paths, unknown_nodes="drop")
+    assert [str(note.message).partition(": ")[2] for note in notes] == [
+        f"edges of 2 ids that are not in {paths['nodes']} are left out",
+        f"labels of 1 ids that are not in {paths['nodes']} are left out",
+    ]
+    assert (dropped.node_ids.tolist(), pairs(dropped)) == (["a", "b", "c"], [("a", "b")])
+    with pytest.warns(GraphNote, match="are added as nodes without features"):
+        added = read(**paths, unknown_nodes="add")
+    assert added.node_ids.tolist() == ["a", "b", "c", "q", "r", "z"]
+    assert pairs(added) == [("a", "b"), ("b", "q"), ("q", "r")]
+    assert added.labels.tolist() == [0, 1, -1, -1, -1, 0]
+    missing = [name.endswith("missing") for name in added.feature_names]
+    assert (added.features[:, missing] == np.array([0, 0, 0, 1, 1, 1])[:, None]).all()
+
+
+def test_added_nodes_have_zero_words(write):
+    words = "".join(f"{row}," + ",".join("1" if row == word else "0" for word in range(40)) + "\n" for row in range(9))
+    with pytest.warns(GraphNote, match="added as nodes"):
+        arrays = read(write("edges.csv", "0,1\n1,77\n"), write("nodes.csv", words), unknown_nodes="add")
+    assert np.array_equal(arrays.features.toarray(), np.eye(10, 40)[:10] * (np.arange(10) < 9)[:, None])
+
+
+@pytest.mark.parametrize("header", ["who,whom", "Kunde,kennt"])
+def test_header_found_by_node_ids(write, header):
+    nodes = write("nodes.csv", "id,f\nanna,1\nbert,2\ncleo,3\n")
+    edges, labels = write("edges.csv", f"{header}\nanna,bert\n"), write("labels.csv", "name,team\nanna,x\nbert,y\n")
+    arrays = read(edges, nodes, labels)
+    assert (pairs(arrays), arrays.class_names) == ([("anna", "bert")], ("x", "y"))
+    with pytest.raises(InputError, match="--header if this line names the columns"):
+        read(edges, nodes, labels, header=False)
+
+
+def test_header_above_ids(write):
+    rows = "".join(f"K{number},{number % 2 or 'Ulm'}\n" for number in range(6))
+    assert read(None, write("nodes.csv", "Kunde,Stadt\n" + rows)).node_ids.tolist() == [f"K{n}" for n in range(6)]
+
+
+def test_decimal_commas(write):
+    nodes = write("nodes.csv", "id;income;points\na;1234,50;1.5\nb;-3,5;20\nc;7,25;300\n")
+    edges = write("edges.csv", "source;target;weight\na;b;0,5\nb;c;2\n")
+    arrays = read(edges, nodes, scale=False)
+    assert arrays.features.tolist() == [[1234.5, 1.5], [-3.5, 20], [7.25, 300]]
+    assert arrays.weights.tolist() == [0.5, 2]
+    with pytest.raises(InputError, match="line 3, column 'weight' is 'x', not a number"):
+        read(write("edges.csv", "source;target;weight\na;b;0,5\nb;c;x\n" + "a;b;0,5\n" * 60), nodes)
+
+
+def test_semicolons_beside_decimal_commas(write):
+    arrays = read(None, write("nodes.csv", "a;1,5;2,5;3,5\nb;2,5;3,5;4,5\n"), scale=False)
+    assert arrays.features.tolist() == [[1.5, 2.5, 3.5], [2.5, 3.5, 4.5]]
+
+
+def test_late_text(write, monkeypatch):
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 64)
+    rows = "".join(f"n{row},{row % 3},{'x' if row == 59 else row % 2}\n" for row in range(60))
+    arrays = read(None, write("nodes.csv", "id,f,code\n" + rows), kinds={"code": "category"})
+    assert {"code=0", "code=1"} < set(arrays.feature_names)
+    with pytest.raises(InputError, match=r"column 'code': 1 of 60 values are not numbers \(line 61 'x'\)"):
+        read(None, write("nodes.csv", "id,f,code\n" + rows))
+
+
+def test_missing_labels(write):
+    labels = write("labels.csv", "id,label\na,x\nb,y\nc,NA\nd,?\ne,none\n")
+    with pytest.warns(GraphNote, match=r"3 labels are words for a missing value \('NA', '\?', 'none'\)"):
+        arrays = read(write("edges.csv", "a,b\nb,c\nc,d\nd,e\n"), labels=labels)
+    assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1, -1, -1, -1], ("x", "y"))
+
+
+def test_given_preprocessing(write, write_parquet):
+    first = read(
+        None, write("nodes.csv", "id,f,when,city\na,1,2024-01-01,Ulm\nb,2.5,2024-01-02,Hof\nc,3,,Ulm\nd,9,,Hof\n")
+    )
+    new = write_parquet(
+        "new.parquet", city=["Hof", "Bonn"], f=["3", None], id=["x", "y"], more=[1, 2], when=["2024-01-03", ""]
+    )
+    again = read(None, new, preprocessing=first.preprocessing)
+    assert again.feature_names == first.feature_names
+    assert again.features[0, first.feature_names.index("f")] == first.features[2, first.feature_names.index("f")]
+    assert again.features[:, first.feature_names.index("city=Hof")].tolist() == [1, 0]
+    assert again.features[:, first.feature_names.index("when missing")].tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"fitted with the columns 'when', 'city', which .*nodes.csv lacks"):
+        read(None, write("nodes.csv", "id,f\na,1\n"), preprocessing=first.preprocessing)
+
+
+def test_booleans_of_both_formats(write, write_parquet):
+    typed = write_parquet("a.parquet", id=["a", "b", "c"], f=[1.5, 2, 4], vip=[True, False, True])
+    written = write("b.csv", "id,f,vip\na,1.5,True\nb,2,False\nc,4,True\n")
+    numbers = write("c.csv", "id,f,vip\na,1.5,1\nb,2,0\nc,4,1\n")
+    for first in (typed, written, numbers):
+        learned = read(None, first)
+        assert learned.preprocessing.lines()[1] == "vip: yes or no"
+        for other in (typed, written, numbers):
+            again = read(None, other, preprocessing=learned.preprocessing)
+            assert np.array_equal(again.features, learned.features)
+
+
+def test_last_column_beside_label_table(write):
+    nodes = write("nodes.csv", "a,1,Ulm\nb,2,Hof\nc,3,Ulm\nd,5,Hof\n")
+    assert read(None, nodes).class_names == ("Hof", "Ulm")
+    arrays = read(None, nodes, write("labels.csv", "a,x\nb,y\n"))
+    assert arrays.class_names == ("x", "y")
+    assert arrays.feature_names == ("column 2", "column 3=Hof", "column 3=Ulm")

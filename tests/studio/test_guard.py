@@ -1,0 +1,140 @@
+"""The guard alone, request by request."""
+
+import asyncio
+
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.studio.guard import HEADERS, MAX_BODY_BYTES, Guard, Served, check_host
+
+SERVED = Served("127.0.0.1", 8123, "the-token")
+OPENED = {"host": "127.0.0.1:8123", "cookie": "mtgcn-studio-8123=the-token"}
+
+
+class Behind:
+    """An application that reads the body and responds with 200."""
+
+    def __init__(self):
+        self.read = None
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            return
+        self.read, more = b"", True
+        while more:
+            message = await receive()
+            self.read, more = self.read + message["body"], message.get("more_body", False)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"behind"})
+
+
+def respond(headers, *, path="/", query="", kind="http", body=(b"",), max_upload_bytes=10 * MAX_BODY_BYTES):
+    """The response and the guarded application."""
+    behind, sent, parts = Behind(), [], list(body)
+
+    async def receive():
+        if kind == "websocket":
+            return {"type": "websocket.connect"}
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def send(message):
+        sent.append(message)
+
+    listed = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": kind, "path": path, "query_string": query.encode(), "headers": listed}
+    asyncio.run(Guard(behind, SERVED, max_upload_bytes)(scope, receive, send))
+    return sent, behind
+
+
+def status(*arguments, **settings):
+    return respond(*arguments, **settings)[0][0]["status"]
+
+
+def test_every_address_has_its_own_token():
+    first, second = Served("127.0.0.1", 80), Served("127.0.0.1", 80)
+    assert first.token != second.token
+    assert len(first.token) >= 32
+    assert first.address == f"http://127.0.0.1/?token={first.token}"
+    assert Served("::1", 8123).origin == "http://[::1]:8123"
+
+
+def test_token_is_required():
+    sent, behind = respond(OPENED)
+    assert sent[0]["status"] == 200
+    assert behind.read == b""
+    for headers in ({"host": "127.0.0.1:8123"}, OPENED | {"cookie": "mtgcn-studio-8123=another"}):
+        sent, behind = respond(headers)
+        assert sent[0]["status"] == 401
+        assert behind.read is None
+    assert status({"host": "127.0.0.1:8123"}, query="token=wrong") == 401
+    assert status({"host": "127.0.0.1:8123", "cookie": "other=the-token"}) == 401
+
+
+def test_token_moves_into_a_cookie():
+    sent, behind = respond({"host": "127.0.0.1:8123"}, query="token=the-token")
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    assert headers["set-cookie"] == "mtgcn-studio-8123=the-token; HttpOnly; SameSite=Strict; Path=/"
+    assert behind.read is None
+    assert b"the-token" not in sent[1]["body"]
+
+
+def test_foreign_cookies_are_ignored():
+    assert status(OPENED | {"cookie": 'a[b]=c; =; session="x; mtgcn-studio-8123=the-token; mtgcn-studio-9=z'}) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", "localhost:8123", "127.0.0.1:8123.", ""],
+)
+def test_other_host_is_refused(host):
+    assert status(OPENED | {"host": host}) == 403
+    assert status({"host": host}, query="token=the-token") == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1:8123", "http://127.0.0.1:8124", "http://127.0.0.1"]
+)
+def test_other_origin_is_refused(origin):
+    assert status(OPENED | {"origin": origin}) == 403
+    assert respond(OPENED | {"origin": origin}, kind="websocket")[0] == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_own_origin_passes():
+    assert status(OPENED | {"origin": "http://127.0.0.1:8123"}) == 200
+
+
+def test_two_host_headers_are_refused():
+    listed = [(b"host", b"127.0.0.1:8123"), (b"host", b"evil.example")]
+    scope = {"type": "http", "path": "/", "query_string": b"", "headers": listed}
+    assert Guard(Behind(), SERVED, 1)._refusal(scope)[0] == 403
+
+
+def test_websocket_is_guarded():
+    assert respond(OPENED, kind="websocket")[0] == [{"type": "websocket.accept"}]
+    for headers in ({"host": "127.0.0.1:8123"}, OPENED | {"host": "evil.example:8123"}):
+        assert respond(headers, kind="websocket")[0] == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_every_response_has_the_security_headers():
+    for headers in (OPENED, {"host": "evil.example"}):
+        sent, _ = respond(headers)
+        names = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        assert all(names[name.lower()] == value for name, value in HEADERS.items())
+
+
+def test_large_body_is_refused():
+    whole = b"x" * (MAX_BODY_BYTES // 2)
+    assert status(OPENED | {"content-length": str(MAX_BODY_BYTES + 1)}, body=[whole]) == 413
+    assert status(OPENED | {"content-length": "-1"}) == 413
+    assert status(OPENED, body=[whole, whole]) == 200
+    assert status(OPENED, body=[whole, whole, b"x"]) == 413
+    assert status(OPENED, body=[whole, whole, b"x"], path="/upload/edges.csv") == 200
+    assert status(OPENED, body=[b"12345"], path="/upload/edges.csv", max_upload_bytes=4) == 413
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_wildcard_address_is_refused(host):
+    with pytest.raises(InputError, match="give the address that others use"):
+        check_host(host)

@@ -1,0 +1,206 @@
+import json
+import os
+
+import pytest
+
+from mtgcn.errors import InputError
+from mtgcn.studio import storage
+from mtgcn.studio.storage import (
+    LOCK,
+    MAX_CHANGES,
+    Change,
+    ProjectFolder,
+    Source,
+    State,
+    checked_class,
+    checked_name,
+    history_json,
+    label_table,
+    read_history,
+    read_label_file,
+)
+
+IDS = ("a", "b,c", "d")
+STATE = State(
+    load=3,
+    source=Source(files={"edges": "e.csv"}, options={"knn": None}),
+    unsettled="labels-before-3.csv",
+    classes=("a", "b"),
+    skipped=("n1",),
+    renamed=(("x", "a"),),
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../x.csv",
+        "a/b.csv",
+        "a\\b.csv",
+        "/etc/passwd",
+        ".hidden",
+        "x\0.csv",
+        "x\n.csv",
+        " x",
+        "x.",
+        "c:x",
+    ],
+)
+def test_unsafe_names_are_refused(name):
+    with pytest.raises(InputError, match="file name"):
+        checked_name(name)
+
+
+def test_name_length_is_limited_in_bytes():
+    assert checked_name("é" * 100) == "é" * 100  # 200 bytes
+    with pytest.raises(InputError, match="longer than 200 bytes"):
+        checked_name("é" * 101)
+
+
+def test_links_out_of_the_folder_are_refused(tmp_path):
+    outside = tmp_path / "outside.csv"
+    outside.write_text("precious")
+    folder = ProjectFolder(tmp_path / "project")
+    folder.root.mkdir()
+    (folder.root / "labels.csv").symlink_to(outside)
+    (folder.root / "files").symlink_to(tmp_path)
+    for attempt in (
+        lambda: folder.read("labels.csv"),
+        lambda: folder.write(b"mine", "labels.csv"),
+        lambda: folder.write(b"mine", "files", "outside.csv"),
+    ):
+        with pytest.raises(InputError, match="outside the project"):
+            attempt()
+    assert outside.read_text() == "precious"
+
+
+def test_links_within_the_folder_are_followed(tmp_path):
+    folder = ProjectFolder(tmp_path)
+    (tmp_path / "real.csv").write_bytes(b"1")
+    (tmp_path / "labels.csv").symlink_to("real.csv")
+    folder.write(b"2", "labels.csv")
+    assert folder.read("real.csv") == b"2"
+
+
+def test_only_plain_files_are_read(tmp_path):
+    folder = ProjectFolder(tmp_path)
+    assert folder.read("labels.csv") is None
+    os.mkfifo(tmp_path / "labels.csv")
+    with pytest.raises(InputError, match="not a plain file"):
+        folder.read("labels.csv")
+    (tmp_path / "project").write_text("")
+    with pytest.raises(InputError, match="give a folder for the project"):
+        ProjectFolder(tmp_path / "project")
+
+
+def test_lock_is_reentrant_and_exclusive(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "LOCK_TIMEOUT", 0.1)
+    first, second = ProjectFolder(tmp_path), ProjectFolder(tmp_path)
+    with first.locked(), first.locked():
+        with pytest.raises(InputError, match="nothing was changed"), second.locked():
+            raise AssertionError("both hold it")
+        assert (tmp_path / LOCK).exists()
+    with second.locked():
+        pass
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_labels_round_trip(tmp_path):
+    labels = {"a": "cat", "b,c": 'the "dog"'}
+    path = tmp_path / "labels.csv"
+    path.write_bytes(label_table(labels))
+    assert path.read_text() == 'id,label\na,cat\n"b,c","the ""dog"""\n'
+    assert read_label_file(path, IDS) == labels
+
+
+@pytest.mark.parametrize(
+    ("content", "labels"),
+    [
+        ("id,label\n", {}),
+        ("id,label\na,\n", {}),
+        ("label,id\n,a\n", {}),
+        ("note;label;id\nsure;cat;d\n", {"d": "cat"}),  # one class, other columns
+    ],
+)
+def test_label_files_edited_by_hand(tmp_path, content, labels):
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    assert read_label_file(path, IDS) == labels
+
+
+def test_label_of_unknown_node_is_refused(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\nx,cat\n")
+    with pytest.raises(InputError, match="'x'"):
+        read_label_file(path, IDS)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "NA", "?", "none", "-1", "-1.0", "bell\a"])
+def test_class_names_that_read_otherwise_are_refused(name):
+    with pytest.raises(InputError, match="choose another name"):
+        checked_class(name)
+
+
+def test_class_names_are_normalised():
+    assert checked_class("3.0", ["1", "2"]) == "3"
+    assert checked_class("two  words\n") == "two words"
+    assert checked_class("007", ["7"]) == "007"
+
+
+def test_state_round_trip():
+    assert State.from_json(STATE.to_json()) == STATE
+    assert State.from_json(None) == State()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"load": "three"},
+        {"classes": "ab"},
+        {"skipped": [1]},
+        {"source": {"files": {"edges": "../../etc/passwd"}}},
+        {"source": {"files": {"secrets": "e.csv"}}},
+        {"renamed": [["a"]]},
+        {"unsettled": "../labels.csv"},
+        {"unsettled": 3},
+        {"strange": 1},
+    ],
+)
+def test_edited_state_is_validated(change):
+    content = json.dumps(json.loads(STATE.to_json()) | change).encode()
+    with pytest.raises(InputError, match=rf"project\.json .*{next(iter(change))}"):
+        State.from_json(content)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"null"])
+def test_damaged_state_is_one_line(content):
+    with pytest.raises(InputError, match=r"^project\.json .* load the graph again: labels\.csv stays$"):
+        State.from_json(content)
+
+
+def test_renames_apply_in_order():
+    state = State(renamed=(("a", "b"), ("x", "a"), ("b", "c")))
+    assert [state.current_name(name) for name in ("a", "x", "b", "other")] == ["c", "a", "c", "other"]
+
+
+def test_history_round_trip_keeps_the_last_changes():
+    full = Change(
+        title="labelled a as cat",
+        window="w1",
+        labels={"a": (None, "cat")},
+        classes=(("cat",), ("cat", "dog")),
+        skipped="b",
+        renamed=("cat", "dog"),
+    )
+    assert read_history(history_json([full])) == [full]
+    changes = [Change(title=str(number)) for number in range(MAX_CHANGES + 3)]
+    assert read_history(history_json(changes)) == changes[3:]
+
+
+def test_damaged_history_is_empty():
+    for content in (None, b"", b"[", b"{}", b'[{"title": 1, "strange": 2}]', b"[3]", b"\xff"):
+        assert read_history(content) == []
