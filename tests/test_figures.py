@@ -1,4 +1,4 @@
-"""What the documentation says in figures is what the stored rows say."""
+"""Tables of the documentation match the stored rows."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import docs_figures  # noqa: E402
 import docs_tables  # noqa: E402
 import measuring  # noqa: E402
 
-# Pages on which a table of accuracies is either made from rows or says in so many words that it is not.
+# Pages whose tables of accuracies are made from rows, or marked as not made from rows.
 PAGES_OF_ACCURACIES = ("README.md", "docs/results.md", "docs/uncertainty.md")
 PAGE_OF_TIMES = ROOT / "docs" / "benchmarks.md"
 TIMES_NOT_KEPT = "Numbers: not kept."
@@ -23,11 +23,11 @@ ACCURACY = re.compile(r"\b\d\d\.\d\b")
 NOT_MADE = "<!-- not made from rows: "
 
 
-def test_tables_and_sentences_are_those_of_the_rows():
+def test_tables_and_sentences_match_the_rows():
     assert list(docs_tables.differences()) == []
 
 
-def test_a_wrong_figure_is_found(tmp_path, monkeypatch):
+def test_wrong_number_is_found(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     right = docs_tables.made("final", "reproduction/final", None)
     wrong = [line.replace("75.2", "75.3") for line in right]
@@ -38,7 +38,7 @@ def test_a_wrong_figure_is_found(tmp_path, monkeypatch):
         assert len([one for one in docs_tables.differences() if one.startswith("page.md")]) == found
 
 
-def test_a_wrong_table_is_put_right(tmp_path, monkeypatch):
+def test_wrong_table_is_corrected(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("Before.\n<!-- table: final reproduction/final -->\n\n| wrong |\n\nAfter.\n")
     monkeypatch.setattr(docs_tables, "PAGES", (page,))
@@ -49,7 +49,7 @@ def test_a_wrong_table_is_put_right(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", PAGES_OF_ACCURACIES)
-def test_every_table_of_accuracies_names_what_it_is_made_from(name):
+def test_tables_of_accuracies_name_their_source(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     for table in re.finditer(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
         if len(ACCURACY.findall(table[0])) >= 3:
@@ -71,18 +71,18 @@ def times_without_source(page):
             yield table[0].splitlines()[0]
 
 
-def test_every_table_of_times_names_its_numbers():
+def test_tables_of_times_name_their_numbers():
     assert list(times_without_source(PAGE_OF_TIMES)) == []
 
 
-def test_times_that_another_command_made_are_found(tmp_path, monkeypatch):
+def test_times_of_another_command_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks/speed.py", "--single", "--json", "x.json"])
     measuring.write_json(tmp_path / "measurements" / "x.json", {"rows": [1]})
     page = tmp_path / "page.md"
-    told = "`python benchmarks/speed.py{}`:\n\n{}\n\n| a |\n| --- |\n| 1 s |\n"
+    text = "`python benchmarks/speed.py{}`:\n\n{}\n\n| a |\n| --- |\n| 1 s |\n"
     right = "Numbers: [measurements/x.json](measurements/x.json)."
     for options, mark, found in ((" --single", right, 0), ("", right, 1), ("", TIMES_NOT_KEPT, 0), ("", "Words.", 1)):
-        page.write_text(told.format(options, mark), encoding="utf-8")
+        page.write_text(text.format(options, mark), encoding="utf-8")
         assert len(list(times_without_source(page))) == found
 
 

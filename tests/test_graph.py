@@ -10,7 +10,7 @@ from mtgcn.graph import Graph
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
 
 
-def test_counts_of_a_graph_with_a_self_link():
+def test_counts():
     # 0 - 1 (weight 2), 1 - 2, and 2 linked to itself; 3 is alone.
     adjacency = np.array([[0, 2, 0, 0], [2, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
     graph = Graph(adjacency, features=np.ones((4, 5)), labels=[1, -1, 0, -1])
@@ -21,27 +21,27 @@ def test_counts_of_a_graph_with_a_self_link():
     assert graph.class_names == ("0", "1")
 
 
-def test_edges_listed_twice_are_added_and_edges_of_weight_zero_are_none():
+def test_duplicate_and_zero_edges():
     rows, columns, weights = [0, 0, 1, 1, 1, 2], [1, 1, 0, 0, 2, 1], [1, 2, 1, 2, 0, 0]
     graph = Graph(sp.coo_array((weights, (rows, columns)), shape=(3, 3)))
     assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 0], [0, 0, 0]]
     assert graph.num_edges == 1
 
 
-def test_defaults_are_unknown_labels_and_numbered_nodes():
+def test_defaults():
     graph = Graph(TRIANGLE)
     assert graph.labels.tolist() == [-1, -1, -1]
     assert graph.node_ids.tolist() == [0, 1, 2]
     assert (graph.num_classes, graph.num_features) == (0, 0)
 
 
-def test_a_class_may_have_a_name_and_no_node():
+def test_class_without_nodes():
     graph = Graph(TRIANGLE, labels=[0, 1, -1], class_names=("a", "b", "c"))
     assert graph.num_classes == 3
     assert graph.label_counts.tolist() == [1, 1, 0]
 
 
-def test_a_graph_does_not_follow_the_arrays_it_was_made_of():
+def test_arrays_are_copied():
     adjacency, features, labels = TRIANGLE.astype(np.float32), np.ones((3, 2), np.float32), np.array([0, 1, -1])
     graph = Graph(adjacency, features, labels)
     adjacency[:], features[:], labels[:] = 0, 7, 0
@@ -51,7 +51,7 @@ def test_a_graph_does_not_follow_the_arrays_it_was_made_of():
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_nothing_in_a_graph_can_be_written_over(sparse):
+def test_graph_is_frozen(sparse):
     features = np.ones((3, 2))
     graph = Graph(TRIANGLE, features=sp.csr_array(features) if sparse else features, labels=[0, 1, -1])
     parts = [graph.labels, graph.node_ids, graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr]
@@ -63,7 +63,7 @@ def test_nothing_in_a_graph_can_be_written_over(sparse):
         graph.labels = np.zeros(3)
 
 
-def test_unlabelled_is_the_same_graph_without_labels():
+def test_without_labels():
     graph = Graph(TRIANGLE, np.ones((3, 2)), [0, 1, -1], ["x", "y", "z"], ("a", "b"), "three")
     bare = graph.without_labels
     assert bare.labels.tolist() == [-1, -1, -1]
@@ -98,21 +98,21 @@ def test_unlabelled_is_the_same_graph_without_labels():
         ({"node_ids": ["a", "b"]}, r"node ids of shape \(2,\)"),
     ],
 )
-def test_what_cannot_be_a_graph_is_refused(given, message):
+def test_invalid_graphs(given, message):
     with pytest.raises(InputError, match=message):
         Graph(**{"adjacency": TRIANGLE, **given})
 
 
-def test_a_name_can_be_written_whatever_bytes_a_file_is_called_by():
+def test_name_is_writable():
     assert Graph(TRIANGLE, name="café \udcff.csv").name == "café \\udcff.csv"
 
 
-def test_two_nodes_of_one_name_are_refused():
+def test_duplicate_ids():
     with pytest.raises(InputError, match="node id"):
         Graph(TRIANGLE, node_ids=["a", "b", "a"])
 
 
-def test_places_of_edges_take_32_bits_where_they_can():
+def test_indices_take_32_bits():
     pair = sp.csr_array(np.array([[0, 1], [1, 0]], dtype=np.float32))
     wide = sp.csr_array((pair.data, pair.indices.astype(np.int64), pair.indptr.astype(np.int64)), shape=(2, 2))
     adjacency = Graph(wide).adjacency

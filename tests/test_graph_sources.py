@@ -1,4 +1,4 @@
-"""Graphs from what people have: matrices, networkx, PyTorch Geometric and files."""
+"""Graphs from arrays, edge lists, networkx and PyG."""
 
 import warnings
 
@@ -11,6 +11,7 @@ import torch
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.graph import Graph
+from mtgcn.graph_sources import GraphArrays, check_edges, merge_edges
 
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
 
@@ -18,7 +19,7 @@ PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
 @pytest.mark.parametrize(
     "form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix, np.ndarray.tolist]
 )
-def test_a_matrix_in_any_form(form):
+def test_from_scipy(form):
     graph = Graph.from_scipy(form(PATH), np.eye(3), ["b", None, "a"], node_ids=["x", "y", "z"], name="path")
     assert graph.adjacency.toarray().tolist() == PATH.tolist()
     assert graph.features.tolist() == np.eye(3).tolist()
@@ -26,7 +27,7 @@ def test_a_matrix_in_any_form(form):
     assert (graph.node_ids.tolist(), graph.name) == (["x", "y", "z"], "path")
 
 
-def test_a_directed_matrix_is_made_undirected_and_it_is_said():
+def test_directed_matrix():
     with pytest.warns(
         GraphNote, match="the adjacency is not symmetric; its edges are taken without direction"
     ) as notes:
@@ -35,7 +36,7 @@ def test_a_directed_matrix_is_made_undirected_and_it_is_said():
     assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 4], [0, 4, 5]]
 
 
-def test_class_names_may_be_told():
+def test_class_names():
     graph = Graph.from_scipy(PATH, y=[0, -1, 2], class_names=("a", "b", "c"))
     assert (graph.labels.tolist(), graph.class_names) == ([0, -1, 2], ("a", "b", "c"))
 
@@ -55,13 +56,13 @@ def test_class_names_may_be_told():
         ({"node_ids": ["a", "a", "b"]}, "occurs twice"),
     ],
 )
-def test_matrices_that_make_no_graph(given, message):
+def test_invalid_matrices(given, message):
     with pytest.raises(InputError, match=message):
         Graph.from_scipy(**{"adjacency": PATH, **given})
 
 
 @pytest.mark.parametrize("form", [np.array, torch.tensor, list])
-def test_an_edge_index_in_any_form(form):
+def test_from_edge_index(form):
     graph = Graph.from_edge_index(form([[0, 1, 1, 2], [1, 0, 2, 1]]), edge_weight=form([2.0, 2, 1, 1]), num_nodes=4)
     assert graph.adjacency.toarray()[:3, :3].tolist() == PATH.tolist()
     assert graph.num_nodes == 4
@@ -80,12 +81,12 @@ def test_an_edge_index_in_any_form(form):
         ({"edge_index": np.zeros((2, 0), int), "num_nodes": 2}, "edge_index holds no edge"),
     ],
 )
-def test_edge_indices_that_make_no_graph(given, message):
+def test_invalid_edge_index(given, message):
     with pytest.raises(InputError, match=message):
         Graph.from_edge_index(**{"edge_index": [[0, 1], [1, 0]], **given})
 
 
-def test_pytorch_geometric_data():
+def test_from_pyg():
     pyg = pytest.importorskip("torch_geometric.data")
     data = pyg.Data(
         x=torch.eye(3),
@@ -110,7 +111,7 @@ def test_pytorch_geometric_data():
         assert Graph.from_pyg(data).num_edges == 2
 
 
-def test_networkx_keeps_ids_attributes_and_weights():
+def test_from_networkx():
     graph = nx.Graph()
     graph.add_node("b", size=1, vector=[1.0, 2.0], label="x")
     graph.add_node("a", size=2, vector=[3.0, 4.0], label="y")
@@ -147,12 +148,12 @@ def test_networkx_of_other_kinds():
         (nx.path_graph(3), {"features": ["f"]}, "node '0': attribute 'f' is 'None'"),
     ],
 )
-def test_networkx_graphs_that_make_none(graph, choices, message):
+def test_invalid_networkx(graph, choices, message):
     with pytest.raises(InputError, match=message):
         Graph.from_networkx(graph, **choices)
 
 
-def test_tables_become_a_graph(tmp_path):
+def test_tables(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target,weight\na,b,2\nb,a,3\nb,c,1\nb,c,1\nc,c,4\n")
     (tmp_path / "nodes.csv").write_text("id,f1,f2\nc,1,2\nb,3,4\na,5,6\nalone,7,8\n")
     (tmp_path / "labels.csv").write_text("id,label\na,dog\nc,cat\nb,\n")
@@ -170,26 +171,26 @@ def test_tables_become_a_graph(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a,b\nb,c\n", "a,b\nb,a\nb,c\nc,b\n", "a,b\na,b\nb,c\n"])
-def test_a_list_that_gives_each_edge_once_or_always_twice_says_nothing_of_direction(tmp_path, text):
+def test_undirected_lists(tmp_path, text):
     (tmp_path / "edges.csv").write_text(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_graph(tmp_path / "edges.csv").num_edges == 2
 
 
-def test_a_list_with_some_edges_both_ways_is_taken_for_directed(tmp_path):
+def test_directed_list(tmp_path):
     (tmp_path / "edges.csv").write_text("a,b\nb,a\nb,c\n")
     with pytest.warns(GraphNote, match="1 of 2 edges go one way"):
         read_graph(tmp_path / "edges.csv")
 
 
-def test_a_node_table_alone_has_no_edges(tmp_path):
+def test_node_table_only(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,f,label\na,1,x\nb,2,y\n")
     graph = read_graph(None, nodes=tmp_path / "nodes.csv")
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (2, 0, 1)
 
 
-def test_files_become_graphs(tmp_path):
+def test_graph_files(tmp_path):
     sp.save_npz(tmp_path / "g.npz", sp.csr_array(PATH))
     assert read_graph(tmp_path / "g.npz").adjacency.toarray().tolist() == PATH.tolist()
     nx.write_graphml(nx.path_graph(3), tmp_path / "g.graphml")
@@ -204,7 +205,7 @@ def test_files_become_graphs(tmp_path):
         read_graph(tmp_path / "bad.npz")
 
 
-def test_few_labels_will_do_where_that_is_said(tmp_path):
+def test_few_labels(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
     for content, counts in (("id,label\na,x\n", {"x": 1}), ("id,label\n", {}), ("id,label\na,\n", {})):
         (tmp_path / "labels.csv").write_text(content)
@@ -217,3 +218,49 @@ def test_few_labels_will_do_where_that_is_said(tmp_path):
     with pytest.raises(InputError, match="one class only"):
         read_graph(tmp_path / "graph.npz", labels=tmp_path / "labels.csv")
     assert read_graph(tmp_path / "graph.npz", labels=tmp_path / "labels.csv", few_labels=True).class_names == ("x",)
+
+
+def merged(pairs, weights=None, nodes=4):
+    sources, targets = np.array(pairs).T
+    return merge_edges(sources, targets, None if weights is None else np.array(weights), nodes)
+
+
+def test_merge_duplicates():
+    edges = merged([(0, 1), (1, 0), (0, 1), (2, 1), (3, 3)])
+    expected = np.zeros((4, 4))
+    expected[0, 1] = expected[1, 0] = expected[1, 2] = expected[2, 1] = expected[3, 3] = 1
+    assert edges.adjacency(4).toarray().tolist() == expected.tolist()
+    assert (edges.one_way, edges.both_ways, edges.uneven) == (1, 1, 0)
+
+
+def test_merge_takes_the_largest_weight():
+    edges = merged([(0, 1), (1, 0), (1, 2), (1, 2)], [2, 5, 3, 1])
+    assert edges.adjacency(3).toarray().tolist() == [[0, 5, 0], [5, 0, 3], [0, 3, 0]]
+    assert (edges.one_way, edges.both_ways, edges.uneven) == (1, 1, 1)
+
+
+def test_merge_equals_dense():
+    random = np.random.default_rng(0)
+    pairs, weights = random.integers(0, 12, (200, 2)), random.random(200).astype(np.float32)
+    dense = np.zeros((12, 12), np.float32)
+    for (one, other), weight in zip(pairs, weights, strict=True):
+        dense[one, other] = dense[other, one] = max(dense[one, other], weight)
+    assert np.array_equal(merged(pairs, weights, 12).adjacency(12).toarray(), dense)
+
+
+@pytest.mark.parametrize(
+    ("edges", "weights", "message"),
+    [
+        ([[], []], None, "here holds no edge; give at least one"),
+        ([[0, 5], [1, 1]], None, "edge 1 ends in node 5 and there are 3"),
+        ([[0, -1], [1, 1]], None, "edge 1 ends in node -1"),
+        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 weighs -2; give finite weights >= 0"),
+        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 weighs nan"),
+        ([[0, 1], [1, 2]], [1.0, np.inf], "edge 1 weighs inf"),
+        ([[0, 1], [1, 2]], [1.0], r"weights of shape \(1,\) for 2 edges"),
+    ],
+)
+def test_check_edges(edges, weights, message):
+    sources, targets = np.array(edges, dtype=np.int64)
+    with pytest.raises(InputError, match=message):
+        check_edges(GraphArrays(np.arange(3), sources, targets, weights and np.array(weights)), "here")

@@ -15,7 +15,7 @@ def graph():
     return Graph(np.zeros((10, 10)), labels=[0, 1, 2, 0, 1, 0, -1, 2, 1, 0], node_ids=list("abcdefghij"))
 
 
-def test_a_split_draws_so_many_of_each_class_and_tests_every_other_known_node(graph):
+def test_draw_splits(graph):
     for split in draw_splits(graph, [2, 2, 1], runs=20, seed=0):
         assert Counter(graph.labels[split.train].tolist()) == {0: 2, 1: 2, 2: 1}
         assert len(split.validation) == 0
@@ -23,13 +23,13 @@ def test_a_split_draws_so_many_of_each_class_and_tests_every_other_known_node(gr
         assert split.test.tolist() == sorted(split.test)
 
 
-def test_validation_nodes_are_taken_from_the_test_nodes(graph):
+def test_validation_nodes(graph):
     for split in draw_splits(graph, 1, runs=20, seed=0, validation=4):
         assert [len(split.train), len(split.validation), len(split.test)] == [3, 4, 2]
         assert sorted([*split.train, *split.validation, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
 
 
-def test_each_node_of_a_class_is_drawn_equally_often(graph):
+def test_draws_are_uniform(graph):
     drawn = Counter(int(node) for split in draw_splits(graph, 1, runs=600, seed=1) for node in split.train)
     for members in ([0, 3, 5, 9], [1, 4, 8], [2, 7]):
         share = 1 / len(members)
@@ -38,13 +38,13 @@ def test_each_node_of_a_class_is_drawn_equally_often(graph):
             assert abs(drawn[node] - 600 * share) < margin
 
 
-def test_training_nodes_depend_neither_on_the_number_of_runs_nor_on_validation(graph):
+def test_training_nodes_depend_on_seed_and_run_only(graph):
     many = draw_splits(graph, 1, runs=8, seed=5)
     for few in (draw_splits(graph, 1, runs=3, seed=5), draw_splits(graph, 1, runs=3, seed=5, validation=3)):
         assert [split.train.tolist() for split in few] == [split.train.tolist() for split in many[:3]]
 
 
-def test_splits_differ_between_runs_and_seeds_and_repeat_for_the_same_seed(graph):
+def test_splits_are_reproducible(graph):
     def trained(seed):
         return [split.train.tolist() for split in draw_splits(graph, 1, runs=8, seed=seed)]
 
@@ -54,7 +54,7 @@ def test_splits_differ_between_runs_and_seeds_and_repeat_for_the_same_seed(graph
 
 
 @pytest.mark.parametrize("draw", [draw_splits, draw_over_all])
-def test_experiments_with_neighbouring_seeds_share_no_run(draw):
+def test_neighbouring_seeds(draw):
     """Else final runs under one seed would repeat development runs under another."""
     graph = Graph(np.zeros((300, 300)), labels=np.arange(300) % 3)
     drawn = [tuple(split.train) for seed in range(5) for split in draw(graph, 4, runs=5, seed=seed)]
@@ -62,7 +62,7 @@ def test_experiments_with_neighbouring_seeds_share_no_run(draw):
 
 
 class TestOverAll:
-    def test_so_many_labels_in_all_and_one_of_every_class_at_least(self, graph):
+    def test_number_of_labels(self, graph):
         for split in draw_over_all(graph, 2, runs=50, seed=0):
             assert len(split.train) == 6
             assert set(graph.labels[split.train].tolist()) == {0, 1, 2}
@@ -70,20 +70,20 @@ class TestOverAll:
             assert sorted([*split.train, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
             assert split.test.tolist() == sorted(split.test)
 
-    def test_every_set_of_labels_with_all_classes_is_drawn_equally_often(self, graph):
+    def test_draws_are_uniform(self, graph):
         """Three labels, one of each class: 4 x 3 x 2 sets, of the 84 there are."""
         drawn = Counter(frozenset(split.train.tolist()) for split in draw_over_all(graph, 1, runs=2400, seed=1))
         assert len(drawn) == 24
         share = 1 / 24
         assert all(abs(count - 100) < 5 * np.sqrt(2400 * share * (1 - share)) for count in drawn.values())
 
-    def test_classes_are_as_unequal_as_they_are(self):
+    def test_class_imbalance(self):
         graph = Graph(np.zeros((1000, 1000)), labels=np.repeat([0, 1, 2], [700, 200, 100]))
         labels = np.concatenate([graph.labels[split.train] for split in draw_over_all(graph, 20, runs=50, seed=0)])
         # 3000 labels; that no class may be missing matters for one draw of 60 in 500.
         np.testing.assert_allclose(np.bincount(labels) / len(labels), [0.7, 0.2, 0.1], atol=0.04)
 
-    def test_a_run_depends_on_the_seed_and_its_own_number_alone(self, graph):
+    def test_seed_and_run(self, graph):
         def trained(runs, seed, validation=0):
             return [split.train.tolist() for split in draw_over_all(graph, 1, runs, seed, validation)]
 
@@ -92,12 +92,12 @@ class TestOverAll:
         assert len({tuple(train) for train in many}) > 1
         assert trained(8, seed=6) != many
 
-    def test_validation_nodes_are_taken_from_the_test_nodes(self, graph):
+    def test_validation_nodes(self, graph):
         for split in draw_over_all(graph, 1, runs=10, seed=0, validation=4):
             assert [len(split.train), len(split.validation), len(split.test)] == [3, 4, 2]
             assert sorted([*split.train, *split.validation, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
 
-    def test_a_class_that_is_practically_never_drawn_is_an_error(self, monkeypatch):
+    def test_rare_class(self, monkeypatch):
         graph = Graph(np.zeros((5000, 5000)), labels=np.repeat([0, 1], [4999, 1]), class_names=("frequent", "rare"))
         monkeypatch.setattr("mtgcn.splits.DRAWS", 20)
         with pytest.raises(
@@ -107,7 +107,7 @@ class TestOverAll:
         ):
             draw_over_all(graph, 1, runs=1, seed=0)
 
-    def test_a_class_without_a_node_is_an_error(self):
+    def test_empty_class(self):
         graph = Graph(np.zeros((4, 4)), labels=[0, 1, 0, 1], class_names=("a", "b", "c"))
         with pytest.raises(InputError, match="exceeds the 0 nodes of class 'c'"):
             draw_over_all(graph, 1, runs=1, seed=0)
@@ -122,7 +122,7 @@ class TestOverAll:
             ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9"),
         ],
     )
-    def test_numbers_out_of_range_are_refused(self, graph, numbers, message):
+    def test_limits(self, graph, numbers, message):
         with pytest.raises(InputError, match=message):
             draw_over_all(graph, **{"labels_per_class": 1, "runs": 1, "seed": 0, **numbers})
 
@@ -140,7 +140,7 @@ class TestOverAll:
         ([4, 3, 2], "9 training and 0 validation nodes leave none of the 9 known labels to test"),
     ],
 )
-def test_labels_that_cannot_be_drawn_are_refused(graph, labels_per_class, message):
+def test_invalid_labels_per_class(graph, labels_per_class, message):
     with pytest.raises(InputError, match=message):
         draw_splits(graph, labels_per_class, runs=1, seed=0)
 
@@ -156,25 +156,25 @@ def test_labels_that_cannot_be_drawn_are_refused(graph, labels_per_class, messag
         ({"validation": -1}, "validation"),
     ],
 )
-def test_numbers_out_of_range_are_refused(graph, numbers, message):
+def test_limits(graph, numbers, message):
     with pytest.raises(InputError, match=message):
         draw_splits(graph, 1, **{"runs": 1, "seed": 0, **numbers})
 
 
-def test_one_number_counts_for_every_class_and_a_list_for_each(graph):
+def test_per_class_counts(graph):
     assert per_class_counts(graph, 2).tolist() == [2, 2, 2]
     assert per_class_counts(graph, [4, 1, 2]).tolist() == [4, 1, 2]
 
 
-def test_a_node_may_stand_only_once_in_a_split():
+def test_parts_are_disjoint():
     for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
-        with pytest.raises(InputError, match="stands twice in a split"):
+        with pytest.raises(InputError, match="occurs twice in a split"):
             Split(*parts)
     with pytest.raises(InputError, match="without a training node"):
         Split([], [], [1])
 
 
-def test_a_split_file_names_nodes_by_id(graph, tmp_path):
+def test_split_file(graph, tmp_path):
     path = tmp_path / "splits.json"
     path.write_text(json.dumps([{"train": ["b", "a"], "validation": ["j"], "test": ["c"]}, {"train": ["c"]}]))
     first, second = read_splits(path, graph)
@@ -184,7 +184,7 @@ def test_a_split_file_names_nodes_by_id(graph, tmp_path):
     assert len(second.validation) == 0
 
 
-def test_a_split_file_may_hold_one_split_and_ids_that_are_numbers(tmp_path):
+def test_split_file_with_one_split(tmp_path):
     graph = Graph(np.zeros((3, 3)), labels=[0, 1, 0], node_ids=[30, 10, 20])
     path = tmp_path / "splits.json"
     path.write_text('{"train": [10], "validation": [30]}')
@@ -208,22 +208,22 @@ def test_a_split_file_may_hold_one_split_and_ids_that_are_numbers(tmp_path):
         ('{"train": []}', "without a training node"),
         ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
         ("[" * 100_000, "nested deeper than 100 levels"),
-        ('{"train": ["a"], "test": ["a"]}', "stands twice"),
+        ('{"train": ["a"], "test": ["a"]}', "occurs twice"),
     ],
 )
-def test_a_split_file_that_makes_no_sense_is_refused(graph, tmp_path, content, message):
+def test_invalid_split_files(graph, tmp_path, content, message):
     path = tmp_path / "splits.json"
     path.write_text(content)
     with pytest.raises(InputError, match=message):
         read_splits(path, graph)
 
 
-def test_a_split_file_that_is_not_there_is_refused(graph, tmp_path):
+def test_missing_split_file(graph, tmp_path):
     with pytest.raises(InputError, match=r"cannot read split file .*none\.json: No such file"):
         read_splits(tmp_path / "none.json", graph)
 
 
-def test_a_seed_that_neither_rows_nor_models_could_be_read_with_is_refused(make_graph):
+def test_seed_limit(make_graph):
     assert check_seed(LARGEST_SEED) == LARGEST_SEED
     with pytest.raises(InputError, match=r"seed is 34028236692093846346…; give at most 2\*\*128"):
         draw_splits(make_graph(), 2, 1, LARGEST_SEED + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from mtgcn.errors import InputError, check_names, shown
 from mtgcn.shapes import Int
 
 UNLABELED = -1  # the code of a node without a label, as in scikit-learn
-WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.0*)?")  # as Python or pandas writes it
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")  # 007 is a name
+INTEGER_AS_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.0")
 MISSING_WORDS = frozenset(
     {"", "?", "-", "na", "n/a", "n.a.", "<na>", "#n/a", "nan", "nat", "null", "none", "nil", "missing"}
 )
@@ -30,41 +31,46 @@ def is_missing(text: str) -> bool:
 def classes_of(texts: Sequence[str], beside: Sequence[str] = ()) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
     """The class code of each distinct text, and the class names in order.
 
-    Words for a missing value are no class. If every class is a whole number, classes are sorted by value, `1.0` is the
-    class `1` (pandas writes it for integers with gaps) and `-1` means unlabelled, as in scikit-learn. Otherwise classes
-    are sorted as text, also if one of the existing classes, `beside`, is not a number. `007` is not a number.
+    Words for a missing value are no class. If every class is a number, classes are sorted by value and `-1` means
+    unlabelled, as in scikit-learn; otherwise they are sorted as text, also if one of the existing classes, `beside`, is
+    not a number. Names stay as written: `1` and `1.0` are two classes, and `007` is not a number.
 
-    >>> classes_of(["10", "9.0", "-1", "nan"])
+    >>> classes_of(["10", "9", "-1", "nan"])
     (array([ 1,  0, -1, -1]), ('9', '10'))
     >>> classes_of(["b", "a", ""])
     (array([ 1,  0, -1]), ('a', 'b'))
     """
-    present = [text for text in texts if not is_missing(text)]
-    numbers = {text: _whole_number(text) for text in present}
-    if all(number is not None for number in numbers.values()) and are_numbers(beside):
-        order = sorted({number for number in numbers.values() if number is not None and number != UNLABELED})
-        place: dict[int | None, int] = {number: code for code, number in enumerate(order)}
-        codes = [place.get(numbers.get(text), UNLABELED) for text in texts]
-        return np.array(codes, dtype=np.int64), tuple(str(number) for number in order)
-    names = tuple(sorted(set(present)))
+    present = {text for text in texts if not is_missing(text)}
+    if are_numbers(present) and are_numbers(beside):
+        names = tuple(sorted(present - {str(UNLABELED)}, key=lambda text: (float(text), text)))
+    else:
+        names = tuple(sorted(present))
     check_names(names, "class")
     code_of = {name: code for code, name in enumerate(names)}
     return np.array([code_of.get(text, UNLABELED) for text in texts], dtype=np.int64), names
 
 
-def are_numbers(names: Sequence[str]) -> bool:
-    """Whether all class names are whole numbers."""
-    return all(_whole_number(name) is not None for name in names)
+def are_numbers(names: Iterable[str]) -> bool:
+    """Whether all class names are numbers."""
+    return all(map(NUMBER.fullmatch, names))
+
+
+def integer_text(text: str) -> str:
+    """A whole number without the `.0` that pandas writes for integers with gaps; any other text unchanged.
+
+    >>> integer_text("2.0"), integer_text("2.5"), integer_text("b")
+    ('2', '2.5', 'b')
+    """
+    return text.partition(".")[0] if INTEGER_AS_FLOAT.fullmatch(text) else text
 
 
 def class_named(text: str, names: Sequence[str]) -> str:
-    """The name of the class that a text stands for, beside existing classes `names`.
+    """The class that a typed text stands for, beside existing classes `names`.
 
     >>> class_named("2.0", ["1", "2"]), class_named("2.0", ["2", "b"])
     ('2', '2.0')
     """
-    number = _whole_number(text) if are_numbers(names) else None
-    return text if number is None else str(number)
+    return integer_text(text) if text not in names and are_numbers(names) else text
 
 
 def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
@@ -77,7 +83,7 @@ def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ..
     given = _one_per_node(values)
     if given.dtype.kind in "biuf":
         distinct, rows = np.unique(given, return_inverse=True)
-        codes, names = classes_of([str(value) for value in distinct])
+        codes, names = classes_of([integer_text(str(value)) for value in distinct])
         return codes[rows], names
     is_time = given.dtype.kind in "mM"
     return encoded_texts([_text(value) for value in (given.astype(str) if is_time else given).tolist()])
@@ -122,8 +128,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple | dict | set | np.ndarray):
         raise InputError(f"label {shown(value)} of a node has several values; give one label per node")
     return "" if value is None or value != value else str(value).strip()
-
-
-def _whole_number(text: str) -> int | None:
-    number = int(text.split(".")[0]) if WHOLE_NUMBER.fullmatch(text) else None
-    return None if number is None or abs(number) >= 2**53 else number

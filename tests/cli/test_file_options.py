@@ -49,13 +49,13 @@ def run(command, *arguments):
     return CliRunner().invoke(application, list(arguments), catch_exceptions=False)
 
 
-def test_a_command_receives_its_files_ready(command, received):
+def test_options_of_a_command(command, received):
     run(command, "--edges", "e.csv", "--column", "label=topic", "--features", "a, b", "--seed", "3", "--name", "x")
     expected = Files(edges=Path("e.csv"), columns={"label": "topic"}, features=["a", "b"])
     assert received == [(3, expected, "x")]
 
 
-def test_columns_may_have_kinds_and_be_left_out(command, received):
+def test_column_kinds(command, received):
     kinds = ["--column", "number=a", "--column", "number=b", "--column", "ignore=c", "--column", "id=d"]
     run(command, "--nodes", "n.csv", *kinds, "--exclude", "e,f", "--unknown-nodes", "drop", "--no-header")
     [(_, files, _)] = received
@@ -64,25 +64,25 @@ def test_columns_may_have_kinds_and_be_left_out(command, received):
     assert (files.unknown_nodes, files.header) == ("drop", False)
 
 
-def test_without_options_nothing_is_given(command, received):
+def test_no_options(command, received):
     run(command)
     [(_, files, _)] = received
     assert files == Files()
     assert not files.given
 
 
-def test_called_from_a_program_it_takes_the_options_by_name(command, received):
+def test_call_from_python(command, received):
     command(seed=1, nodes=Path("n.csv"), knn=4)
     assert received == [(1, Files(nodes=Path("n.csv"), knn=4), "none")]
 
 
-def test_the_options_stand_where_files_stood(command):
+def test_signature(command):
     names = ["seed", *(field.name for field in fields(FileOptions)), "title"]
     assert list(signature(command).parameters) == names
     assert (command.__name__, command.__doc__) == ("keep", "Keep everything.")
 
 
-def test_only_the_options_that_are_named(received):
+def test_selected_options(received):
     @takes_graph_files("edges", "columns")
     def keep(files: TableOptions) -> None:
         received.append(files)
@@ -108,7 +108,7 @@ def test_only_the_options_that_are_named(received):
         ({"graph": Path("g.gml"), "edges": Path("e.csv")}, "--graph already holds edges and features"),
     ],
 )
-def test_options_that_do_not_fit_are_one_clear_error(command, received, options, complaint):
+def test_invalid_options(command, received, options, complaint):
     with pytest.raises(InputError, match=re.escape(complaint)):
         command(**options)
     assert received == []
@@ -118,7 +118,7 @@ def test_options_that_do_not_fit_are_one_clear_error(command, received, options,
     ("name", "options"),
     [("fit", ALL), ("compare", ALL), ("predict", OF_TABLES)],
 )
-def test_every_option_is_listed_with_its_help(name, options):
+def test_help(name, options):
     listed = " ".join(CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"}).output.split())
     for option in ALL:
         assert bool(re.search(rf"{option}\b", listed)) == (option in options), option

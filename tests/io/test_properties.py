@@ -73,7 +73,7 @@ def test_any_three_tables(tmp_path, edges, nodes, labels):
 
 @quick
 @given(contents, contents)
-def test_any_other_node_table_is_prepared_alike(tmp_path, first, second):
+def test_any_other_node_table(tmp_path, first, second):
     path = tmp_path / "nodes.csv"
     path.write_bytes(first)
     with warnings.catch_warnings():
@@ -89,7 +89,7 @@ def test_any_other_node_table_is_prepared_alike(tmp_path, first, second):
 
 @quick
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=5), st.text(min_size=1, max_size=5)), min_size=1, max_size=10))
-def test_any_text_is_an_id_in_parquet(tmp_path, pairs):
+def test_any_parquet_ids(tmp_path, pairs):
     path = tmp_path / "edges.parquet"
     try:
         sources, targets = (pa.array(column, pa.string()) for column in zip(*pairs, strict=True))
@@ -124,7 +124,7 @@ def small_files(folder):
 @pytest.mark.parametrize("kind", ["graphml", "gml", "npz", "parquet"])
 @quick
 @given(data=st.data())
-def test_good_files_with_some_bytes_changed_or_missing(tmp_path, kind, data):
+def test_damaged_files(tmp_path, kind, data):
     small_files(tmp_path)
     content = bytearray((tmp_path / f"good.{kind}").read_bytes())
     for _ in range(data.draw(st.integers(0, 3))):
@@ -137,7 +137,7 @@ def test_good_files_with_some_bytes_changed_or_missing(tmp_path, kind, data):
 @pytest.mark.parametrize("kind", ["graphml", "gml", "npz", "parquet"])
 @quick
 @given(content=st.binary(max_size=200))
-def test_any_bytes_at_all(tmp_path, kind, content):
+def test_any_bytes(tmp_path, kind, content):
     path = tmp_path / f"any.{kind}"
     path.write_bytes(content)
     a_graph_or_one_line(lambda: read_graph(path))

@@ -164,7 +164,7 @@ def test_contradicted_labels_are_listed(fitted_model):
 
 
 def test_page_of_a_large_graph_is_small(make_graph, monkeypatch):
-    monkeypatch.setattr(fit_view, "MOST_ON_MAP", 100)
+    monkeypatch.setattr(fit_view, "MAX_ON_MAP", 100)
     graph = make_graph(nodes=400)
     probabilities = np.random.default_rng(0).dirichlet(np.ones(3), 400)
     labels = np.where(np.arange(400) < 9, graph.labels, -1)
@@ -213,14 +213,14 @@ def test_unwritable_page_is_one_clear_error(fitted_model, tmp_path):
 
 def test_map_uses_peer_weights(fitted_model):
     report = made_up_report(weights=(0.8, 0.2), names=("one", "other"), held_out=(0.5, 0.5))
-    rows = fit_view.voted_rows(replace(fitted_model, peer_report_=report), np.array([7, 9]))
+    rows = fit_view.weighted_predictions(replace(fitted_model, peer_report_=report), np.array([7, 9]))
     roots = np.sqrt(fitted_model.peer_distributions_[:, [7, 9]])
     one, other = ((roots[:, 0] - roots[:, 1]) ** 2).sum(axis=1)  # Hellinger's distances, squared and doubled
     np.testing.assert_allclose(((rows[0] - rows[1]) ** 2).sum(), 0.8 * one + 0.2 * other, rtol=1e-5)
 
 
 def test_map_of_a_large_graph_keeps_labelled_and_suggested_nodes(make_graph, monkeypatch):
-    monkeypatch.setattr(fit_view, "MOST_ON_MAP", 100)
+    monkeypatch.setattr(fit_view, "MAX_ON_MAP", 100)
     graph = make_graph(nodes=400)
     probabilities = np.random.default_rng(0).dirichlet(np.ones(3), 400)
     labels = np.where(np.arange(400) < 9, graph.labels, -1)
@@ -242,8 +242,8 @@ def test_progress_steps(fitted_model):
     steps = []
     fit_view.fit_view(fitted_model, progress=lambda *what: steps.append(what))
     assert list(dict.fromkeys(what for what, _, _ in steps)) == [
-        "choosing nodes worth a look",
-        "finding nodes that are alike",
+        "selecting nodes to label",
+        "finding similar nodes",
         "placing nodes on the map",
     ]
     assert steps[-1][1] == steps[-1][2] > 0

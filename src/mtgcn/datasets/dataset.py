@@ -1,11 +1,13 @@
-"""What every reader of files gives: a graph, and what is known of it beyond the graph itself."""
+"""`Dataset`, what readers return, and `Description`, its row in the table of datasets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from mtgcn.graph import Graph
 from mtgcn.splits import Split
@@ -19,12 +21,12 @@ class Dataset:
 
 
 def planetoid_split(train: int, test: np.ndarray) -> Split:
-    """Planetoid's division: the first nodes are for training, the next 500 for validation."""
+    """Planetoid's split: the first nodes for training, the next 500 for validation."""
     return Split(train=np.arange(train), validation=np.arange(train, train + 500), test=np.sort(test))
 
 
 def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_array:
-    """Edges in both directions with weight 1, however often and whichever way round they are listed."""
+    """The symmetric adjacency with weight 1 for every listed edge."""
     listed = sp.coo_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(nodes, nodes)).tocsr()
     adjacency = listed + listed.T
     adjacency.data[:] = 1
@@ -32,6 +34,62 @@ def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_a
 
 
 def without_self_loops(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_array:
-    """`undirected`, but an edge has two different ends."""
+    """`undirected` without self-loops."""
     between = sources != targets
     return undirected(sources[between], targets[between], nodes)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A dataset's row of the paper's table 1, and further statistics."""
+
+    name: str
+    nodes: int
+    edges_listed: int  # the paper's "edges": duplicates and self-edges counted
+    edges: int  # between two different nodes, each once
+    self_loops: int
+    classes: int
+    features: int
+    components: int
+    nodes_without_label: int
+    repeated_nodes: int  # with the same neighbours, two or more, and class as an earlier node
+    location: Path | None  # None: no longer on disk
+
+
+def described(dataset: Dataset, location: Path | None) -> Description:
+    """The statistics of a dataset."""
+    graph = dataset.graph
+    components = connected_components(graph.adjacency, directed=False, return_labels=False)
+    return Description(
+        name=graph.name,
+        nodes=graph.num_nodes,
+        edges_listed=dataset.edges_listed,
+        edges=graph.num_edges,
+        self_loops=int(np.count_nonzero(graph.adjacency.diagonal())),
+        classes=graph.num_classes,
+        features=graph.num_features,
+        components=int(components),
+        nodes_without_label=graph.num_nodes - len(graph.known),
+        repeated_nodes=repeated_nodes(graph),
+        location=location,
+    )
+
+
+def repeated_nodes(graph: Graph) -> int:
+    """The number of nodes with the neighbours and the class of an earlier node, self-loops aside.
+
+    Such copies leak labels from training to test nodes (Platonov et al., 2023). Nodes with a single neighbour do not
+    count: the leaves of a hub are not copies.
+    """
+    entries = graph.adjacency.tocoo()
+    between = entries.row != entries.col
+    neighbours = sp.csr_array((entries.data[between], (entries.row[between], entries.col[between])), entries.shape)
+    neighbours.sort_indices()
+    seen: set[tuple[bytes, int]] = set()
+    comparable = 0
+    for node in graph.known:
+        listed = neighbours.indices[neighbours.indptr[node] : neighbours.indptr[node + 1]]
+        if len(listed) > 1:
+            comparable += 1
+            seen.add((listed.tobytes(), int(graph.labels[node])))
+    return comparable - len(seen)

@@ -1,4 +1,4 @@
-"""Some graphs are published as pickles, and a pickle may run any code: this reader admits only harmless types."""
+"""Restricted unpickling: a pickle may run any code, so only the types of graph data are admitted."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mtgcn.errors import InputError
 
 @dataclass(frozen=True)
 class PickleKind:
-    """A kind of file that holds pickles, and the only things its pickles may ask for."""
+    """A kind of pickle file, and the types it may use."""
 
-    title: str  # as an error says it: "… is not a Planetoid file"
-    admitted: Mapping[tuple[str, str], Any]  # by module and name as they stand in the files, however old
+    title: str  # for messages: "… is not a Planetoid file"
+    admitted: Mapping[tuple[str, str], Any]  # by module and name in the files
 
 
 _ARRAYS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): np.dtype,
     ("numpy", "ndarray"): np.ndarray,
-    # numpy keeps this function in a private module that has moved before; an array names it whatever the version.
+    # a private function of numpy, whose module depends on the version
     ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
     ("scipy.sparse.csr", "csr_matrix"): sp.csr_matrix,
 }
@@ -44,7 +44,7 @@ GRAPH_ARCHIVE = PickleKind("an archive of a graph", _ARRAYS)
 
 class _RestrictedUnpickler(pickle.Unpickler):
     def __init__(self, content: bytes, admitted: Mapping[tuple[str, str], Any]) -> None:
-        # Python 2 strings hold the raw bytes of arrays; latin1 keeps every byte as it is.
+        # Python 2 strings hold raw bytes, which latin1 preserves.
         super().__init__(io.BytesIO(content), encoding="latin1")
         self.admitted = admitted
 
@@ -52,7 +52,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
         try:
             return self.admitted[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which graph data never need") from None
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which graph data do not need") from None
 
 
 def unpickled(content: bytes, origin: str, kind: PickleKind) -> Any:
@@ -60,4 +60,4 @@ def unpickled(content: bytes, origin: str, kind: PickleKind) -> Any:
     try:
         return _RestrictedUnpickler(content, kind.admitted).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise InputError(f"{origin} is not {kind.title}: {error}; delete it, and it is fetched anew") from error
+        raise InputError(f"{origin} is not {kind.title}: {error}; delete it to fetch it again") from error

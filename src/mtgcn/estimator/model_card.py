@@ -171,13 +171,13 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     """The card of a fitted model, without the entries of files and its checksum."""
     from mtgcn.environment import versions
 
-    graph = model.graph_
+    graph, method = model.graph_, _method_card(model)
     names = getattr(model, "feature_names_in_", None)  # only if the features have names
     return {
         "kind": KIND,
         "format": FORMAT,
-        "method": _method_card(model),
-        "estimator": _estimator_card(model),
+        "method": method,
+        "estimator": _estimator_card(model, method),
         "classes": model.classes_.tolist(),
         "classes_type": model.classes_.dtype.str if model.classes_.dtype != object else "object",
         "class_names": list(graph.class_names),
@@ -215,12 +215,11 @@ def _method_card(model: GraphModel) -> dict[str, Any]:
     )
 
 
-def _estimator_card(model: GraphModel) -> dict[str, Any]:
+def _estimator_card(model: GraphModel, method: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {name: getattr(model, name) for name in sorted(signature(type(model)).parameters)}
     del parameters["verbose"]
     if not isinstance(model.method, str | None):  # a method object
-        card = _method_card(model)
-        parameters |= {"method": card["name"], "settings": card["settings"]}
+        parameters |= {"method": method["name"], "settings": method["settings"]}
     if not isinstance(model.device, str):  # the index of a GPU is no part of a model
         parameters["device"] = model.device.type
     if not isinstance(model.random_state, int | np.integer):

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, check_names, reason, shown
-from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitude, check_magnitudes, num_columns
+from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitudes, num_columns
 from mtgcn.estimator.model_card import (
     ANSWERS,
     CARD,
@@ -52,6 +52,7 @@ Model = TypeVar("Model", bound="GraphModel")
 
 FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
 MAX_READS = 3  # of files that do not match a card which stays the same
+ROUNDING = 1e-3
 PEER_REPORT_ARRAYS = ("weights", "held_out_accuracy", "agreement", "teaching")
 
 __all__ = ["FILES", "check_destination", "is_model", "load_as", "load_model", "read_card", "save_model"]
@@ -226,18 +227,23 @@ def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any])
 
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
     model.label_distributions_ = _probabilities(arrays["label_distributions"], (nodes, classes)).astype(np.float64)
-    model.labeled_iter_ = _of_shape(arrays["labeled_iter"], (nodes,))
-    if model.labeled_iter_.dtype.kind not in "iu":
-        raise ValueError(f"labeled_iter of type {model.labeled_iter_.dtype}")
-    given = np.flatnonzero(model.labeled_iter_ == GIVEN)
-    if model.labeled_iter_.min() < NOT_PSEUDO_LABELED or not np.array_equal(given, model.graph_.known):
+    model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
+    model.labeled_iter_ = _checked("labeled_iter", arrays["labeled_iter"], (nodes,), kinds="iu", low=NOT_PSEUDO_LABELED)
+    if not np.array_equal(np.flatnonzero(model.labeled_iter_ == GIVEN), model.graph_.known):
         raise ValueError("labeled_iter contradicts the labels")
     peers = arrays.get("peer_distributions")
     model.peer_distributions_ = None if peers is None else _probabilities(peers, (len(peers), nodes, classes))
-    model.peer_report_ = _peer_report(arrays, tuple(card["peer_names"])) if "peer_names" in card else None
-    model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
+    model.peer_report_ = None
+    if "peer_names" in card:
+        names = tuple(card["peer_names"])
+        shapes = ((1, len(names)), (1, len(names)), (1, len(names)), (1,))
+        parts = [  # a held-out accuracy that was not measured is NaN
+            _checked(part, arrays[f"peer_report.{part}"], shape, low=0, high=1 + ROUNDING, allow_nan=True)
+            for part, shape in zip(PEER_REPORT_ARRAYS, shapes, strict=True)
+        ]
+        model.peer_report_ = PeerReport(names, *parts)
     model.history_ = {
-        name.removeprefix("history."): _history(values)
+        name.removeprefix("history."): _checked(name, values, (len(values), values.shape[1]), allow_nan=True)
         for name, values in arrays.items()
         if name.startswith("history.")
     }
@@ -246,42 +252,32 @@ def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any])
 def _checked_parameters(parameters: Arrays | None) -> Arrays | None:
     """Parameters, if they are finite numbers; the method checks their shapes when it uses them."""
     for name, array in (parameters or {}).items():
-        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-            raise ValueError(f"weights {shown(name)} are not finite numbers")
-        check_magnitude(array, f"weight {shown(name)}")
+        _checked(f"weights {shown(name)}", array, array.shape, kinds="biuf")
     return parameters
 
 
-def _peer_report(arrays: Arrays, names: tuple[str, ...]) -> PeerReport:
-    shapes = ((1, len(names)), (1, len(names)), (1, len(names)), (1,))
-    parts = [
-        _of_shape(arrays[f"peer_report.{part}"], shape) for part, shape in zip(PEER_REPORT_ARRAYS, shapes, strict=True)
-    ]
-    for part in parts:  # all in 0 .. 1; a held-out accuracy that was not measured is NaN
-        if part.dtype.kind != "f" or ((part < 0) | (part > 1 + 1e-3)).any():
-            raise ValueError("peer report out of the range from 0 to 1")
-    return PeerReport(names, *parts)
-
-
-def _of_shape(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    if array.shape != shape:
-        raise ValueError(f"an array of shape {array.shape}, not {shape}")
-    return array
-
-
 def _probabilities(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    _of_shape(array, shape)
-    if array.dtype.kind != "f" or not np.isfinite(array).all() or array.min(initial=0) < 0:
-        raise ValueError("probabilities are not finite or negative")
-    if not np.allclose(array.sum(axis=-1), 1, atol=1e-3):
+    if not np.allclose(_checked("probabilities", array, shape, low=0).sum(axis=-1), 1, atol=ROUNDING):
         raise ValueError("probabilities do not sum to 1")
     return array
 
 
-def _history(array: np.ndarray) -> np.ndarray:
-    """Values by epoch; NaN is allowed."""
-    if array.ndim != 2 or array.dtype.kind != "f" or (np.abs(array.astype(np.float64)) > MAX_MAGNITUDE).any():
-        raise ValueError(f"a history of type {array.dtype} and shape {array.shape}, or too large")
+def _checked(
+    name: str,
+    array: np.ndarray,
+    shape: tuple[int, ...],
+    *,
+    kinds: str = "f",
+    low: float = -MAX_MAGNITUDE,
+    high: float = MAX_MAGNITUDE,
+    allow_nan: bool = False,
+) -> np.ndarray:
+    """The array, if it has this shape, one of these dtypes, and numbers in this range."""
+    if array.shape != shape or array.dtype.kind not in kinds:
+        raise ValueError(f"{name} of type {array.dtype} and shape {array.shape}, not {shape}")
+    outside = ~((array >= low) & (array <= high))
+    if (outside & ~np.isnan(array) if allow_nan else outside).any():
+        raise ValueError(f"{name} out of the range from {low:g} to {high:g}, or NaN")
     return array
 
 

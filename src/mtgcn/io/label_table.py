@@ -11,7 +11,7 @@ from mtgcn.io.columns import label_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, Table
-from mtgcn.labels import UNLABELED, check_classes, classes_of
+from mtgcn.labels import UNLABELED, check_classes, classes_of, integer_text, is_missing
 
 
 class Labels:
@@ -61,6 +61,9 @@ class Labels:
             return labels, ()
         node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
         texts = self._texts.texts()
+        text = self._without_gap_floats(text, source, texts)
+        used, text = np.unique(text, return_inverse=True)
+        texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
         paths = " and ".join(str(table.path) for table in self._tables)
         self._note_missing_words(paths, text, texts, code_of_text)
@@ -77,6 +80,19 @@ class Labels:
         self._reject_conflicts(paths, node, [names[some] for some in code], place, source)
         labels[node] = code
         return labels, names
+
+    def _without_gap_floats(self, text: np.ndarray, source: np.ndarray, texts: list[str]) -> np.ndarray:
+        """The text of each row, as integers for tables with labels such as 1.0 only: pandas writes them for integers
+        with gaps. New texts are appended to `texts`."""
+        for number in range(len(self._tables)):
+            rows = np.flatnonzero(source == number)
+            used = [one for one in np.unique(text[rows]).tolist() if not is_missing(texts[one])]
+            if all(integer_text(texts[one]) != texts[one] for one in used):
+                place = np.arange(len(texts))
+                place[used] = len(texts) + np.arange(len(used))
+                texts += [integer_text(texts[one]) for one in used]
+                text[rows] = place[text[rows]]
+        return text
 
     def _note_missing_words(self, paths: str, text: np.ndarray, texts: list[str], codes: np.ndarray) -> None:
         """A word such as none, or -1, may be meant as a class."""

@@ -1,6 +1,6 @@
 """All charts: of measured tables, of training curves and of one fit.
 
-A method has the same colour, marker and dashes in every chart, and its name stands beside its line, so that no chart
+A method has the same colour, marker and dashes in every chart, and its name is beside its line, so that no chart
 depends on colour alone. Accuracies and differences are given as shares and shown in per cent.
 """
 

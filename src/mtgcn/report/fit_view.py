@@ -1,4 +1,4 @@
-"""What there is to see of a fit, in numbers: the same for the page and for the figure."""
+"""The data of the charts of a fit, shared by page, figure and studio."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ from mtgcn.uncertainty.peer_weights import FittedModel, PeerContribution, contri
 from mtgcn.uncertainty.suggestions import Suggestion, smoothed_features, suggest
 from mtgcn.uncertainty.warnings import model_warnings
 
-MOST_ON_MAP = 20_000  # nodes; more could not be told apart, and would make a page of many megabytes
+MAX_ON_MAP = 20_000  # nodes; more overlap, and make pages of many megabytes
 SUGGESTIONS = 10
 HISTOGRAM_BINS = 20
-SURE, UNSURE = 0.8, 0.5  # probabilities of the class predicted: from here on sure, below this in doubt
-Progress = Callable[[str, int, int], None]  # what is done, and how many steps of how many
+SURE, UNSURE = 0.8, 0.5  # probability of the predicted class: confident from SURE on, uncertain below UNSURE
+Progress = Callable[[str, int, int], None]  # step, number done, total (0: unknown)
 
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Nodes placed so that those that look alike, and of which the same is believed, lie together."""
+    """A 2-d layout in which nodes with similar features and predictions are close."""
 
     nodes: Int[np.ndarray, "shown"]
     places: Float[np.ndarray, "shown 2"]  # x from 0 to 1, y from 0 to at most 1
     predicted: Int[np.ndarray, "shown"]
     confidence: Float[np.ndarray, "shown"]
-    given: Int[np.ndarray, "shown"]  # the class given; -1 where none was
-    suggested: Int[np.ndarray, "suggestions"]  # rows of the nodes most worth a look, the best first
+    given: Int[np.ndarray, "shown"]  # given class; -1: unlabelled
+    suggested: Int[np.ndarray, "suggestions"]  # rows of the suggested nodes, best first
 
 
 @dataclass(frozen=True, eq=False)
 class Contradiction:
-    """A given label that the model does not believe."""
+    """A given label that differs from the prediction."""
 
     node: str | int
     given: str
     predicted: str
-    probability: float  # of the class predicted
+    probability: float  # of the predicted class
 
 
 @dataclass(frozen=True, eq=False)
 class FitView:
     class_names: tuple[str, ...]
     given_counts: Int[np.ndarray, "classes"]
-    predicted_counts: Int[np.ndarray, "classes"]  # of the nodes without a label
+    predicted_counts: Int[np.ndarray, "classes"]  # of the unlabelled nodes
     confidence: Float[np.ndarray, "unlabelled"]
     map: Map
     history: Mapping[str, Float[np.ndarray, "epochs peers"]]
     suggestions: list[Suggestion]
     contradictions: list[Contradiction]
     warnings: list[str]
-    peers: list[PeerContribution]  # the largest vote first; empty where votes have no weights
-    teaching: float | None  # how much the peers taught each other, 0 to 1
+    peers: list[PeerContribution]  # largest weight first; empty for methods without peer weights
+    teaching: float | None  # strength of mutual teaching, 0 to 1
 
 
 def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None) -> FitView:
-    """Everything the pictures of this fit are made of."""
-    tell = progress or (lambda what, done, total: None)
+    """The data of all charts of a fit."""
+    report = progress or (lambda what, done, total: None)
     graph, probabilities = model.graph_, model.label_distributions_
     classes = graph.num_classes
-    tell("choosing nodes worth a look", 0, 0)
+    report("selecting nodes to label", 0, 0)
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
     shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
@@ -73,7 +73,7 @@ def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None
         confidence=probabilities[rest].max(axis=1),
         map=Map(
             nodes=shown,
-            places=_places(model, shown, seed, tell),
+            places=_places(model, shown, seed, report),
             predicted=probabilities[shown].argmax(axis=1),
             confidence=probabilities[shown].max(axis=1),
             given=graph.labels[shown],
@@ -89,42 +89,42 @@ def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None
 
 
 def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """How many nodes lie between which confidences; nothing lies below 1 / classes."""
+    """Counts and bin edges of the confidence, which is at least 1 / classes."""
     edges = np.linspace(1 / max(2, classes), 1, HISTOGRAM_BINS + 1)
     counts, _ = np.histogram(np.clip(confidence, edges[0], 1), edges)
     return counts, edges
 
 
 def shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "shown"]:
-    """Those that a map shows: all of them or, of very many, some of which these are always among."""
-    if nodes <= MOST_ON_MAP:
+    """The nodes on the map: all, or a random sample of a large graph that contains the nodes `always`."""
+    if nodes <= MAX_ON_MAP:
         return np.arange(nodes)
-    kept = np.unique(np.array(always[:MOST_ON_MAP], dtype=np.int64))
+    kept = np.unique(np.array(always[:MAX_ON_MAP], dtype=np.int64))
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(nodes), kept))
-    return np.sort(np.concatenate([kept, others[: MOST_ON_MAP - len(kept)]]))
+    return np.sort(np.concatenate([kept, others[: MAX_ON_MAP - len(kept)]]))
 
 
 def _places(
-    model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int, tell: Progress
+    model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int, report: Progress
 ) -> Float[np.ndarray, "shown 2"]:
-    tell("finding nodes that are alike", 0, 0)
+    report("finding similar nodes", 0, 0)
     rows = map_rows(model, shown)
-    return layout_2d(rows, seed=seed, progress=lambda done, total: tell("placing nodes on the map", done, total))
+    return layout_2d(rows, seed=seed, progress=lambda done, total: report("placing nodes on the map", done, total))
 
 
 def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
-    """What places on the map follow: what nodes look like and what the peers believe of them, in equal parts."""
-    looks, votes = smoothed_features(model.graph_)[shown], voted_rows(model, shown)
-    return np.concatenate([_of_unit_scale(looks), _of_unit_scale(votes)], axis=1)
+    """The input of the layout: smoothed features and predictions of the peers, equally scaled."""
+    features, predictions = smoothed_features(model.graph_)[shown], weighted_predictions(model, shown)
+    return np.concatenate([_of_unit_scale(features), _of_unit_scale(predictions)], axis=1)
 
 
-def voted_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown votes"]:
-    """What the peers believe of nodes, as rows whose distances are Hellinger's; a peer counts as much as its vote."""
+def weighted_predictions(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
+    """Predictions of the peers as rows with Hellinger distances, weighted by the peers."""
     if model.peer_distributions_ is None:
         return np.sqrt(model.label_distributions_[shown])
     peers, weights = model.peer_distributions_[:, shown], peer_weights(model)
-    votes = peers if weights is None else weights[:, None, None] * peers
-    return np.concatenate(list(np.sqrt(votes)), axis=1)
+    weighted = peers if weights is None else weights[:, None, None] * peers
+    return np.concatenate(list(np.sqrt(weighted)), axis=1)
 
 
 def _of_unit_scale(rows: np.ndarray) -> np.ndarray:

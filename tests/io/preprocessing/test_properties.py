@@ -77,7 +77,7 @@ def answer_or_line(ask):
 @example(columns=[[0.0] * (ROWS - 1) + [LARGEST]], absent=0, scale=True)  # what is learned of it is as large
 @example(columns=[[0.0] * (ROWS // 2) + [LARGEST] * (ROWS - ROWS // 2)], absent=1, scale=False)
 @given(columns=tables, absent=st.integers(0, 2), scale=st.booleans())
-def test_any_table_becomes_finite_numbers_or_one_line(columns, absent, scale):
+def test_any_table(columns, absent, scale):
     table = table_of(columns, absent)
     preprocessing = answer_or_line(lambda: fit_columns(table, scale=scale))
     if preprocessing is None:
@@ -95,7 +95,7 @@ def test_any_table_becomes_finite_numbers_or_one_line(columns, absent, scale):
 
 @settings(max_examples=100, deadline=None)
 @given(columns=tables, others=st.data())
-def test_any_other_table_too(columns, others):
+def test_any_other_table(columns, others):
     preprocessing = answer_or_line(lambda: fit_columns(table_of(columns)))
     new = [others.draw(st.one_of(text_columns, number_columns)) for _ in columns]
     matrix = None if preprocessing is None else answer_or_line(lambda: preprocessing.matrix(table_of(new)))

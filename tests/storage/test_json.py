@@ -1,14 +1,16 @@
+"""Strict JSON."""
+
 import pytest
 
 from mtgcn.storage.files import MAX_JSON_DEPTH, parsed_json
 
 
-def test_plain_json_is_read():
+def test_valid_json():
     assert parsed_json(b'{"a": [1, 2.5, null, true, "\xc3\xa9"]}') == {"a": [1, 2.5, None, True, "é"]}
 
 
 @pytest.mark.parametrize("bracket", ["[]", "{}"])
-def test_nesting_ends_somewhere(bracket):
+def test_nesting_limit(bracket):
     def nested(depth):
         opened = "[" if bracket == "[]" else '{"a":'
         return opened * depth + "1" + bracket[1] * depth
@@ -30,6 +32,6 @@ def test_nesting_ends_somewhere(bracket):
         ("{", "Expecting"),
     ],
 )
-def test_what_is_no_json_is_a_value_error(text, told):
+def test_invalid_json(text, told):
     with pytest.raises(ValueError, match=told):
         parsed_json(text)

@@ -1,0 +1,94 @@
+"""Label encoding, by files and by Python."""
+
+import numpy as np
+import pytest
+
+from mtgcn import read_graph
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.estimator.inputs import classes_and_labels
+from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
+
+
+@pytest.mark.parametrize(
+    ("given", "codes", "names"),
+    [
+        (["b", "a", "b"], [1, 0, 1], ("a", "b")),
+        (["b", "", None, float("nan"), "a"], [1, -1, -1, -1, 0], ("a", "b")),
+        ([7, -1, 3, 7], [1, -1, 0, 1], ("3", "7")),
+        (np.array([10.0, np.nan, 9.0]), [1, -1, 0], ("9", "10")),
+        (["10", "9", "1"], [2, 1, 0], ("1", "9", "10")),
+        (["10", "9", "x"], [0, 1, 2], ("10", "9", "x")),
+        (np.array([True, False]), [1, 0], ("False", "True")),
+        (np.array([[1], [0]]), [1, 0], ("0", "1")),
+        ([0.5, 10.0, 1.5], [0, 2, 1], ("0.5", "1.5", "10")),
+        (["007", "7", "1_23"], [0, 2, 1], ("007", "1_23", "7")),
+        (["7.0", "-1", "12"], [0, -1, 1], ("7.0", "12")),
+        (["cat", "NA", "?", "Null", "dog", "-"], [0, -1, -1, -1, 1, -1], ("cat", "dog")),
+        ([], [], ()),
+    ],
+)
+def test_encoded_labels(given, codes, names):
+    found = encoded_labels(given)
+    assert found[0].tolist() == codes
+    assert found[1] == names
+
+
+def test_several_labels_per_node():
+    with pytest.raises(InputError, match=r"labels of shape \(2, 3\); give one label per node"):
+        encoded_labels(np.zeros((2, 3)))
+
+
+def test_one_class():
+    with pytest.raises(InputError, match="y has one class only, 'a'; label nodes of at least two"):
+        check_classes(("a",), "y")
+
+
+@pytest.mark.parametrize(
+    ("texts", "beside", "codes", "names"),
+    [
+        (["1.0", "-1"], (), [0, -1], ("1.0",)),
+        (["1.0", "-1"], ("1", "2"), [0, -1], ("1.0",)),
+        (["1.0", "-1"], ("1", "x"), [1, 0], ("-1", "1.0")),
+        (["7"], ("007", "7"), [0], ("7",)),
+    ],
+)
+def test_classes_beside_others(texts, beside, codes, names):
+    found = classes_of(texts, beside)
+    assert (found[0].tolist(), found[1]) == (codes, names)
+
+
+def test_class_named():
+    assert [class_named(text, ["1", "2"]) for text in ("2.0", "02", "x", "1_0")] == ["2", "02", "x", "1_0"]
+    assert [class_named(text, ["1", "02"]) for text in ("2.0", "02", "x")] == ["2.0", "02", "x"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "codes"),
+    [
+        (["-1", "0", "1"], ["0", "1"], [-1, 0, 1]),
+        (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
+        (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
+        (["1.5", "10", "9"], ["1.5", "9", "10"], [0, 2, 1]),
+        (["007", "7", "NA"], ["007", "7"], [0, 1, -1]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
+def test_files_and_python_agree(tmp_path, labels, classes, codes):
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    rows = "".join(f"{node},{label}\n" for node, label in zip("abc", labels, strict=True))
+    (tmp_path / "labels.csv").write_text("id,label\n" + rows)
+    graph = read_graph(tmp_path / "edges.csv", labels=tmp_path / "labels.csv")
+    assert (list(graph.class_names), graph.labels.tolist()) == (classes, codes)
+    for y in (labels, np.array(labels), np.array(labels, dtype=object)):
+        found, places = classes_and_labels(y)
+        assert (found.tolist(), places.tolist()) == (classes, codes)
+
+
+def test_integers_with_gaps(tmp_path):
+    """pandas writes 1.0 for integers with gaps, in CSV and Parquet."""
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,1.0\nb,\nc,0.0\n")
+    (tmp_path / "labels.csv").write_text("id,label\nb,1\na,?\n")
+    with pytest.warns(GraphNote, match=r"1 labels are words for a missing value \('\?'\)"):
+        graph = read_graph(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", labels=tmp_path / "labels.csv")
+    assert (graph.class_names, graph.labels.tolist()) == (("0", "1"), [1, 1, 0])
