@@ -253,9 +253,9 @@ def test_a_report_is_written_beside_the_model(mtgcn_command, own):
     assert page.read_text().lstrip().lower().startswith("<!doctype html")
 
 
-def test_fit_says_who_decides(mtgcn_command, own, weighted_votes):
+def test_fit_says_who_decides(mtgcn_command, own, weighted_peers):
     page = own.folder / "fit.html"
-    options = ["--out", own.out, "--method", weighted_votes, "--device", "cpu", "--folds", 0]
+    options = ["--out", own.out, "--method", weighted_peers, "--device", "cpu", "--folds", 0]
     status, out, err = mtgcn_command("fit", *own.options, *options, "--report", page)
     assert (status, err) == (0, "")
     assert [line for line in out.splitlines() if line.startswith("peers")] == [
@@ -276,7 +276,7 @@ def test_fit_says_who_decides(mtgcn_command, own, weighted_votes):
     assert "peers       the given labels carry little information, so the peers hardly teach each other" in out
 
 
-def test_of_methods_without_weighted_votes_there_is_nothing_to_say(mtgcn_command, own):
+def test_of_methods_without_weighted_peers_there_is_nothing_to_say(mtgcn_command, own):
     options = ["--out", own.out, "--method", "lp", "--folds", 0]
     _, out, _ = mtgcn_command("fit", *own.options, *options, "--json")
     assert (json.loads(out)["peers"], json.loads(out)["teaching"]) == (None, None)
@@ -284,8 +284,8 @@ def test_of_methods_without_weighted_votes_there_is_nothing_to_say(mtgcn_command
     assert not any(line.startswith("peers") for line in out.splitlines())
 
 
-def test_the_peers_that_count_agree_in_the_predictions(mtgcn_command, own, weighted_votes):
-    mtgcn_command("fit", *own.options, "--out", own.out, "--method", weighted_votes, "--folds", 0)
+def test_the_peers_that_count_agree_in_the_predictions(mtgcn_command, own, weighted_peers):
+    mtgcn_command("fit", *own.options, "--out", own.out, "--method", weighted_peers, "--folds", 0)
     path = own.folder / "predictions.csv"
     assert mtgcn_command("predict", own.out, "--out", path)[0] == 0
     peers = load_model(own.out).peer_distributions_.argmax(axis=2)
