@@ -24,7 +24,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import calibration_error
 from mtgcn.experiments.statistics import paired_difference, summarise
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import Method, fit_in_chunks, method_from_text
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
@@ -152,7 +152,7 @@ def coverage_of(
 
 def labelled_graph(graph: Graph, split: Split) -> Graph:
     """The graph as a person has it who knows the training labels alone."""
-    labels = np.full(graph.num_nodes, UNKNOWN)
+    labels = np.full(graph.num_nodes, UNLABELED)
     labels[split.train] = graph.labels[split.train]
     return replace(graph, labels=labels)
 

@@ -32,7 +32,7 @@ import torch
 
 from mtgcn.datasets import load
 from mtgcn.estimator import MutualTeachingClassifier
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.splits import Split, draw_splits
 
 PARTS = {"files": "cora,pubmed", "python": "cora,coauthor-cs,amazon-photo"}
@@ -119,7 +119,7 @@ def from_python(name: str, labels_per_class: int, seed: int, threads: int | None
         torch.set_num_threads(threads)
     graph = load(name)
     [split] = draw_splits(graph, labels_per_class, 1, seed)
-    labels = np.full(graph.num_nodes, UNKNOWN)
+    labels = np.full(graph.num_nodes, UNLABELED)
     labels[split.train] = graph.labels[split.train]
     known = Graph(graph.adjacency, graph.features, labels, class_names=graph.class_names, name=graph.name)
     model = MutualTeachingClassifier(random_state=seed)

@@ -31,7 +31,7 @@ from synthetic import random_graph
 
 from mtgcn.datasets import load
 from mtgcn.experiments.scoring import score
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import create
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe
@@ -136,7 +136,7 @@ def one_by_one(make: Callable[[], Any]) -> Callable[[Graph, tuple[Split, ...]], 
         adjacency = sp.csr_matrix(graph.adjacency, copy=True)  # scikit-network knows no arrays, and writes into these
         probabilities = []
         for split in splits:
-            labels = np.full(graph.num_nodes, UNKNOWN)
+            labels = np.full(graph.num_nodes, UNLABELED)
             labels[split.train] = graph.labels[split.train]
             probabilities.append(make().fit(adjacency, labels).predict_proba())
         return np.stack(probabilities)

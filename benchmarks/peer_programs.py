@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor, nn
 
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.splits import Split
 
 HIDDEN_CHANNELS = 512  # of infomax, and the other settings of PyTorch Geometric's example
@@ -194,7 +194,7 @@ def given(graph: Graph, split: Split) -> tuple[Tensor, Tensor]:
 
 
 def labels_seen(graph: Graph, split: Split) -> np.ndarray:
-    """The labels that the split gives, UNKNOWN elsewhere."""
-    labels = np.full(graph.num_nodes, UNKNOWN)
+    """The labels that the split gives, UNLABELED elsewhere."""
+    labels = np.full(graph.num_nodes, UNLABELED)
     labels[split.train] = graph.labels[split.train]
     return labels

@@ -168,7 +168,7 @@ def test_per_class_counts(graph):
 
 def test_parts_are_disjoint():
     for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
-        with pytest.raises(InputError, match="stands twice in a split"):
+        with pytest.raises(InputError, match="occurs twice in a split"):
             Split(*parts)
     with pytest.raises(InputError, match="without a training node"):
         Split([], [], [1])
@@ -208,7 +208,7 @@ def test_split_file_with_one_split(tmp_path):
         ('{"train": []}', "without a training node"),
         ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
         ("[" * 100_000, "nested deeper than 100 levels"),
-        ('{"train": ["a"], "test": ["a"]}', "stands twice"),
+        ('{"train": ["a"], "test": ["a"]}', "occurs twice"),
     ],
 )
 def test_invalid_split_files(graph, tmp_path, content, message):

@@ -14,10 +14,9 @@ from mtgcn import graph_checks
 from mtgcn.errors import InputError, note
 from mtgcn.graph_checks import as_array, checked_count
 from mtgcn.graph_sources import GraphArrays, Preprocessing, check_edges, merge_edges, networkx_arrays
-from mtgcn.labels import UNLABELED, check_classes
+from mtgcn.labels import UNLABELED as UNLABELED
+from mtgcn.labels import check_classes
 from mtgcn.shapes import Float, Int
-
-UNKNOWN = UNLABELED
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""`Split`: which nodes a run is given, which choose an epoch, which are scored."""
+"""`Split`: training, validation and test nodes of each run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 from mtgcn.storage.files import parsed_json, read_plain
@@ -20,7 +20,7 @@ SPLIT_PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One run's division of the nodes; the three parts never overlap."""
+    """The nodes of one run, in three disjoint parts."""
 
     train: Int[np.ndarray, "labelled"]
     validation: Int[np.ndarray, "validation"]
@@ -34,23 +34,23 @@ class Split:
         everything = np.concatenate([self.train, self.validation, self.test])
         values, counts = np.unique(everything, return_counts=True)
         if (counts > 1).any():
-            raise InputError(f"node {values[counts > 1][0]} stands twice in a split; each node may stand once")
+            raise InputError(f"node {values[counts > 1][0]} occurs twice in a split; list each node once")
         if not len(self.train):
             raise InputError("a split without a training node; give at least one")
 
 
-MOST_RUNS = 10_000  # an interval over so many is a hundredth as wide as over one
+MOST_RUNS = 10_000
 LARGEST_SEED = 2**128
-DRAWS = 10_000  # of one run's labels over all nodes, before it is said that some class is too rare
+DRAWS = 10_000  # attempts of `draw_over_all` to draw every class
 
 
 def draw_splits(
     graph: Graph, labels_per_class: int | Sequence[int], runs: int, seed: int, validation: int = 0
 ) -> tuple[Split, ...]:
-    """`runs` random splits: so many labels of each class, perhaps validation nodes, the rest is test.
+    """`runs` random splits with `labels_per_class` training nodes, `validation` nodes, and the rest as test nodes.
 
-    A run's training nodes depend on `seed` and its own number alone, neither on how many runs there are nor
-    on `validation`. Nodes of unknown class are never drawn and never tested.
+    The training nodes of a run depend on `seed` and its number only, not on `runs` or `validation`. Unlabelled nodes
+    are in no part.
     """
     wanted = per_class_counts(graph, labels_per_class)
     members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
@@ -64,12 +64,11 @@ def draw_splits(
 
 
 def draw_over_all(graph: Graph, labels_per_class: int, runs: int, seed: int, validation: int = 0) -> tuple[Split, ...]:
-    """`runs` random splits like those of `draw_splits`, but with the classes as unequal as they are.
+    """`runs` random splits like those of `draw_splits`, without stratification.
 
-    `labels_per_class` times as many labels as there are classes are drawn over all nodes of known class, and drawn
-    again until every class has one.
+    `labels_per_class` times the number of classes are drawn from all labelled nodes, again until every class occurs.
     """
-    per_class_counts(graph, 1)  # of a class without a node no label can be drawn
+    per_class_counts(graph, 1)  # every class needs a node
     labels = _at_least(labels_per_class, 1, "labels-per-class") * graph.num_classes
 
     def drawn(random: np.random.Generator) -> np.ndarray:
@@ -95,7 +94,7 @@ def _drawn_splits(
     seed: int,
     validation: int,
 ) -> tuple[Split, ...]:
-    """Splits whose training nodes, `labels` in number, are what `drawn` gives for a run's random numbers."""
+    """Splits whose `labels` training nodes are drawn by `drawn`."""
     check_runs(runs, len(graph.known))
     left_over = len(graph.known) - labels - _at_least(validation, 0, "validation")
     if left_over < 1:
@@ -116,7 +115,7 @@ def _drawn_split(
 
 
 def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int[np.ndarray, "classes"]:
-    """How many labels of each class, checked against what the graph has."""
+    """The number of training nodes of each class, checked against the graph."""
     given = np.atleast_1d(np.asarray(labels_per_class))
     if given.size not in (1, graph.num_classes):
         raise InputError(
@@ -135,8 +134,8 @@ def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int
 def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     """Splits from a JSON file: `{"train": […], "validation": […], "test": […]}`, or a list of such, by node id.
 
-    Without `"test"`, every node of known class that was not given is tested. Other keys are refused: a misspelt
-    `"val"` would put the nodes under it into the test.
+    Without `"test"`, all other labelled nodes are test nodes. Other keys are rejected: the nodes of a misspelt `"val"`
+    would become test nodes.
     """
     try:
         content = parsed_json(read_plain(path))
@@ -166,7 +165,7 @@ def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path
         if missing:
             raise InputError(f"{part!r} of split file {path} names node {shown(missing[0])}, which the graph lacks")
         found = np.array([position[str(name)] for name in listed], dtype=np.int64)
-        unlabelled = found[graph.labels[found] == UNKNOWN]
+        unlabelled = found[graph.labels[found] == UNLABELED]
         if len(unlabelled):
             raise InputError(f"node {graph.node_ids[unlabelled[0]]!r} in {part!r} of {path} has no known class")
         return found
@@ -178,7 +177,7 @@ def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path
 
 
 def check_runs(runs: int, test_nodes: int) -> None:
-    """Refuse more runs than there can be, or than memory holds the splits of."""
+    """Reject too many runs, or more than memory holds."""
     _at_least(runs, 1, "runs")
     if runs > MOST_RUNS:
         raise InputError(f"runs is {runs}; give at most {MOST_RUNS}")
@@ -187,7 +186,7 @@ def check_runs(runs: int, test_nodes: int) -> None:
 
 
 def check_seed(seed: int) -> int:
-    """The seed, if it is one with which rows and models can be read again."""
+    """The seed, if it is within the range that rows and models store."""
     if _at_least(seed, 0, "seed") > LARGEST_SEED:
         raise InputError(f"seed is {str(seed)[:20]}…; give at most 2**128")
     return seed

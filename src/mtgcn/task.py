@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 
@@ -60,7 +60,7 @@ class Task:
     seed: int = 0  # of the whole experiment: what its runs share is drawn from it
 
     def __post_init__(self) -> None:
-        if (self.graph.labels != UNKNOWN).any():
+        if (self.graph.labels != UNLABELED).any():
             raise InputError("a task's graph must hold no labels; pass graph.without_labels")
 
     @staticmethod

@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 from mtgcn import MutualTeachingClassifier
 from mtgcn.estimator.model_card import checksum
 from mtgcn.estimator.persistence import save_model
-from mtgcn.graph import UNKNOWN
+from mtgcn.graph import UNLABELED
 
 QUICK = {"warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4}
 
@@ -50,7 +50,7 @@ def farm(make_graph):
     whole = make_graph(weighted=True)
     return replace(
         whole,
-        labels=np.where(np.arange(40) < 9, whole.labels, UNKNOWN),
+        labels=np.where(np.arange(40) < 9, whole.labels, UNLABELED),
         node_ids=np.array([f"Knoten {number} ✓" for number in range(40)]),
         class_names=("cat", "dog", "hen"),
         name="farm",

@@ -20,7 +20,7 @@ from mtgcn.estimator.inference import (
     same_table,
 )
 from mtgcn.estimator.inputs import transformed_rows
-from mtgcn.graph import UNKNOWN
+from mtgcn.graph import UNLABELED
 from mtgcn.methods import METHODS
 from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
 from small_models import FEW_EPOCHS, adjacency_of, quick
@@ -43,7 +43,7 @@ def graph(make_graph):
     return replace(
         whole,
         features=whole.features[np.arange(40) % 10],
-        labels=np.where(np.arange(40) < 15, whole.labels, UNKNOWN),
+        labels=np.where(np.arange(40) < 15, whole.labels, UNLABELED),
         node_ids=np.array([f"n{number}" for number in range(40)]),
     )
 
@@ -279,7 +279,7 @@ PLAIN = np.full((6, 12), 0.5)  # uninformative features
 def easy(request, make_graph):
     """A model of 60 nodes with informative features and edges, nine labelled."""
     whole = make_graph(nodes=60, easy=True, sparse=False)
-    labels = np.where(np.arange(60) < 9, whole.labels, UNKNOWN)
+    labels = np.where(np.arange(60) < 9, whole.labels, UNLABELED)
     few = {"mt-plus": {"dimensions": 16, "infomax_epochs": 30}, "gcn": {"epochs": 60, "learning_rate": 0.05}}
     settings = few.get(request.param, FEW_EPOCHS)
     model = MutualTeachingClassifier(request.param, settings=settings, scale=False, random_state=0)

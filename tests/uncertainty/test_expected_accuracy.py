@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN
+from mtgcn.graph import UNLABELED
 from mtgcn.methods import Method, create
 from mtgcn.task import Prediction
 from mtgcn.uncertainty import expected_accuracy as module
@@ -25,7 +25,7 @@ QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
 def some_labels(make_graph):
     """60 nodes of 3 classes, 8 labels of each."""
     graph = make_graph(nodes=60, easy=True)
-    return replace(graph, labels=np.where(np.arange(60) < 24, graph.labels, UNKNOWN))
+    return replace(graph, labels=np.where(np.arange(60) < 24, graph.labels, UNLABELED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def test_labels_are_held_out(some_labels):
 
 
 def test_interval_of_perfect_accuracy_ends_at_one(some_labels):
-    of_one_class = replace(some_labels, labels=np.where(some_labels.labels == UNKNOWN, UNKNOWN, 0))
+    of_one_class = replace(some_labels, labels=np.where(some_labels.labels == UNLABELED, UNLABELED, 0))
     measured = expected_accuracy(of_one_class, Memorises(), seed=0)
     assert (measured.accuracy, measured.ci95[1]) == (1, 1)
     assert measured.ci95[0] == pytest.approx(1 - 3.8415 / (24 + 3.8415), abs=1e-4)
@@ -97,7 +97,7 @@ def test_stratified_folds_depend_on_the_seed(some_labels):
 )
 def test_why_not_measurable(make_graph, labelled, method, statement):
     graph = make_graph(nodes=60)
-    labels = np.full(60, UNKNOWN)
+    labels = np.full(60, UNLABELED)
     labels[list(labelled)] = graph.labels[list(labelled)]
     found = why_not_measurable(replace(graph, labels=labels), create(method), folds=5)
     assert found == statement or statement in found

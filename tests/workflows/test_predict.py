@@ -10,7 +10,7 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import save_model
-from mtgcn.graph import UNKNOWN
+from mtgcn.graph import UNLABELED
 from mtgcn.io.options import TableOptions
 from mtgcn.methods import METHODS
 from mtgcn.workflows.fit import fit_files
@@ -298,7 +298,7 @@ def test_a_model_without_features_predicts_known_ids_only(tables):
 
 def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):
     features = make_graph(sparse=False).features
-    y = np.where(np.arange(NODES) < 15, np.arange(NODES) % 3, UNKNOWN)
+    y = np.where(np.arange(NODES) < 15, np.arange(NODES) % 3, UNLABELED)
     settings = {"warmup_epochs": 20, "teaching_epochs": 20}
     model = MutualTeachingClassifier("mt-gcn", settings=settings, random_state=0).fit(features, y)
     save_model(model, tables.folder / "bare")

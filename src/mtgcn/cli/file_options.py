@@ -1,4 +1,4 @@
-"""The options about a person's own files, declared once for every command that reads a graph."""
+"""The options for files, declared once for every command that reads a graph."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mtgcn.cli.options import (
 if TYPE_CHECKING:
     from mtgcn.io.options import TableOptions
 
-FILES = "files"  # the parameter of a command that stands for all these options
+FILES = "files"  # the parameter of a command that is replaced by these options
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What may be typed about files: each field is an option, with its help, and its default."""
+    """The options for files, with help and defaults."""
 
     edges: Edges = None
     nodes: Nodes = None
@@ -45,7 +45,7 @@ class FileOptions:
     header: Header = None
 
     def files(self) -> TableOptions:
-        """The same, checked and ready to be read."""
+        """The same as `TableOptions`, which checks them."""
         from mtgcn.io.options import TableOptions, parsed_columns
 
         columns, kinds = parsed_columns(self.columns or ())
@@ -59,12 +59,12 @@ class FileOptions:
 
 
 def takes_graph_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command, in place of its parameter `files: TableOptions`, the options of these names; or all there are.
+    """Replace the parameter `files: TableOptions` of a command by the options of these names, or by all.
 
         @takes_graph_files()
         def fit(out: Out, files: TableOptions, seed: Seed = 0) -> None: ...
 
-    Called from a program, the command takes the options by name too, as typer passes them.
+    Called from Python, the command takes the options by name, as typer passes them.
     """
     hints = get_type_hints(FileOptions, include_extras=True)
     options = [
@@ -78,7 +78,7 @@ def takes_graph_files(*names: str) -> Callable[[Callable[..., None]], Callable[.
             chosen = {option.name: given.pop(option.name) for option in options if option.name in given}
             command(**given, **{FILES: FileOptions(**chosen).files()})
 
-        # `TableOptions` would bring numpy into every --help, so its name is all that a command knows of it.
+        # Importing `TableOptions` would import numpy for every --help.
         written = signature(command, locals={"TableOptions": object}, eval_str=True)
         parameters: list[Parameter] = []
         for parameter in written.parameters.values():

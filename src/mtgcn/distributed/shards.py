@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from mtgcn.errors import LONGEST_TEXT, InputError
+from mtgcn.errors import InputError, reason
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.json_form import Text, Truth, Whole, check_form
 from mtgcn.io.preprocessing.preprocessor import Preprocessor
 from mtgcn.shapes import Int
 from mtgcn.storage.files import parsed_json, read_plain
@@ -32,14 +32,32 @@ MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
 KIND, FORMAT = "mtgcn shards", 1
 LARGEST_MANIFEST = 1 << 30
-_FORM = {
-    "name": Text(),
-    **dict.fromkeys(("nodes", "edges", "entries", "features"), Whole()),
-    "sparse": Truth(),
-    "order": Text(),
-    "feature_names": [Text(LONGEST_TEXT)],
-    "parts": [{"file": Text(), "sha256": Text(), **dict.fromkeys(("nodes", "entries", "bytes"), Whole())}],
-}
+
+
+class PartEntry(BaseModel):
+    """The entry of a part in the manifest."""
+
+    model_config = ConfigDict(strict=True)
+    file: str
+    sha256: str
+    nodes: NonNegativeInt
+    entries: NonNegativeInt
+    bytes: NonNegativeInt
+
+
+class ManifestContent(BaseModel):
+    """The content of `manifest.json`, other keys aside."""
+
+    model_config = ConfigDict(strict=True)
+    name: str
+    nodes: NonNegativeInt
+    edges: NonNegativeInt
+    entries: NonNegativeInt
+    features: NonNegativeInt
+    sparse: bool
+    order: str
+    feature_names: list[str]
+    parts: list[PartEntry]
 
 
 class DamagedShards(InputError):
@@ -200,11 +218,11 @@ def read_manifest(folder: Path) -> Manifest:
     if card.get("sha256") != _sum_of(card):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     try:
-        check_form(card, _FORM, MANIFEST)
+        ManifestContent.model_validate(card)
         if sum(part["nodes"] for part in card["parts"]) != card["nodes"]:
             raise ValueError("parts do not add up to the whole")
     except ValueError as error:
-        raise _damaged(folder, f"{MANIFEST} is not what mtgcn writes ({error})") from error
+        raise _damaged(folder, f"{MANIFEST} is not what mtgcn writes ({reason(error)})") from error
     return Manifest(folder, card)
 
 

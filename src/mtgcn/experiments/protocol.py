@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.splits import Split, check_seed, per_class_counts
 from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
 
@@ -403,7 +403,7 @@ def with_unknown_as_first_class(graph: Graph) -> Graph:
 
     Reproduces a bug of the authors' program: 15 nodes of Citeseer have an all-zero label row, whose argmax is 0.
     """
-    return replace(graph, labels=np.where(graph.labels == UNKNOWN, 0, graph.labels))
+    return replace(graph, labels=np.where(graph.labels == UNLABELED, 0, graph.labels))
 
 
 def authors_splits(graph: Graph, labels_per_class: int | Sequence[int], runs: int, seed: int) -> tuple[Split, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtgcn.errors import InputError
-from mtgcn.graph import UNKNOWN, Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 from mtgcn.task import NOBODY, Prediction
@@ -66,9 +66,9 @@ def pseudo_label_precision(
 ) -> Float[np.ndarray, "runs snapshots classes"]:
     """Share of the pseudo labels of each class, over all peers, that are correct; NaN without pseudo labels. Nodes of
     unknown class are not counted."""
-    truth = np.where(chosen == NOBODY, UNKNOWN, graph.labels[chosen])
+    truth = np.where(chosen == NOBODY, UNLABELED, graph.labels[chosen])
     correct = truth == np.arange(graph.num_classes)[:, None]
-    known = (truth != UNKNOWN).sum(axis=(2, 4))
+    known = (truth != UNLABELED).sum(axis=(2, 4))
     return np.divide(correct.sum(axis=(2, 4)), known, out=np.full(known.shape, np.nan), where=known > 0)
 
 
@@ -76,7 +76,7 @@ def check_scorable(split: Split, graph: Graph) -> Split:
     """Return the split, or refuse it if it has no test nodes or test nodes of unknown class."""
     if not len(split.test):
         raise InputError("a split has 0 test nodes; leave at least 1 node of known class to be scored")
-    unknown = split.test[graph.labels[split.test] == UNKNOWN]
+    unknown = split.test[graph.labels[split.test] == UNLABELED]
     if len(unknown):
         raise InputError(f"test node {graph.node_ids[unknown[0]]} has no known class; take it out of the split")
     return split

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
-from mtgcn.experiments.store import write_text
 from mtgcn.experiments.tables import CellSummary
 from mtgcn.report.charts import difference_chart, label_rate_chart, run_chart
 from mtgcn.report.figures import figure
@@ -31,6 +30,7 @@ from mtgcn.report.tables import (
     percent,
     seconds,
 )
+from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
     """Write summaries, page and LaTeX tables beside the rows of the comparisons."""
     return [
-        write_text(folder, "summary-comparison.md", markdown(comparisons)),
-        write_text(folder, "summary-comparison.csv", comma_separated(comparisons)),
-        write_text(folder, "report-comparison.html", comparison_page(comparisons)),
-        write_text(folder, "tables-comparison.tex", comparison_tables(comparisons)),
+        write_file(folder / "summary-comparison.md", markdown(comparisons)),
+        write_file(folder / "summary-comparison.csv", comma_separated(comparisons)),
+        write_file(folder / "report-comparison.html", comparison_page(comparisons)),
+        write_file(folder / "tables-comparison.tex", comparison_tables(comparisons)),
     ]
 
 

@@ -28,7 +28,6 @@ from mtgcn.experiments.protocol import (
 )
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.statistics import SampleSummary
-from mtgcn.experiments.store import write_text
 from mtgcn.experiments.tables import COUNTS, Evidence, Line, MeasuredTable, table_1
 from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks
@@ -48,6 +47,7 @@ from mtgcn.report.tables import (
     percent,
     seconds,
 )
+from mtgcn.storage.files import write_file
 
 
 def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, list[Path]]:
@@ -58,10 +58,10 @@ def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, l
     """
     name = f"summary{_suffix(reproduction.plan.selection)}"
     text = markdown(reproduction.tables, reproduction.counts)
-    files = [write_text(folder, f"{name}.md", text)]
+    files = [write_file(folder / f"{name}.md", text)]
     files += [reproduction.curves] if reproduction.curves else []
     if reproduction.evidence:
-        files.append(write_text(folder, f"{name}.csv", comma_separated(reproduction.tables)))
+        files.append(write_file(folder / f"{name}.csv", comma_separated(reproduction.tables)))
         files += write_report(folder, reproduction.evidence)
     return text, files
 
@@ -73,8 +73,8 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     curves = [] if evidence.suite else read_curves(folder)  # curves are of the paper's cells
     suffix = f"-{evidence.suite.name}" if evidence.suite else ""
     return [
-        write_text(folder, f"report{suffix}.html", html_page(evidence, counts, curves)),
-        write_text(folder, f"tables{suffix}.tex", latex_tables(evidence)),
+        write_file(folder / f"report{suffix}.html", html_page(evidence, counts, curves)),
+        write_file(folder / f"tables{suffix}.tex", latex_tables(evidence)),
     ]
 
 

@@ -12,7 +12,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.estimator.labelling import LabelChanges, with_more_labels
 from mtgcn.estimator.persistence import check_destination, load_model, save_model
-from mtgcn.graph import UNKNOWN
+from mtgcn.graph import UNLABELED
 from mtgcn.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
@@ -77,7 +77,7 @@ def label_files(
     if not model.has_node_ids_:
         raise InputError("the nodes of this model have no ids, so labels cannot refer to them; fit it on files")
     before, predicted_before = model.training_, model.transduction_
-    unlabeled = model.graph_.labels == UNKNOWN
+    unlabeled = model.graph_.labels == UNLABELED
     with collected_notes() as notes:
         more = read_more_labels(labels, model.graph_, columns or {})
         new = [class_named(name, model.graph_.class_names) for name in new_classes]

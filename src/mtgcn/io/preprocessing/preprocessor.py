@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, shown
+from mtgcn.errors import InputError, reason, shown
 from mtgcn.io.preprocessing import values as formats
 from mtgcn.io.preprocessing.column_table import MISSING, ColumnTable, Texts
 from mtgcn.shapes import Float
@@ -202,9 +202,12 @@ class Preprocessor:
     @staticmethod
     def of(content: Mapping[str, Any]) -> Preprocessor:
         """The preprocessor that `plain` wrote; a ValueError for anything else."""
-        from pydantic import TypeAdapter
+        from pydantic import TypeAdapter, ValidationError
 
-        return TypeAdapter(Preprocessor).validate_json(json.dumps(content))
+        try:
+            return TypeAdapter(Preprocessor).validate_json(json.dumps(content))
+        except ValidationError as problem:
+            raise ValueError(reason(problem)) from None
 
 
 for _class in (NumberColumn, CategoryColumn, DroppedColumn, Preprocessor):
