@@ -271,7 +271,7 @@ def test_torch_device(blobs, tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_missing_gpu(blobs):
     rows, y, _ = blobs
-    with pytest.raises(InputError, match="'cuda' asked for, but torch finds no CUDA device"):
+    with pytest.raises(InputError, match="'cuda' requested, but torch finds no CUDA device"):
         quick(device="cuda").fit(rows, y)
 
 
