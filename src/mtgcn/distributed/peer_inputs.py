@@ -20,35 +20,9 @@ from mtgcn.linalg.arrays import on_device
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-<<<<<<< HEAD
 from mtgcn.linalg.truncated_svd import OVERSAMPLING, leading_singular_vectors, num_components, with_fixed_signs
 from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
 from mtgcn.methods.mt_plus.views import ENCODERS, Inputs, Rows, own_sizes, with_ones
-=======
-from mtgcn.linalg.truncated_svd import OVERSAMPLING, leading_singular_vectors, num_components, with_fixed_signs
-from mtgcn.methods.mt_plus.views import (
-    CENTRED,
-    EDGES,
-    ENCODED,
-    ENCODERS,
-    FAR_EDGES,
-    FAR_RESTART,
-    FAR_STEPS,
-    FEATURES,
-    PEERS,
-    SCALING,
-    SIZE,
-    SMALLEST_SPREAD,
-    InputSettings,
-    PeerInputs,
-    at_length_one,
-    centre_rows,
-    own_sizes,
-    walked_tables,
-    waves_of,
-    with_ones,
-)
->>>>>>> main
 from mtgcn.nn.infomax import Propagation
 from mtgcn.shapes import Float, Int
 
@@ -155,59 +129,3 @@ def shared_directions(
         gram=lambda rows: local.ranks.total(rows.T @ rows),
     )
     return with_fixed_signs(found)
-<<<<<<< HEAD
-=======
-
-
-def _edge_directions(local: LocalGraph, keys: UInt64[np.ndarray, "here"], settings: InputSettings) -> Tensor:
-    """D^-1/2 A in its leading directions. A is symmetric, so every product is one with this rank's rows of it."""
-    nodes = local.manifest.num_nodes
-    count = min(num_components(settings.edge_directions, local.whole), max(1, nodes - OVERSAMPLING))
-    degrees = local.neighbours.matrix.sum(axis=1, dtype=np.float64)
-    scale = 1 / np.sqrt(np.maximum(degrees, np.finfo(np.float32).tiny))
-    scaled = on_device(scale, np.float32, local.ranks.device)[:, None]
-    start = torch.from_numpy(keyed_normal(keys, 0, min(count + OVERSAMPLING, nodes))).to(local.ranks.device)
-    basis = leading_singular_vectors(
-        lambda basis: scaled * local.neighbours(basis),
-        lambda rows: local.neighbours(scaled * rows),
-        count,
-        start,
-        orthonormal=lambda columns: _orthonormal(local, columns),
-        gram=lambda rows: local.ranks.total(rows.T @ rows),
-    )
-    return scaled * local.neighbours(basis)
-
-
-def _orthonormal(local: LocalGraph, columns: Float[Tensor, "here columns"]) -> Tensor:
-    """Columns of length 1 over all ranks, orthogonal to each other, that span the same; fewer where some depend on the
-    others. Twice, since once leaves what rounding has made of short ones."""
-    for _ in range(2):
-        lengths, combine = torch.linalg.eigh(local.ranks.total(columns.double().T @ columns.double()))
-        independent = lengths > NO_DIRECTION * lengths.max()
-        columns = (columns.double() @ (combine[:, independent] / lengths[independent].sqrt())).float()
-    return columns
-
-
-def _sizes(local: LocalGraph, matrix: sp.csr_array | np.ndarray) -> Float[np.ndarray, "here sizes"]:
-    """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
-    neighbours = local.neighbours.matrix.astype(np.float64)
-    degrees = neighbours.sum(axis=1)
-    average = sp.diags_array(np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)) @ neighbours
-
-    def around(values: np.ndarray) -> np.ndarray:
-        mine = torch.from_numpy(np.ascontiguousarray(values)).to(local.ranks.device)
-        return average @ local.boundary.beside(mine).cpu().numpy()
-
-    own = own_sizes(degrees, matrix)
-    once = around(own)
-    return np.concatenate([own, once, around(once)], axis=1)
-
-
-def _mean_and_spread(local: LocalGraph, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    def mean_of(values: np.ndarray) -> np.ndarray:
-        summed = local.ranks.total(torch.from_numpy(values.sum(axis=0)).to(local.ranks.device))
-        return summed.cpu().numpy() / local.manifest.num_nodes
-
-    mean = mean_of(sizes)
-    return mean, np.maximum(np.sqrt(mean_of((sizes - mean) ** 2)), SMALLEST_SPREAD)
->>>>>>> main

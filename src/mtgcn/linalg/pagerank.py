@@ -108,15 +108,8 @@ class PropagatedFeatures:
         return moved * self.scale.view(-1, *[1] * (weight.ndim - 1))
 
     def rows_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "runs some features"]:
-<<<<<<< HEAD
-        """The rows of some nodes; those of MISSING are node 0's, for the caller to ignore.
-
-        A row of the walk is a column of it, as it is symmetric: where a walk from that node alone goes.
-        """
-=======
         """The rows of some nodes; a negative index gives node 0. By symmetry a row of the walk is one of
         its columns."""
->>>>>>> main
         nodes, place = index.clamp(min=0).unique(return_inverse=True)
         rows = torch.cat([self._rows(some) for some in nodes.split(_columns_at_once(len(self.scale), index.device))])
         return (rows * self.scale[nodes, None])[place]

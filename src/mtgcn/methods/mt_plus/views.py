@@ -71,7 +71,6 @@ class View:
     seeded: bool  # whether the view depends on a random seed
 
 
-<<<<<<< HEAD
 VIEWS: dict[str, View] = {}
 
 
@@ -138,27 +137,6 @@ NAMES = tuple(VIEWS)
 
 
 # ------------------------------------------------------------------------------------------------- building the views
-=======
-    def width(self, graph: Graph, peer: str) -> int:
-        """Of the rows that a peer sees."""
-        if peer in (FEATURES, NEAR, FAR):
-            return min(num_components(self.directions, graph), graph.num_features) + 1
-        if peer in OF_THEIR_GRAPH:
-            return min(num_components(self.edge_directions, graph), max(1, graph.num_nodes - OVERSAMPLING)) + 1
-        return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
-
-    def bytes_for(self, graph: Graph) -> int:
-        """About what the rows take and, while they are made, what stands beside those that are there already: the
-        search for directions of the edges, then what encoders see of the nodes, then what one encoder makes of them."""
-        widths = {peer: self.width(graph, peer) for peer in PEERS}
-        encoded = sum(widths[peer] for peer in ENCODERS)
-        of_features = sum(widths[peer] for peer in (FEATURES, NEAR, FAR))
-        rows, number = sum(widths.values()), torch.float32.itemsize
-        searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + OVERSAMPLING))
-        training = graph.num_nodes * (rows - encoded) + self.encoders(graph).bytes_for(graph) // number
-        encoding = graph.num_nodes * (rows + self.encoders(graph).dimensions)
-        return number * max(searching, training, encoding)
->>>>>>> main
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,86 +339,8 @@ class Inputs:
         return encoders
 
 
-<<<<<<< HEAD
 def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
     """`Inputs.sizes`, computed on the device in doubles."""
-=======
-@cached_per_graph
-def _without_encoders(graph: Graph, settings: InputSettings, device: torch.device) -> PeerInputs:
-    basis = feature_singular_vectors(graph, SCALING, device, settings.directions)
-    adjacency = graph_operators(graph, SCALING, device).adjacency
-    tables = walked_tables(_reduced(graph, basis, device), adjacency)
-    tables[EDGES] = _edge_directions(graph, num_components(settings.edge_directions, graph), device)
-    edges = functional.normalize(tables[EDGES])
-    tables[FAR_EDGES] = personalized_page_rank(edges, adjacency, FAR_STEPS, FAR_RESTART)
-    del edges
-    trim_freed_blocks()  # which the search for directions has left
-    rows = {name: with_ones(tables.pop(name)) for name in list(tables)}  # never two copies of them all
-    sizes = _sizes(graph, device)
-    mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
-    rows[SIZE] = waves_of(sizes, mean, spread, device)
-    parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
-    for name, mine in rows.items():
-        parameters[f"{name}/centre"] = centre_rows(at_length_one(mine)).cpu().numpy()
-    trim_freed_blocks()
-    return PeerInputs(rows, parameters)
-
-
-def _reduced(graph: Graph, basis: Float[Tensor, "features directions"], device: torch.device) -> Tensor:
-    return graph_operators(graph, SCALING, device).feature_operator()(basis)
-
-
-def walked_tables(features: Float[Tensor, "nodes directions"], adjacency: SparseOperator) -> dict[str, Tensor]:
-    """The features of a node, and of its near and far neighbourhood."""
-    return {
-        FEATURES: features,
-        NEAR: personalized_page_rank(features, adjacency, NEAR_STEPS, restart=0.0),
-        FAR: personalized_page_rank(features, adjacency, FAR_STEPS, FAR_RESTART),
-    }
-
-
-def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Tensor, "nodes directions"]:
-    """The rows of D^-1/2 A in their leading directions. A is symmetric, so the transpose needs no matrix of its own."""
-    adjacency, degrees = _edges(graph, device)
-    scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
-    count = min(count, max(1, graph.num_nodes - OVERSAMPLING))
-    start = keyed_normal(node_keys(graph, device), 0, min(count + OVERSAMPLING, graph.num_nodes))
-
-    def along_edges(values: Tensor) -> Tensor:
-        return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
-
-    def rows(values: Tensor) -> Tensor:
-        return along_edges(values).mul_(scale)
-
-    basis = leading_singular_vectors(rows, lambda values: along_edges(scale * values), count, start)
-    return rows(basis)
-
-
-def _edges(graph: Graph, device: torch.device) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
-    """A without self-loops, and the sums of its rows."""
-    if device.type != "cpu":
-        there = without_self_loops(adjacency_there(graph, device))
-        return ResidentOperator(there, symmetric=True), row_sums(there[2].double(), there[0])
-    neighbours = _without_self_loops(graph)
-    degrees = torch.from_numpy(np.asarray(neighbours.sum(axis=1), dtype=np.float64))
-    return SparseOperator(neighbours, device, symmetric=True), degrees
-
-
-def _sizes(graph: Graph, device: torch.device) -> Float[np.ndarray, "nodes sizes"]:
-    """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
-    if device.type != "cpu":
-        return on_host(sizes_there(graph, device))
-    neighbours = _without_self_loops(graph)
-    degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
-    own = own_sizes(degrees, graph.features)
-    share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
-    around = share * (neighbours @ own)
-    return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
-
-
-def sizes_there(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
-    """The same by the device itself, in doubles."""
->>>>>>> main
     matrix = without_self_loops(adjacency_there(graph, device))
     degrees = row_sums(matrix[2].double(), matrix[0])
     if isinstance(graph.features, np.ndarray):
