@@ -213,33 +213,38 @@ def worker(folder: Path, epochs: int, *, idle: bool) -> None:
     """One rank of a job: what it measured goes to a file of its own."""
     import torch
 
-    from mtgcn.distributed import fitting, training
-    from mtgcn.distributed.ranks import Ranks
+    from mtgcn.distributed import fitting
+    from mtgcn.distributed.communicator import Ranks
     from mtgcn.memory import return_freed_blocks
+    from mtgcn.training import loop
 
     torch.set_num_threads(1)
     return_freed_blocks()  # as the command does
     ranks = Ranks.started("cpu")
-    ranks.total(torch.zeros(1))
+    ranks.sum(torch.zeros(1))
     measured: dict[str, Any] = {}
     if not idle:
         ends: list[tuple[float, float, int]] = []
         graphs: list[Any] = []
-        train, read = training.train, fitting.read_local_graph
+        read = fitting.read_local_graph
 
-        def timed_train(network: Any, phases: Any, progress: Any, ranks: Ranks, after_epoch: Any) -> None:
-            def note(progress: Any = None) -> None:
+        class EpochTimes:
+            """Checkpoints that save nothing and note when each epoch ends."""
+
+            def load(self) -> None:
+                self.due(0)
+
+            def due(self, epoch: int) -> bool:
                 ends.append((perf_counter(), process_time(), ranks.sent))
+                return False
 
-            note()
-            train(network, phases, progress, ranks, note)
+            def save(self, epoch: int, shared: Any, at_nodes: Any) -> None: ...
 
         def noted_read(*given: Any) -> Any:
             graphs.append(read(*given))
             return graphs[0]
 
         fitting.read_local_graph = noted_read
-        sys.modules["mtgcn.distributed.mt_gcn"].train = timed_train  # type: ignore[attr-defined]
         settings = {**SETTINGS, "warmup_epochs": epochs, "teaching_epochs": epochs}
         options = fitting.FitOptions(
             folder / "shards",
@@ -248,12 +253,13 @@ def worker(folder: Path, epochs: int, *, idle: bool) -> None:
             method="mt-gcn",
             settings=[f"{key}={value}" for key, value in settings.items()],
         )
-        fitting.fit_shards(options, ranks)
+        with loop.checkpointing(EpochTimes()):
+            fitting.fit_shards(options, ranks)
         steps = np.diff(np.array(ends), axis=0)
         for phase, some in (("warmup", steps[:epochs]), ("teaching", steps[epochs:])):
             names = (f"seconds_{phase}", f"processor_seconds_{phase}", f"bytes_sent_{phase}")
             measured |= dict(zip(names, some.min(axis=0).tolist(), strict=True))
-        measured["boundary"] = len(graphs[0].boundary)
+        measured["boundary"] = graphs[0].communicator.boundary_size
     measured["peak_bytes"] = peak_bytes()
     (folder / f"worker-{ranks.rank}.json").write_text(json.dumps(measured), encoding="utf-8")
     ranks.end()

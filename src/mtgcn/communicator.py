@@ -1,7 +1,8 @@
-"""The seam between one process and many: every reduction over the nodes of a graph goes through a `Communicator`.
+"""The seam between one process and many: everything that concerns the nodes of other processes goes through a
+`Communicator`.
 
-The default holds every node and communicates with nobody. `mtgcn.distributed` provides one for the ranks of PyTorch's
-process group, each of which holds some of the nodes. Methods call the same functions on both.
+The default holds the whole graph. `mtgcn.distributed` provides one for the ranks of PyTorch's process group, each of
+which holds some of the nodes and their rows of every table. Methods call the same functions on both.
 """
 
 from __future__ import annotations
@@ -10,17 +11,29 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Float, Int, Real
 
-if TYPE_CHECKING:
-    from mtgcn.task import Nodes
+if TYPE_CHECKING:  # a graph has a communicator, and loads no torch
+    import torch
+    from torch import Tensor
+
+_HIGHEST_BIT = -(2**63)  # with it flipped, signed words sort like unsigned ones
 
 
 class Communicator:
     """A single process that holds every node."""
+
+    has_whole_graph: bool = True
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of hundreds of training steps, in which rounding errors of sums over processes would grow."""
+        import torch
+
+        return torch.float32
+
+    # ------------------------------------------------------------------------------------------------- reductions
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum of `values` over all processes."""
@@ -42,17 +55,72 @@ class Communicator:
 
     def orthonormal(self, columns: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes rank"]:
         """Orthonormal columns with the same span, one row per node; dependent columns may be dropped."""
+        import torch
+
         basis: Tensor = torch.linalg.qr(columns)[0]
         return basis
 
+    # ------------------------------------------------------------------------------------------- numbers of nodes
+
+    def numbers(self, count: int, device: torch.device) -> Int[Tensor, "nodes"]:
+        """Number of each of the `count` nodes of this process in the whole graph."""
+        import torch
+
+        return torch.arange(count, device=device)
+
+    def rows_of(self, numbers: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+        """Row of each of these nodes, all of this process."""
+        return numbers
+
     def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
         """Position of each local node when all nodes are sorted by their words: 64 bits, unsigned and distinct."""
-        order = (words ^ -(2**63)).argsort()
+        import torch
+
+        order = (words ^ _HIGHEST_BIT).argsort()
         return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
-    def gather_labelled(self, labelled: Nodes, tables: Mapping[str, Tensor]) -> tuple[Nodes, Mapping[str, Tensor]]:
-        """The labelled nodes of all processes and tables with their rows; `index` numbers the rows of the tables."""
-        return labelled, tables
+    def duplicate_ranks(self, keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
+        """How many nodes with a smaller number have the same key."""
+        import torch
+
+        ranked, order = torch.sort(keys, stable=True)
+        position = torch.arange(len(keys), device=keys.device)
+        is_first = torch.ones_like(ranked, dtype=torch.bool)
+        is_first[1:] = ranked[1:] != ranked[:-1]
+        ranks = torch.empty_like(keys)
+        ranks[order] = position - torch.where(is_first, position, 0).cummax(0).values
+        return ranks
+
+    # ------------------------------------------------------------------------------------------------------- rows
+
+    def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
+        """The rows of this process, then those of its neighbours in other processes: one for each column of A."""
+        return rows
+
+    def max_rows(self, rows: int) -> int:
+        """The largest number of rows of any process, of which this one has `rows`."""
+        return rows
+
+    def gather_rows(
+        self, table: Float[Tensor, "nodes width"], index: Int[Tensor, "some"], first: Int[Tensor, "1"] | int = 0
+    ) -> Float[Tensor, "some width"]:
+        """The rows `first + index`. An index is MISSING where another process has the row."""
+        return table.index_select(0, first + index)
+
+    def permute(
+        self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
+    ) -> Float[Tensor, "nodes width"]:
+        """The node with the i-th smallest word of `receiver` gets the row of the one with the i-th of `giver`."""
+        import torch
+
+        source, target = ((words ^ _HIGHEST_BIT).argsort() for words in (receiver, giver))
+        return rows.index_select(0, torch.empty_like(source).scatter_(0, source, target))
+
+    def gather_labelled(
+        self, index: Int[Tensor, "runs labelled"], classes: Int[Tensor, "runs labelled"], tables: Mapping[str, Tensor]
+    ) -> tuple[Int[Tensor, "runs all"], Int[Tensor, "runs all"], Mapping[str, Tensor]]:
+        """The labelled nodes of all processes, their classes, and tables with their rows, which the index numbers."""
+        return index, classes, tables
 
 
 ONE_PROCESS = Communicator()

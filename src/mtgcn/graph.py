@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn import graph_checks
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError, note
 from mtgcn.graph_checks import as_array, checked_count
 from mtgcn.graph_sources import GraphArrays, Preprocessing, check_edges, merge_edges, networkx_arrays
@@ -39,6 +40,7 @@ class Graph:
     name: str = ""
     feature_names: tuple[str, ...] = ()  # () if unnamed
     preprocessing: Preprocessing | None = None  # how features were computed from table columns; None: as given
+    communicator: ClassVar[Communicator] = ONE_PROCESS  # with the processes that hold other nodes
 
     def __post_init__(self) -> None:
         adjacency = graph_checks.checked_adjacency(self.adjacency)
@@ -71,6 +73,11 @@ class Graph:
     @property
     def num_nodes(self) -> int:
         return self.adjacency.shape[0]
+
+    @property
+    def with_self_loops(self) -> sp.csr_array:
+        """A + I, in new arrays."""
+        return (self.adjacency + sp.eye_array(self.num_nodes, dtype=np.float32, format="csr")).tocsr()
 
     @property
     def num_features(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.communicator import ONE_PROCESS, Communicator
+from mtgcn.communicator import Communicator
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Bool, Float, Int
@@ -60,7 +60,6 @@ class Task:
     validation: Nodes | None = None
     device: torch.device = field(default=torch.device("cpu"))
     seed: int = 0  # of the whole experiment: what its runs share is drawn from it
-    communicator: Communicator = ONE_PROCESS  # reductions over the nodes
 
     def __post_init__(self) -> None:
         if (self.graph.labels != UNLABELED).any():
@@ -79,7 +78,12 @@ class Task:
 
     @property
     def num_nodes(self) -> int:
-        return self.graph.num_nodes
+        """Nodes of this process."""
+        return len(self.graph.labels)
+
+    @property
+    def communicator(self) -> Communicator:
+        return self.graph.communicator
 
     @property
     def num_classes(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.distributed.sharding import cut
+from mtgcn.distributed.sharding import shard_files
 from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
 
@@ -37,7 +37,7 @@ def write_graph():
 def files(tmp_path_factory, make_graph, write_graph):
     """A folder with the files of a graph of 60 nodes and their shards, in 5 parts; nobody may write there."""
     folder = write_graph(tmp_path_factory.mktemp("files"), make_graph(60, 3, 12, sparse=False, weighted=True))
-    cut(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 5, TableOptions(may_add_nodes=False))
+    shard_files(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 5, TableOptions(may_add_nodes=False))
     return folder
 
 
@@ -48,7 +48,7 @@ def sparse_files(tmp_path_factory, make_graph, write_graph):
     words = (graph.features.toarray() > 0.97).astype(np.float32)
     words[:, 0] = np.arange(60) % 2
     folder = write_graph(tmp_path_factory.mktemp("sparse"), Graph(graph.adjacency, words))
-    cut(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 4, TableOptions(may_add_nodes=False))
+    shard_files(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 4, TableOptions(may_add_nodes=False))
     return folder
 
 

@@ -1,25 +1,30 @@
-"""A fit that was stopped goes on, on as many ranks as one likes, to the answer of one that never was."""
+"""Checkpoints: saving and loading on any numbers of ranks, and an interrupted training that continues."""
 
 import json
 
 import numpy as np
 import pytest
+import torch
 
-from mtgcn.distributed.checkpoints import Checkpoints
+from mtgcn.distributed.checkpoints import FolderCheckpoints
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.errors import InputError
+from mtgcn.methods import create
+from mtgcn.nn.base import StackedParameters
+from mtgcn.training.loop import Adam, Phase, Step, checkpointing, train
+from test_methods import assert_equal_predictions, fit_on
 from thread_ranks import on_ranks
 
 FIT = {"seed": 3, "method": {"name": "mt-gcn"}}
 
 
 def kept(files, folder, *, resume=False, fit=FIT, every=10):
-    """What to do on each rank: its graph, and where its checkpoints are."""
+    """A function of ranks: the graph of a rank, and its checkpoints."""
 
     def on(ranks):
         graph = read_local_graph(read_manifest(files / "shards"), ranks)
-        return graph, Checkpoints(folder, every, resume, fit, graph)
+        return graph, FolderCheckpoints(folder, every, resume, fit, graph)
 
     return on
 
@@ -27,57 +32,136 @@ def kept(files, folder, *, resume=False, fit=FIT, every=10):
 def save(files, folder, epoch=10, count=2):
     def work(ranks):
         graph, checkpoints = kept(files, folder)(ranks)
-        checkpoints.save(epoch, {"weight": np.arange(3.0)}, {"first epoch": graph.numbers.numpy()[:, None] * 10})
+        checkpoints.save(epoch, {"weight": np.arange(3.0)}, {"first epoch": graph.numbers[:, None] * 10})
 
     on_ranks(count, work)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_any_number_of_ranks_finds_what_two_have_kept(files, tmp_path, count, capsys):
+def test_load_on_any_number_of_ranks(files, tmp_path, count, capsys):
     save(files, tmp_path / "kept", epoch=10)
     save(files, tmp_path / "kept", epoch=20)
 
     def work(ranks):
         graph, checkpoints = kept(files, tmp_path / "kept", resume=True)(ranks)
-        found = checkpoints.found()
+        found = checkpoints.load()
         assert found.epoch == 20
         assert found.shared["weight"].tolist() == [0, 1, 2]
-        assert found.at_nodes["first epoch"].tolist() == (graph.numbers.numpy()[:, None] * 10).tolist()
+        assert found.at_nodes["first epoch"].tolist() == (graph.numbers[:, None] * 10).tolist()
 
     on_ranks(count, work)
-    assert capsys.readouterr().err.count("going on after epoch 20") == 1
+    assert capsys.readouterr().err.count("resuming after epoch 20") == 1
     assert [path.name for path in (tmp_path / "kept").glob("epoch-*")] == ["epoch-000020"]
 
 
-def test_one_that_was_not_finished_does_not_count(files, tmp_path):
+def test_unfinished_checkpoint_is_ignored(files, tmp_path):
     save(files, tmp_path, epoch=10)
     later = tmp_path / "epoch-000020"
     later.mkdir()
     (later / "part-00000.npz").write_bytes(b"half of")
-    assert on_ranks(2, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].found().epoch) == [10, 10]
+    assert on_ranks(2, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].load().epoch) == [10, 10]
 
 
-def test_nothing_is_read_unless_asked_for_and_nothing_may_be_there(files, tmp_path, capsys):
+def test_load_without_resume_or_checkpoint(files, tmp_path, capsys):
     save(files, tmp_path / "kept")
-    assert on_ranks(2, lambda ranks: kept(files, tmp_path / "kept")(ranks)[1].found()) == [None, None]
-    assert on_ranks(1, lambda ranks: kept(files, tmp_path / "other", resume=True)(ranks)[1].found()) == [None]
-    assert "beginning with epoch 1" in capsys.readouterr().err
+    assert on_ranks(2, lambda ranks: kept(files, tmp_path / "kept")(ranks)[1].load()) == [None, None]
+    assert on_ranks(1, lambda ranks: kept(files, tmp_path / "other", resume=True)(ranks)[1].load()) == [None]
+    assert "starting with epoch 1" in capsys.readouterr().err
 
 
-def test_another_fit_and_damage_are_refused(files, tmp_path):
+def test_other_and_damaged_checkpoints_are_refused(files, tmp_path):
     save(files, tmp_path)
     another = kept(files, tmp_path, resume=True, fit={**FIT, "seed": 4})
-    with pytest.raises(InputError, match="is of a fit with another seed; give the same"):
-        on_ranks(2, lambda ranks: another(ranks)[1].found())
+    with pytest.raises(InputError, match="belongs to a fit with another seed; give the same"):
+        on_ranks(2, lambda ranks: another(ranks)[1].load())
     part = tmp_path / "epoch-000010" / "part-00004.npz"
     part.write_bytes(part.read_bytes()[:-5])
-    with pytest.raises(InputError, match=r"part-00004.npz is damaged \(its sum is another\); begin anew"):
-        on_ranks(2, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].found())
+    with pytest.raises(InputError, match=r"part-00004.npz is damaged \(its checksum differs\); start again"):
+        on_ranks(2, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].load())
     (tmp_path / "latest.json").write_text(json.dumps({"epoch": 10}))
     with pytest.raises(InputError, match=r"latest.json cannot be read"):
-        on_ranks(1, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].found())
+        on_ranks(1, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].load())
 
 
-def test_how_often(files, tmp_path):
+def test_due(files, tmp_path):
     [checkpoints] = on_ranks(1, lambda ranks: kept(files, tmp_path, every=3)(ranks)[1])
     assert [epoch for epoch in range(1, 10) if checkpoints.due(epoch)] == [3, 6, 9]
+
+
+# ------------------------------------------------------------------------------------------------- interrupted trainings
+
+
+class Killed(Exception):
+    pass
+
+
+class KilledAfter(FolderCheckpoints):
+    """Saves, and raises after an epoch."""
+
+    last = 0
+
+    def save(self, epoch, shared, at_nodes):
+        super().save(epoch, shared, at_nodes)
+        if epoch == self.last:
+            raise Killed
+
+
+@pytest.mark.parametrize("last", [2, 4, 6])
+@pytest.mark.parametrize("method", ["mt-gcn", "mt-plus"])
+def test_interrupted_fit_continues(files, tmp_path, monkeypatch, method, last):
+    settings = {
+        "mt-gcn": {"warmup_epochs": 3, "teaching_epochs": 3, "per_class": 6},
+        "mt-plus": {"dimensions": 8, "edge_directions": 12, "infomax_epochs": 6, "rounds": 2},
+    }[method]
+    method = create(method, **settings)
+    undisturbed = fit_on(1, files, method)
+    monkeypatch.setattr(KilledAfter, "last", last)
+    with pytest.raises(Killed):
+        fit_on(2, files, method, lambda graph: KilledAfter(tmp_path, 2, False, FIT, graph))
+    continued = fit_on(3, files, method, lambda graph: FolderCheckpoints(tmp_path, 2, True, FIT, graph))
+    assert_equal_predictions(continued, undisturbed, 1e-5)
+
+
+TARGETS = torch.tensor([1.0, 2.0, 6.0])
+
+
+class Point(StackedParameters):
+    """One number, which should be the mean of its targets."""
+
+    def __init__(self):
+        super().__init__(runs=1, peers=1, device=torch.device("cpu"))
+        self.add_parameter("place", torch.zeros(1, 1), run_axis=0)
+
+    def phases(self, targets):
+        def step(name):
+            return Step({name: ((self.place - targets[:, None, None]) ** 2).sum(0) / len(TARGETS)})
+
+        return [Phase(4, lambda: step("first")), Phase(5, lambda: step("second"))]
+
+
+def test_steps_of_ranks_are_those_of_one_process(files):
+    adam, whole = Adam(0.1, weight_decay=0.01), Point()
+    history = train(whole, whole.phases(TARGETS), adam)
+
+    def work(ranks):
+        graph = read_local_graph(read_manifest(files / "shards"), ranks)
+        point = Point()
+        found = train(point, point.phases(TARGETS[ranks.rank :: ranks.count]), adam, graph.communicator)
+        torch.testing.assert_close(point.place, whole.place)
+        for name, values in history.items():
+            np.testing.assert_allclose(found[name], values, rtol=1e-5)
+
+    for count in (1, 3):
+        on_ranks(count, work)
+
+
+def test_history_of_a_continued_training(files, tmp_path):
+    adam, whole = Adam(0.1), Point()
+    history = train(whole, whole.phases(TARGETS), adam)
+    [checkpoints] = on_ranks(1, lambda ranks: kept(files, tmp_path, resume=True, every=6)(ranks)[1])
+    for point in (Point(), Point()):  # the second continues after epoch 6
+        with checkpointing(checkpoints):
+            found = train(point, point.phases(TARGETS), adam)
+        assert torch.equal(point.place, whole.place)
+        for name, values in history.items():
+            np.testing.assert_array_equal(found[name], values)

@@ -1,4 +1,4 @@
-"""`shard` and `fit` as a person types them, in one process: what they write, print and refuse."""
+"""The commands `shard` and `fit` in one process: files, output and errors."""
 
 import csv
 import json
@@ -9,9 +9,14 @@ import pytest
 
 from mtgcn import read_graph
 from mtgcn.distributed.commands import main
+from mtgcn.distributed.fitting import local_labels
+from mtgcn.distributed.local_graph import read_local_graph
+from mtgcn.distributed.shards import read_manifest
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.io.options import TableOptions
 from mtgcn.workflows.predict import predict_files
+from thread_ranks import on_ranks
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
 
@@ -23,7 +28,7 @@ def folder(files, tmp_path):
 
 @pytest.fixture
 def fit(folder):
-    """Fits the shards; what was typed beside comes after."""
+    """Fits the shards with further options."""
 
     def run(*more, labels=folder / "labels.csv"):
         typed = ["fit", folder / "shards", "--labels", labels, "--out", folder / "result", *QUICK, *more]
@@ -37,7 +42,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_shards_are_cut_and_told_of(folder, capsys):
+def test_shard(folder, capsys):
     typed = ["shard", "--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv", "--parts", 3]
     assert main(list(map(str, [*typed, "--out", folder / "new"]))) == 0
     out = capsys.readouterr().out
@@ -51,11 +56,11 @@ def test_shards_are_cut_and_told_of(folder, capsys):
     assert summary["notes"] == []
 
 
-def test_a_fit_leaves_a_card_weights_and_predictions_as_predict_has_them(folder, fit, capsys):
+def test_fit_mt_gcn(folder, fit, capsys):
     assert fit("--model", str(folder / "model"), "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    summary = json.loads(capsys.readouterr().out)
     card = json.loads((folder / "result" / "card.json").read_text())
-    assert told["predicted"] == card["predicted"]
+    assert summary["predicted"] == card["predicted"]
     assert sum(card["predicted"].values()) == card["nodes"] == 60
     assert card["labelled"] == 9
     assert card["method"]["settings"]["warmup_epochs"] == 3
@@ -69,17 +74,17 @@ def test_a_fit_leaves_a_card_weights_and_predictions_as_predict_has_them(folder,
     assert model.graph_.node_ids.tolist() == graph.node_ids.tolist()
     np.testing.assert_array_equal(model.graph_.adjacency.toarray(), graph.adjacency.toarray())
     np.testing.assert_array_equal(model.graph_.features, graph.features)
-    assert model.predict_proba(graph=graph).shape == (60, 3)  # the trained peers can be asked of any graph
+    assert model.predict_proba(graph=graph).shape == (60, 3)
 
 
-def test_predictions_of_more_ranks_than_there_are_now_do_not_stay(folder, fit):
+def test_predictions_of_earlier_ranks_are_removed(folder, fit):
     assert fit() == 0
     shutil.copy(folder / "result" / "predictions-0.csv", folder / "result" / "predictions-3.csv")
     assert fit() == 0
     assert [path.name for path in (folder / "result").glob("*.csv")] == ["predictions-0.csv"]
 
 
-def test_going_on_from_a_checkpoint_gives_the_same_predictions(folder, fit, capsys):
+def test_resume(folder, fit, capsys):
     assert fit() == 0
     undisturbed = rows_of(folder / "result" / "predictions-0.csv")
     keep = ["--checkpoint", str(folder / "kept"), "--every", "4"]
@@ -87,10 +92,10 @@ def test_going_on_from_a_checkpoint_gives_the_same_predictions(folder, fit, caps
     assert json.loads((folder / "kept" / "latest.json").read_text())["epoch"] == 4
     shutil.rmtree(folder / "result")
     assert fit(*keep, "--resume") == 0
-    assert "going on after epoch 4" in capsys.readouterr().err
+    assert "resuming after epoch 4" in capsys.readouterr().err
     assert rows_of(folder / "result" / "predictions-0.csv") == undisturbed
     assert fit(*keep, "--resume", "--seed", "1") == 2
-    assert "is of a fit with another seed" in capsys.readouterr().err
+    assert "belongs to a fit with another seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ def test_going_on_from_a_checkpoint_gives_the_same_predictions(folder, fit, caps
     [
         (["--method", "mt-gnc"], "unknown method on shards 'mt-gnc'; did you mean 'mt-gcn'?"),
         (["--set", "warmup_epochs=-1"], "warmup_epochs"),
-        (["--set", "backbone=gat"], "backbone is 'gat', and on shards only 'gcn' can be fitted"),
+        (["--set", "backbone=gat"], "backbone is 'gat'; on shards it can only be 'gcn'"),
         (["--seed", "-1"], "seed is -1; give at least 0"),
         (["--resume"], "add --checkpoint DIR"),
         (["--checkpoint", "x", "--every", "0"], "--every is 0; give at least 1"),
@@ -108,16 +113,16 @@ def test_going_on_from_a_checkpoint_gives_the_same_predictions(folder, fit, caps
         (["--strange"], "No such option"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(fit, more, message, capsys):
+def test_invalid_options(fit, more, message, capsys):
     assert fit(*more) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("mtgcn: error: ")
-    assert message in said.err
-    assert said.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("mtgcn: error: ")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
 
 
-def test_folders_with_something_else_are_not_touched(folder, fit, capsys):
+def test_other_folders_are_not_touched(folder, fit, capsys):
     (folder / "result").mkdir()
     (folder / "result" / "thesis.txt").write_text("mine")
     assert fit() == 2
@@ -128,3 +133,85 @@ def test_folders_with_something_else_are_not_touched(folder, fit, capsys):
 def test_shards_need_both_tables(folder, capsys):
     assert main(["shard", "--edges", str(folder / "edges.csv"), "--parts", "2", "--out", str(folder / "new")]) == 2
     assert "give --edges and --nodes" in capsys.readouterr().err
+
+
+def test_fit_mt_plus_by_default(files, tmp_path, capsys):
+    typed = ["fit", files / "shards", "--labels", files / "labels.csv", "--set", "infomax_epochs=6", "--device", "cpu"]
+    keep = ["--checkpoint", tmp_path / "kept", "--every", 4]
+    assert main(list(map(str, [*typed, "--out", tmp_path / "result", "--model", tmp_path / "model"]))) == 0
+    assert main(list(map(str, [*typed, *keep, "--out", tmp_path / "kept result"]))) == 0
+    capsys.readouterr()
+    assert main(list(map(str, [*typed, *keep, "--resume", "--out", tmp_path / "resumed"]))) == 0
+    printed = capsys.readouterr()
+    assert "mt-plus on 1 ranks" in printed.out
+    assert "resuming after epoch 4" in printed.err
+    expected = predictions(tmp_path / "result")
+    assert predictions(tmp_path / "kept result") == predictions(tmp_path / "resumed") == expected
+    predict_files(tmp_path / "model", TableOptions(), out=tmp_path / "predictions-of-model.csv")
+    assert predictions(tmp_path) == expected
+    graph = read_graph(files / "edges.csv", nodes=files / "nodes.csv")
+    model = MutualTeachingClassifier.load(tmp_path / "model")
+    predicted = model.predict_proba(graph=graph)
+    assert (predicted.argmax(1) == model.label_distributions_.argmax(1)).mean() > 0.8
+
+
+def predictions(folder):
+    rows = [row for path in folder.glob("predictions-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
+    names = [name for name in rows[0] if name.startswith("probability_")]
+    return {row["id"]: (row["predicted"], [float(row[name]) for name in names]) for row in rows}
+
+
+# ------------------------------------------------------------------------------------------------------------ labels
+
+
+@pytest.fixture
+def labelled(files, tmp_path):
+    """The labels that each of two ranks reads from a table, by id."""
+
+    def read(content, **options):
+        path = tmp_path / "labels.csv"
+        path.write_text(content)
+
+        def work(ranks):
+            graph = read_local_graph(read_manifest(files / "shards"), ranks)
+            labels, names = local_labels(path, graph, TableOptions(may_add_nodes=False, **options))
+            some = np.flatnonzero(labels >= 0)
+            return {graph.ids[int(node)].as_py(): names[labels[node]] for node in some}
+
+        return on_ranks(2, work)
+
+    return read
+
+
+def test_labels_of_each_rank(labelled):
+    found = labelled("id,label\nn1,cat\nn2,dog\nn3,NaN\nn40,dog\n")
+    assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog", "n40": "dog"}
+    assert not found[0].keys() & found[1].keys()
+
+
+def test_labels_with_another_header(labelled):
+    found = labelled("wer,was\nn1,cat\nn2,dog\n")
+    assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog"}
+
+
+def test_labels_of_unknown_ids(labelled):
+    table = "id,label\nn1,cat\nn2,dog\nstranger,dog\n"
+    with pytest.raises(InputError, match=r"line 4: node 'stranger' is not in the graph; .*leave such labels out$"):
+        labelled(table)
+    with pytest.warns(GraphNote, match="labels of 1 ids that are not in the graph are left out"):
+        found = labelled(table, unknown_nodes="drop")
+    assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog"}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("id,label\nn1,cat\nn2,cat\n", "has one class only, 'cat'"),
+        ("id,label\nn1,cat\nn1,dog\n", "two labels for node 'n1'"),
+        ("id,label\nn1,\n", "every label is empty"),
+        ("id,label\n" + "".join(f"n{node},{'ab'[node % 2]}\n" for node in range(60)), "all 60 nodes are labelled"),
+    ],
+)
+def test_invalid_labels(labelled, table, message):
+    with pytest.raises(InputError, match=message):
+        labelled(table)

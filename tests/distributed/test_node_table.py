@@ -1,14 +1,17 @@
-"""A table read in batches gives what it gives read as a whole; preprocessing is learned from rows that memory holds."""
+"""Node tables read in batches, and the index of ids."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
 from mtgcn import read_graph
-from mtgcn.distributed.node_table import learned_table
+from mtgcn.distributed import node_table
+from mtgcn.distributed.node_table import LargeIndex, fit_table, id_hashes
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table
 from mtgcn.io.options import TableOptions
+from mtgcn.io.table import MISSING, Coded
 
 ROWS = 200
 
@@ -27,64 +30,109 @@ def table(tmp_path):
     return path
 
 
-def features_of(learned):
-    return np.concatenate([np.asarray(some) for some in learned.features()])
+def features_of(fitted):
+    return np.concatenate([np.asarray(some) for some in fitted.features()])
 
 
 @pytest.mark.parametrize("block", [500, 1 << 24])
-def test_features_are_those_of_a_table_read_as_a_whole(table, block, monkeypatch):
+def test_features_match_read_graph(table, block, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
     with pytest.warns(GraphNote, match="column 'label' holds labels and is no feature"):
-        learned = learned_table(table, TableOptions())
+        fitted = fit_table(table, TableOptions())
     whole = read_graph(None, nodes=table)
-    assert learned.preprocessing == whole.preprocessing
-    assert learned.ids.to_pylist() == whole.node_ids.tolist()
-    np.testing.assert_array_equal(features_of(learned), whole.features)
+    assert fitted.preprocessing == whole.preprocessing
+    assert fitted.ids.to_pylist() == whole.node_ids.tolist()
+    np.testing.assert_array_equal(features_of(fitted), whole.features)
 
 
-def test_preparation_is_learned_from_some_rows_of_many(table, monkeypatch):
+def test_preprocessing_is_fitted_to_a_sample(table, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 500)
-    with pytest.warns(GraphNote, match="learned from 60 of 200 rows, drawn at random"):
-        learned = learned_table(table, TableOptions(columns={"label": False}), most_rows=60)
+    with pytest.warns(GraphNote, match="fitted to 60 of 200 rows, drawn at random"):
+        fitted = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
     with pytest.warns(GraphNote):
-        again = learned_table(table, TableOptions(columns={"label": False}), most_rows=60)
-    assert learned.preprocessing == again.preprocessing
-    table_of_features = features_of(learned)
-    assert table_of_features.shape == (ROWS, len(learned.preprocessing.names))
+        again = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
+    assert fitted.preprocessing == again.preprocessing
+    table_of_features = features_of(fitted)
+    assert table_of_features.shape == (ROWS, len(fitted.preprocessing.names))
     assert np.isfinite(table_of_features).all()
-    age = next(column for column in learned.preprocessing.columns if column.name == "age")
-    assert age.centre == pytest.approx(44.5, abs=6)  # the mean of a quarter of the rows, not of the first ones
+    age = next(column for column in fitted.preprocessing.columns if column.name == "age")
+    assert age.centre == pytest.approx(44.5, abs=6)  # a sample, not the first rows
 
 
-def test_a_column_that_turns_out_to_be_words_further_down_is_read_again(tmp_path, monkeypatch):
+def test_column_that_turns_out_to_be_text(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 300)
     path = tmp_path / "nodes.csv"
     rows = [f"{row},{row % 7},{row % 3 if row < 80 else 'low'}" for row in range(120)]
     path.write_text("id,size,grade\n" + "\n".join(rows) + "\n")
-    learned = learned_table(path, TableOptions(kinds={"grade": "category"}))
-    assert "grade=low" in learned.preprocessing.names
-    found = learned_table(path, TableOptions())
+    fitted = fit_table(path, TableOptions(kinds={"grade": "category"}))
+    assert "grade=low" in fitted.preprocessing.names
+    found = fit_table(path, TableOptions())
     whole = read_graph(None, nodes=path)
     assert found.preprocessing == whole.preprocessing
     np.testing.assert_array_equal(features_of(found), whole.features)
 
 
-def test_a_table_of_words_stays_sparse(sparse_files):
-    learned = learned_table(sparse_files / "nodes.csv", TableOptions())
+def test_sparse_table(sparse_files):
+    fitted = fit_table(sparse_files / "nodes.csv", TableOptions())
     whole = read_graph(None, nodes=sparse_files / "nodes.csv")
-    assert learned.sparse
-    rows = sp.vstack(list(learned.features()))
+    assert fitted.sparse
+    rows = sp.vstack(list(fitted.features()))
     assert (rows != whole.features).nnz == 0
 
 
-def test_rows_without_an_id_and_tables_without_features_are_refused(tmp_path):
+def test_invalid_tables_are_refused(tmp_path):
     path = tmp_path / "nodes.csv"
     path.write_text("id,size\na,1\n,2\n")
     with pytest.raises(InputError, match=r"nodes.csv line 3, column 'id' is empty"):
-        learned_table(path, TableOptions())
+        fit_table(path, TableOptions())
     path.write_text("id\na\nb\n")
     with pytest.raises(InputError, match="no column that could be a feature"):
-        learned_table(path, TableOptions())
+        fit_table(path, TableOptions())
     path.write_text("id,size\na,1\nb,1\n")
     with pytest.raises(InputError, match="nothing can be learned from its columns"):
-        learned_table(path, TableOptions())
+        fit_table(path, TableOptions())
+
+
+IDS = pa.array(["b", "a", "ab", "ba", "007", "7", "Äpfel", "a" * 900])
+
+
+def test_ids_are_found():
+    index = LargeIndex(IDS, "nodes.csv")
+    assert len(index) == 8
+    assert index.places(IDS).tolist() == list(range(8))
+    asked = Coded(np.array([1, 0, MISSING, 2, 1]), pa.array(["7", "007", "c"]))
+    assert index.find(asked).tolist() == [4, 5, MISSING, MISSING, 4]
+    assert index.knows("ab")
+    assert not index.knows("abb")
+
+
+def test_numeric_ids_are_found_by_their_text():
+    index = LargeIndex(pa.array(["12", "-3"]), "nodes.csv")
+    assert index.places(pa.array([-3, 12, 3])).tolist() == [1, 0, MISSING]
+
+
+def test_hashes_do_not_depend_on_blocks(monkeypatch):
+    whole = id_hashes(IDS)
+    monkeypatch.setattr(node_table, "IDS_AT_ONCE", 3)
+    np.testing.assert_array_equal(id_hashes(IDS), whole)
+    np.testing.assert_array_equal(id_hashes(IDS.slice(2, 3)), whole[2:5])
+    assert len(np.unique(whole)) == 16
+
+
+def test_hashes_are_distinct():
+    ids = pa.array([str(number) for number in range(100_000)])
+    assert len(np.unique(id_hashes(ids)[:, 0])) == 100_000
+
+
+def test_duplicate_ids_are_refused():
+    with pytest.raises(InputError, match=r"nodes.csv: node 'x' has two rows, numbers 2 and 4; keep one"):
+        LargeIndex(pa.array(["a", "x", "b", "x"]), "nodes.csv")
+    with pytest.raises(InputError, match=r"node 'a' has two rows, numbers 1 and 3 \(and 1 more\)"):
+        LargeIndex(pa.array(["a", "x", "a", "x"]), "nodes.csv")
+
+
+def test_equal_hashes_are_refused(monkeypatch):
+    true = id_hashes
+    monkeypatch.setattr(node_table, "id_hashes", lambda ids: true(ids) * np.array([0, 1], dtype=np.uint64))
+    with pytest.raises(InputError, match="have equal hashes"):
+        LargeIndex(pa.array(["a", "b"]), "nodes.csv")

@@ -1,4 +1,4 @@
-"""Parts together are the graph that is read as a whole: same edges, same features, same ids."""
+"""Sharding: the parts together are the graph, and the order of nodes keeps communities together."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,12 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import sharding
-from mtgcn.distributed.sharding import cut
+from mtgcn.distributed.sharding import cuts, local_order, shard_files
 from mtgcn.distributed.shards import read_manifest, read_part
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io.options import TableOptions
 
-CHOICES = TableOptions(may_add_nodes=False)
+OPTIONS = TableOptions(may_add_nodes=False)
 
 
 def whole_of(shards):
@@ -38,10 +38,10 @@ def test_all_parts_are_the_graph(name, request):
     whole = graph.features.toarray() if sp.issparse(graph.features) else graph.features
     np.testing.assert_array_equal(features, whole)
     manifest = read_manifest(folder / "shards")
-    assert manifest.card["edges"] == graph.num_edges
+    assert manifest.num_edges == graph.num_edges
     assert manifest.mean_degree == graph.mean_degree
     assert manifest.preprocessing == graph.preprocessing
-    assert manifest.card["sparse"] == sp.issparse(graph.features)
+    assert manifest.sparse == sp.issparse(graph.features)
 
 
 UNTIDY = "from,to,weight\n b,a,2\na,b,3\nb,c,1\nb,c,1\nc,c,4\nalone,c,0\n"
@@ -57,60 +57,60 @@ def untidy(tmp_path):
 @pytest.mark.parametrize("buckets", [1, 4])
 def test_edges_listed_twice_and_both_ways_count_once_by_the_larger_weight(untidy, buckets, monkeypatch):
     monkeypatch.setattr(sharding, "BYTES_PER_BUCKET", len(UNTIDY) // buckets + 1 if buckets > 1 else 1 << 20)
-    summary = cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+    summary = shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
     ids, adjacency, features = whole_of(untidy / "shards")
     assert ids.tolist() == ["c", "b", "a", "alone"]
     # c with itself 4, b with c 1, a with b 3; an edge of weight 0 is none.
     assert adjacency.tolist() == [[4, 1, 0, 0], [1, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
     assert summary.edges == 2
-    assert read_manifest(untidy / "shards").card["entries"] == 5
+    assert read_manifest(untidy / "shards").entries == 5
     with pytest.warns(GraphNote, match="without direction"):
         graph = read_graph(untidy / "edges.csv", nodes=untidy / "nodes.csv")
     np.testing.assert_array_equal(features, graph.features)
-    assert not (untidy / "shards" / "waiting").exists()
+    assert not (untidy / "shards" / "spill").exists()
 
 
-def test_edges_of_unknown_nodes_are_refused_or_dropped(untidy):
+def test_unknown_nodes(untidy):
     with (untidy / "edges.csv").open("a") as file:
         file.write("a,stranger,1\n")
     with pytest.raises(InputError, match=r"line 8: node 'stranger' is not in .*drop to leave such edges out$"):
-        cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
     assert not (untidy / "shards").exists()
     drop = TableOptions(unknown_nodes="drop", may_add_nodes=False)
     with pytest.warns(GraphNote, match="edges of 1 ids"):
-        summary = cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, drop)
+        summary = shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, drop)
     assert summary.edges == 2
 
 
-def test_new_shards_replace_old_ones_whole(untidy):
+def test_new_shards_replace_old_ones(untidy):
     for parts in (4, 2):
-        cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, CHOICES)
+        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, OPTIONS)
     names = {path.name for path in (untidy / "shards").iterdir() if not path.name.startswith(".")}
     assert names == {"manifest.json", "part-00000.npz", "part-00001.npz"}
     (untidy / "nodes.csv").write_text("id,f1\nc,1\nc,2\n")
     with pytest.raises(InputError, match="node 'c' has two rows"):
-        cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
     assert whole_of(untidy / "shards")[0].tolist() == ["c", "b", "a", "alone"]
 
 
-@pytest.mark.parametrize(("parts", "message"), [(0, "--parts is 0; give 1 to"), (5, "there are 4 nodes; give at most")])
-def test_parts_must_be_some_and_not_more_than_nodes(untidy, parts, message):
+@pytest.mark.parametrize(("parts", "message"), [(0, "--parts is 0; give 1 to"), (5, "exceeds the 4 nodes; give at most")])
+def test_invalid_numbers_of_parts(untidy, parts, message):
     with pytest.raises(InputError, match=message):
-        cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, CHOICES)
+        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, OPTIONS)
 
 
-def test_a_file_may_have_a_name_that_is_not_unicode(untidy):
+def test_file_name_that_is_not_unicode(untidy):
     (untidy / "edges.csv").rename(untidy / "e\udcff.csv")
-    cut(untidy / "e\udcff.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+    shard_files(untidy / "e\udcff.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
     assert read_manifest(untidy / "shards").name == "e\\udcff.csv"
 
 
-def test_a_folder_with_something_else_is_not_touched(untidy):
+def test_other_folders_are_not_touched(untidy):
     with pytest.raises(InputError, match="holds files and no shards"):
-        cut(untidy / "edges.csv", untidy / "nodes.csv", untidy, 2, CHOICES)
+        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy, 2, OPTIONS)
 
 
-def test_a_table_that_grew_meanwhile_is_noticed(untidy, monkeypatch):
+def test_changed_table_is_refused(untidy, monkeypatch):
     true = sharding._Links.rows
 
     def grown(self):
@@ -118,5 +118,72 @@ def test_a_table_that_grew_meanwhile_is_noticed(untidy, monkeypatch):
         return true(self)
 
     monkeypatch.setattr(sharding._Links, "rows", grown)
-    with pytest.raises(InputError, match="has changed since it was read first"):
-        cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+    with pytest.raises(InputError, match="has changed since it was first read"):
+        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
+
+
+# ------------------------------------------------------------------------------------------------- order of the nodes
+
+
+def in_pieces(adjacency, size):
+    return lambda: [(start, adjacency[start : start + size]) for start in range(0, adjacency.shape[0], size)]
+
+
+def cliques(count, size, seed=0):
+    """Cliques in a ring, linked by one edge each, their nodes shuffled; and the clique of each node."""
+    nodes = count * size
+    clique = np.arange(nodes) // size
+    dense = (clique[:, None] == clique).astype(np.float32)
+    for one in range(count):
+        a, b = one * size, (one + 1) % count * size + 1
+        dense[a, b] = dense[b, a] = 1
+    np.fill_diagonal(dense, 0)
+    shuffle = np.random.default_rng(seed).permutation(nodes)
+    return sp.csr_array(dense[np.ix_(shuffle, shuffle)]), clique[shuffle]
+
+
+@pytest.mark.parametrize("pieces", [7, 200])
+def test_cliques_stay_together(pieces):
+    adjacency, clique = cliques(count=8, size=20)
+    order = local_order(in_pieces(adjacency, pieces), 160, parts=1)
+    assert sorted(order) == list(range(160))
+    changes = np.count_nonzero(np.diff(clique[order]))
+    assert changes == 7
+
+
+def test_few_edges_connect_parts():
+    adjacency, _ = cliques(count=32, size=32)
+    order = local_order(in_pieces(adjacency, 300), 1024, parts=4)
+    part = np.empty(1024, int)
+    part[order] = np.arange(1024) // 256
+    entries = adjacency.tocoo()
+    across = np.count_nonzero(part[entries.row] != part[entries.col])
+    unordered = np.count_nonzero(np.arange(1024)[entries.row] // 256 != entries.col // 256)
+    assert across < 0.05 * unordered
+
+
+def test_order_without_edges():
+    order = local_order(in_pieces(sp.csr_array((10, 10), dtype=np.float32), 4), 10, parts=3)
+    assert sorted(order) == list(range(10))
+
+
+def test_order_with_few_links(monkeypatch):
+    monkeypatch.setattr(sharding, "MAX_LINKS", 40)
+    adjacency, _ = cliques(count=8, size=20)
+    assert sorted(local_order(in_pieces(adjacency, 50), 160, parts=2)) == list(range(160))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_cuts_are_even(parts):
+    starts = cuts(np.ones(20), parts)
+    assert starts[0] == 0
+    assert starts[-1] == 20
+    sizes = np.diff(starts)
+    assert sizes.min() >= 20 // parts - 1
+    assert sizes.max() <= 20 // parts + 2
+
+
+@pytest.mark.parametrize("cost", [[100, 1, 1, 1], [1, 1, 1, 100], [1, 100, 100, 1]])
+def test_cuts_leave_no_part_empty(cost):
+    starts = cuts(np.array(cost), 4)
+    assert starts.tolist() == [0, 1, 2, 3, 4]

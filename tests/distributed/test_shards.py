@@ -1,4 +1,4 @@
-"""Parts come back as they were written, and are refused where they are not what the manifest says."""
+"""Shards: writing and reading, and damaged files."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.distributed.shards import Part, is_shards, read_manifest, read_part, write_part
+from mtgcn.distributed.shards import Part, PartEntry, is_shards, read_manifest, read_part, write_part
 from mtgcn.errors import InputError
 
 
@@ -18,13 +18,13 @@ def shards(files, tmp_path):
 
 
 def rewritten(shards, **changes):
-    """The manifest with some entries changed and no sum made anew."""
+    """Change the manifest, but not its checksum."""
     path = shards / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_part_comes_back_as_it_was_written(tmp_path, shards, sparse):
+def test_part_round_trip(tmp_path, shards, sparse):
     features = np.arange(24, dtype=np.float32).reshape(2, 12)
     part = Part(
         np.array([7, 3]),
@@ -34,7 +34,7 @@ def test_a_part_comes_back_as_it_was_written(tmp_path, shards, sparse):
     )
     entry = write_part(tmp_path / "part-00000.npz", part)
     manifest = read_manifest(shards)
-    changed = type(manifest)(tmp_path, {**manifest.card, "parts": [entry], "sparse": sparse})
+    changed = manifest.model_copy(update={"folder": tmp_path, "parts": [PartEntry(**entry)], "sparse": sparse})
     back = read_part(changed, 0)
     assert back.ids.to_pylist() == ["x", "Ü"]
     assert back.numbers.tolist() == [7, 3]
@@ -43,17 +43,17 @@ def test_a_part_comes_back_as_it_was_written(tmp_path, shards, sparse):
     np.testing.assert_array_equal(found, features)
 
 
-def test_a_manifest_tells_of_the_whole_graph(shards, files):
+def test_manifest(shards, files):
     manifest = read_manifest(shards)
     assert manifest.num_nodes == 60
     assert manifest.name == "edges.csv"
-    assert sum(part["nodes"] for part in manifest.parts) == 60
-    assert manifest.preprocessing.names == tuple(manifest.card["feature_names"])
+    assert sum(part.nodes for part in manifest.parts) == 60
+    assert manifest.preprocessor.names == tuple(manifest.feature_names)
     assert is_shards(shards)
     assert not is_shards(files)
 
 
-def test_a_part_that_was_changed_cut_or_lost_is_refused(shards):
+def test_damaged_part_is_refused(shards):
     manifest, path = read_manifest(shards), shards / "part-00002.npz"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -67,28 +67,27 @@ def test_a_part_that_was_changed_cut_or_lost_is_refused(shards):
         read_part(manifest, 2)
 
 
-def test_a_part_of_another_graph_is_refused_even_if_sums_were_made_for_it(shards):
+def test_part_of_another_graph_is_refused(shards):
     manifest = read_manifest(shards)
-    parts = [dict(part) for part in manifest.parts]
-    parts[0]["nodes"] += 1
+    manifest.parts[0].nodes += 1
     with pytest.raises(InputError, match="does not fit the manifest"):
-        read_part(type(manifest)(shards, {**manifest.card, "parts": parts}), 0)
+        read_part(manifest, 0)
 
 
-def test_a_manifest_that_was_changed_is_refused(shards):
+def test_changed_manifest_is_refused(shards):
     rewritten(shards, nodes=61)
     with pytest.raises(InputError, match=r"manifest.json was changed after it was written"):
         read_manifest(shards)
-    assert is_shards(shards)  # damaged ones may be written over
+    assert is_shards(shards)
 
 
-def test_other_folders_and_formats_are_refused(shards, tmp_path):
+def test_other_formats_are_refused(shards, tmp_path):
     with pytest.raises(InputError, match="holds no shards"):
         read_manifest(tmp_path)
     rewritten(shards, format=9)
     with pytest.raises(InputError, match="shards of format 9, and 1 is read"):
         read_manifest(shards)
-    assert is_shards(shards)  # so that new ones may take their place
+    assert is_shards(shards)
     (shards / "manifest.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):
         read_manifest(shards)

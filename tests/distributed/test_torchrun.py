@@ -1,4 +1,4 @@
-"""Jobs that torchrun starts, as a person would: the same answer from any number of ranks, an end whatever happens."""
+"""Jobs started by torchrun: the same predictions on any number of ranks, and one line when a job fails."""
 
 import csv
 import json
@@ -17,28 +17,28 @@ from mtgcn.datasets import load
 from mtgcn.distributed.commands import main
 
 pytestmark = pytest.mark.long
-PATIENCE = 60  # seconds within which a job ends that has lost a rank
+TIME_LIMIT = 60  # seconds within which a job ends that has lost a rank
 
 
-def started(ranks, *typed):
+def started(ranks, *arguments):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", ranks, "-m", "mtgcn.distributed"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    given = list(map(str, [*command, *typed]))
+    given = list(map(str, [*command, *arguments]))
     return subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def run(ranks, *typed):
-    job = started(ranks, *typed)
+def run(ranks, *arguments):
+    job = started(ranks, *arguments)
     out, err = job.communicate(timeout=300)
     return job.returncode, out, err
 
 
-def complaints(err):
+def errors_in(err):
     return [line for line in err.splitlines() if line.startswith("mtgcn: error:")]
 
 
-def answer_of(folder):
-    """What is said of every node by its id, and the losses."""
+def result_of(folder):
+    """The predictions by id, and the history."""
     rows = {}
     for path in folder.glob("predictions-*.csv"):
         with path.open() as file:
@@ -67,53 +67,53 @@ def cora(tmp_path_factory, write_graph):
     random = np.random.default_rng(0)
     chosen = [(node, one) for one in range(7) for node in random.choice(np.flatnonzero(graph.labels == one), 3, False)]
     (folder / "labels.csv").write_text("id,label\n" + "".join(f"{names[node]},c{one}\n" for node, one in chosen))
-    typed = ["shard", "--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv", "--parts", 4]
-    assert main(list(map(str, [*typed, "--out", folder / "shards"]))) == 0
+    arguments = ["shard", "--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv", "--parts", 4]
+    assert main(list(map(str, [*arguments, "--out", folder / "shards"]))) == 0
     assert sp.issparse(graph.features)
     return folder
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("dropout", [0.5, 0.0])
-def test_one_two_and_four_ranks_give_the_same_on_cora(cora, dropout):
-    typed = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", f"dropout={dropout}"]
-    typed += ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--seed", 3]
-    assert main(list(map(str, [*typed, "--out", cora / "one"]))) == 0
-    alone = answer_of(cora / "one")
+def test_mt_gcn_on_cora(cora, dropout):
+    arguments = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", f"dropout={dropout}"]
+    arguments += ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--seed", 3]
+    assert main(list(map(str, [*arguments, "--out", cora / "one"]))) == 0
+    alone = result_of(cora / "one")
     for ranks in (2, 4):
-        status, out, err = run(ranks, *typed, "--out", cora / f"of {ranks}")
+        status, out, err = run(ranks, *arguments, "--out", cora / f"of {ranks}")
         assert status == 0, err
         assert f"mt-gcn on {ranks} ranks" in out
         assert len(list((cora / f"of {ranks}").glob("predictions-*.csv"))) == ranks
-        same(answer_of(cora / f"of {ranks}"), alone, tolerance=1e-5)
+        same(result_of(cora / f"of {ranks}"), alone, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("victim", [0, 2])
-def test_a_job_that_loses_a_rank_ends_and_goes_on_with_fewer(files, tmp_path, victim):
-    typed = ["fit", files / "shards", "--labels", files / "labels.csv"]
-    typed += ["--method", "mt-gcn", "--set", "warmup_epochs=5", "--set", "teaching_epochs=300"]
+def test_killed_rank_and_resume(files, tmp_path, victim):
+    arguments = ["fit", files / "shards", "--labels", files / "labels.csv"]
+    arguments += ["--method", "mt-gcn", "--set", "warmup_epochs=5", "--set", "teaching_epochs=300"]
     kept = ["--checkpoint", tmp_path / "kept", "--every", 5, "--out", tmp_path / "result"]
-    job = started(3, *typed, *kept)
+    job = started(3, *arguments, *kept)
     try:
         os.kill(rank_of(job, victim, tmp_path / "kept"), signal.SIGKILL)
-        _, err = job.communicate(timeout=PATIENCE)  # or it hangs
+        _, err = job.communicate(timeout=TIME_LIMIT)  # or it hangs
     finally:
         job.kill()
     assert job.returncode != 0
-    [line] = complaints(err)
-    assert line.endswith(f"start the job again with --resume to go on from {tmp_path / 'kept'}")
+    [line] = errors_in(err)
+    assert line.endswith(f"start the job again with --resume to continue from {tmp_path / 'kept'}")
     assert not (tmp_path / "result").exists()
     if victim == 0:
         return
-    status, _, err = run(2, *typed, *kept, "--resume")
+    status, _, err = run(2, *arguments, *kept, "--resume")
     assert status == 0, err
-    assert err.count("going on after epoch") == 1
-    assert main(list(map(str, [*typed, "--out", tmp_path / "undisturbed"]))) == 0
-    same(answer_of(tmp_path / "result"), answer_of(tmp_path / "undisturbed"), tolerance=1e-3)
+    assert err.count("resuming after epoch") == 1
+    assert main(list(map(str, [*arguments, "--out", tmp_path / "undisturbed"]))) == 0
+    same(result_of(tmp_path / "result"), result_of(tmp_path / "undisturbed"), tolerance=1e-3)
 
 
 def rank_of(job, rank, kept, beyond=20):
-    """The process that is this rank, once the job is so many epochs into its work."""
+    """The process id of this rank, once the job has done `beyond` epochs."""
     end = time.monotonic() + 300
     while time.monotonic() < end and job.poll() is None:
         try:
@@ -130,22 +130,41 @@ def rank_of(job, rank, kept, beyond=20):
                 except FileNotFoundError:
                     continue
         time.sleep(0.05)
-    raise AssertionError(f"the job has ended, or never got as far: {job.communicate()[1]}")
+    raise AssertionError(f"the job has ended, or made no progress: {job.communicate()[1]}")
 
 
-def test_bad_input_is_told_once_and_by_no_traceback_of_a_rank(files, tmp_path):
+def test_bad_input_is_reported_once(files, tmp_path):
     shards = shutil.copytree(files / "shards", tmp_path / "shards")
     (tmp_path / "labels.csv").write_text("id,label\nn1,a\nn2,b\nstranger,a\n")
-    typed = ["fit", shards, "--out", tmp_path / "result", "--labels"]
-    status, out, err = run(2, *typed, tmp_path / "labels.csv")
+    arguments = ["fit", shards, "--out", tmp_path / "result", "--labels"]
+    status, out, err = run(2, *arguments, tmp_path / "labels.csv")
     assert status != 0
     assert out == ""
-    [line] = complaints(err)
+    [line] = errors_in(err)
     assert "line 4: node 'stranger' is not in the graph" in line
-    assert "[rank" not in err  # what torch prints before the traceback of each
+    assert "[rank" not in err
     last = shards / "part-00004.npz"  # which rank 1 alone reads
     last.write_bytes(last.read_bytes()[:-1])
-    status, _, err = run(2, *typed, files / "labels.csv")
+    status, _, err = run(2, *arguments, files / "labels.csv")
     assert status != 0
-    [line] = complaints(err)
+    [line] = errors_in(err)
     assert "part-00004.npz has" in line
+
+
+@pytest.mark.data
+def test_mt_plus_on_cora(cora):
+    arguments = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", "infomax_epochs=40", "--device", "cpu"]
+    found = {}
+    for ranks in (1, 2, 4):
+        status, out, err = run(ranks, *arguments, "--json", "--out", cora / f"plus-{ranks}")
+        assert status == 0, err
+        assert json.loads(out)["method"]["name"] == "mt-plus"
+        found[ranks], _ = result_of(cora / f"plus-{ranks}")
+    assert len(found[1]) == 2708
+    names = [name for name in next(iter(found[1].values())) if name.startswith("probability_")]
+    for ranks in (2, 4):
+        assert found[ranks].keys() == found[1].keys()
+        for node, row in found[1].items():
+            assert found[ranks][node]["predicted"] == row["predicted"]
+            one, other = ([float(given[name]) for name in names] for given in (found[ranks][node], row))
+            np.testing.assert_allclose(one, other, atol=1e-4)

@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from mtgcn.communicator import ONE_PROCESS
 from mtgcn.graph import Graph
 from mtgcn.linalg import node_keys as module
 from mtgcn.linalg.node_keys import (
@@ -11,9 +12,7 @@ from mtgcn.linalg.node_keys import (
     as_tensor,
     keyed_bits,
     keyed_normal,
-    keyed_permutations,
     node_keys,
-    random_order,
     resident_keys,
     splitmix64,
 )
@@ -149,7 +148,10 @@ def test_normal_numbers_of_extreme_words_are_finite(monkeypatch):
 
 
 def permutations(keys, seed, count):
-    return torch.stack(list(keyed_permutations(keys, seed, count))).numpy()
+    """Permutations by pairs of random words, as encoders draw them."""
+    nodes = torch.arange(len(keys)).float()[:, None]
+    words = [[keyed_bits(keys, seed, 2 * number + half) for half in (0, 1)] for number in range(count)]
+    return torch.cat([ONE_PROCESS.permute(nodes, *pair) for pair in words], 1).T.long().numpy()
 
 
 def test_permutations_differ():
@@ -183,13 +185,14 @@ def test_device_keys_have_the_same_bits(make_graph, monkeypatch, kind, at_once):
     features = {"none": None, "equal": -np.zeros((graph.num_nodes, 2))}.get(kind, graph.features)
     graph = Graph(graph.adjacency, features)
     keys = resident_keys(graph, CPU)
-    assert torch.equal(module.distinct_keys(keys, module.duplicate_ranks(keys)), node_keys(graph))
+    assert torch.equal(module.distinct_keys(keys, ONE_PROCESS.duplicate_ranks(keys)), node_keys(graph))
 
 
 def test_device_draws_have_the_same_bits(monkeypatch):
     monkeypatch.setattr(module, "ENTRIES_AT_ONCE", 1000)
     keys = as_tensor(WORDS)
     np.testing.assert_array_equal(as_array(splitmix64(keys)), splitmix64(WORDS))
-    np.testing.assert_array_equal(random_order(keys, 3, 9), np.argsort(keyed_bits(WORDS, 3, 9)))
+    positions = ONE_PROCESS.positions(keyed_bits(keys, 3, 9))
+    np.testing.assert_array_equal(np.argsort(positions.numpy()), np.argsort(keyed_bits(WORDS, 3, 9)))
     np.testing.assert_array_equal(keyed_normal(keys, 2, 7), keyed_normal(WORDS, 2, 7))
     np.testing.assert_allclose(module._normal(keys, 2, 7), keyed_normal(WORDS, 2, 7), rtol=1e-6, atol=1e-6)

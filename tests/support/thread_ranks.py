@@ -1,34 +1,38 @@
-"""Ranks that are threads of one process: what talks to others can be tested without starting any."""
+"""Ranks that are threads of one process, to test communication without starting processes."""
 
 import ast
 import threading
+from contextlib import nullcontext
 from unittest import mock
 
 import torch
 
-from mtgcn.distributed.ranks import Ranks
+from mtgcn.distributed.communicator import Ranks
+from mtgcn.linalg.graph_operators import GraphOperators
+
+for name in ("smoothed", "input_chain"):  # they communicate; up to Python 3.11 all threads share the lock of a property
+    vars(GraphOperators)[name].lock = nullcontext()
 
 
 class ThreadRanks(Ranks):
-    """One of several threads. Whoever says something waits until all have."""
+    """One of several threads."""
 
     def __init__(self, rank, group):
         super().__init__(rank, group.count)
         self.group = group
 
-    def everyones(self, thing):
-        self.group.said[self.rank] = thing
+    def gather(self, value):
+        self.group.values[self.rank] = value
         self.group.barrier.wait()
-        said = list(self.group.said)
-        self.group.barrier.wait()  # nobody says the next thing before all have heard this one
-        return said
+        values = list(self.group.values)
+        self.group.barrier.wait()  # before the next values
+        return values
 
-    def total(self, values):
-        summed = torch.stack(self.everyones(values.clone())).sum(0)
-        return values.copy_(summed)
+    def sum(self, values):
+        return torch.stack(self.gather(values.clone())).sum(0)
 
-    def exchanged(self, rows, outgoing, incoming, out=None):
-        pieces = self.everyones(list(rows.split(outgoing)))
+    def exchange(self, rows, outgoing, incoming, out=None):
+        pieces = self.gather(list(rows.split(outgoing)))
         received = torch.cat([theirs[self.rank] for theirs in pieces])
         assert [len(theirs[self.rank]) for theirs in pieces] == incoming
         self.sent += sum(piece.nbytes for rank, piece in enumerate(pieces[self.rank]) if rank != self.rank)
@@ -37,12 +41,11 @@ class ThreadRanks(Ranks):
 
 class _Group:
     def __init__(self, count):
-        self.count, self.said, self.barrier = count, [None] * count, threading.Barrier(count, timeout=60)
+        self.count, self.values, self.barrier = count, [None] * count, threading.Barrier(count, timeout=20)
 
 
-def _one_after_the_other(read):
-    """NumPy reads headers of arrays by Python's own parser, whose depth of recursion threads of Python 3.11 may count
-    together, and then it fails; ranks proper are processes."""
+def _with_lock(read):
+    """NumPy reads headers with Python's parser, whose recursion depth threads of Python 3.11 may share."""
     lock = threading.Lock()
 
     def locked(text):
@@ -53,7 +56,7 @@ def _one_after_the_other(read):
 
 
 def on_ranks(count, work):
-    """What `work(ranks)` gives on each of so many ranks; what one raises is raised, once all have ended."""
+    """The results of `work(ranks)` on each rank; an exception of one is raised once all have ended."""
     group = _Group(count)
     results, faults = [None] * count, []
 
@@ -65,7 +68,7 @@ def on_ranks(count, work):
             group.barrier.abort()
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(count)]
-    with mock.patch("ast.literal_eval", _one_after_the_other(ast.literal_eval)):
+    with mock.patch("ast.literal_eval", _with_lock(ast.literal_eval)):
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,5 +1,5 @@
-"""A graph too large for one machine: cut into parts on disk, and fitted by several processes, each with a few of them.
+"""Graphs too large for one machine: split into parts on disk, and fitted by several processes that hold some parts each.
 
-`python -m mtgcn.distributed shard` cuts a person's files piece by piece; `torchrun … -m mtgcn.distributed fit` trains
-on the whole graph, exactly as one process would, without any process ever holding it all. Nothing is imported here.
+`python -m mtgcn.distributed shard` splits the files a piece at a time. `torchrun … -m mtgcn.distributed fit` runs the
+methods of the library on all parts, with the predictions of a single process. Nothing is imported here.
 """

@@ -1,12 +1,12 @@
-"""What a training needs to go on after it was stopped, in a folder that all ranks reach.
+"""Checkpoints of a training, in a folder that all ranks can reach.
 
     CHECKPOINT/
-      latest.json              which epoch is whole, of which fit it is, and the sums of its files
+      latest.json              the last complete epoch, the fit it belongs to, and checksums of its files
       epoch-000040/
-        state.npz              what all ranks share: parameters, Adam's memory, the history
+        state.npz              what all ranks share: parameters, state of Adam, history
         part-00000.npz         what belongs to the nodes of a part
 
-Nodes go by parts, not by ranks, so that another number of ranks can go on. `latest.json` is written last.
+Node data is stored by part, not by rank, so that another number of ranks can continue. `latest.json` is written last.
 """
 
 from __future__ import annotations
@@ -21,93 +21,96 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, NonNegativeInt
 
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.shards import part_name
-from mtgcn.errors import InputError
-from mtgcn.shapes import Int
+from mtgcn.errors import InputError, reason
 from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
+from mtgcn.training.loop import Checkpoint
 
 LATEST, STATE = "latest.json", "state.npz"
-LARGEST_LATEST = 64 * 2**20
+MAX_LATEST_BYTES = 64 * 2**20
 Arrays = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """What was found: the epoch it is of, what ranks share, and what belongs to this rank's nodes, in their order."""
+class Latest(BaseModel):
+    """The content of `latest.json`."""
 
-    epoch: int
-    shared: Arrays
-    at_nodes: Arrays
+    epoch: NonNegativeInt
+    fit: dict[str, Any]  # method, settings, seed, checksums of shards and labels
+    files: dict[str, str]  # SHA-256
 
 
 @dataclass(frozen=True, eq=False)
-class Checkpoints:
-    """Where to keep checkpoints of a fit, how often, and whether to begin with one that is there."""
+class FolderCheckpoints:
+    """Saves checkpoints of a fit every so many epochs, and loads the last one to `resume`."""
 
     folder: Path
     every: int
     resume: bool
-    fit: Mapping[str, Any]  # what makes a fit this one and no other
-    local: LocalGraph
+    fit: Mapping[str, Any]  # what identifies the fit
+    graph: LocalGraph
 
     def due(self, epoch: int) -> bool:
         return epoch % self.every == 0
 
-    def save(self, epoch: int, shared: Arrays, at_nodes: Mapping[str, Int[np.ndarray, "here runs"]]) -> None:
-        """Keep the state after an epoch; all ranks come here."""
-        ranks, local = self.local.ranks, self.local
-        folder = self.folder / f"epoch-{epoch:06d}"
+    def save(self, epoch: int, shared: Arrays, at_nodes: Arrays) -> None:
+        """Save the state after an epoch. All ranks call this."""
+        ranks, graph = self.graph.ranks, self.graph
+        folder = _epoch_folder(self.folder, epoch)
         contents = {STATE: shared} if ranks.rank == 0 else {}
-        ends = np.cumsum([local.manifest.parts[part]["nodes"] for part in local.parts])
-        for part, end in zip(local.parts, ends, strict=True):
-            rows = slice(int(end) - local.manifest.parts[part]["nodes"], int(end))
+        ends = np.cumsum([graph.manifest.parts[part].nodes for part in graph.parts])
+        for part, end in zip(graph.parts, ends.tolist(), strict=True):
+            rows = slice(end - graph.manifest.parts[part].nodes, end)
             contents[part_name(part)] = {name: values[rows] for name, values in at_nodes.items()}
         sums = ranks.together(lambda: {name: _write(folder / name, arrays) for name, arrays in contents.items()})
-        files = {name: one for some in ranks.everyones(sums) for name, one in some.items()}
-        card = {"epoch": epoch, "fit": dict(self.fit), "files": files}
-        ranks.together(lambda: self._make_latest(card) if ranks.rank == 0 else None)
+        files = {name: one for some in ranks.gather(sums) for name, one in some.items()}
+        latest = Latest(epoch=epoch, fit=dict(self.fit), files=files)
+        ranks.together(lambda: self._publish(latest) if ranks.rank == 0 else None)
 
-    def _make_latest(self, card: Mapping[str, Any]) -> None:
-        write_file(self.folder / LATEST, json.dumps(card, indent=1))
+    def _publish(self, latest: Latest) -> None:
+        write_file(self.folder / LATEST, json.dumps(latest.model_dump(), indent=1))
         for old in self.folder.glob("epoch-*"):
-            if old.name != f"epoch-{card['epoch']:06d}":
+            if old != _epoch_folder(self.folder, latest.epoch):
                 shutil.rmtree(old, ignore_errors=True)
 
-    def found(self) -> Checkpoint | None:
-        """The checkpoint to begin with; None where one is not asked for, or there is none yet."""
-        ranks = self.local.ranks
+    def load(self) -> Checkpoint | None:
+        """The checkpoint to continue from. All ranks call this."""
+        ranks = self.graph.ranks
         ranks.together(lambda: check_folder(self.folder, holds="checkpoints"))
         if not self.resume:
             return None
         checkpoint = ranks.together(self._read)
         ranks.remark(
-            f"no checkpoint in {self.folder}, beginning with epoch 1"
+            f"no checkpoint in {self.folder}, starting with epoch 1"
             if checkpoint is None
-            else f"going on after epoch {checkpoint.epoch}, from {self.folder}"
+            else f"resuming after epoch {checkpoint.epoch}, from {self.folder}"
         )
         return checkpoint
 
     def _read(self) -> Checkpoint | None:
+        path = self.folder / LATEST
         try:
-            card = parsed_json(read_plain(self.folder / LATEST, LARGEST_LATEST))
-            epoch, fit, files = int(card["epoch"]), card["fit"], card["files"]
+            latest = Latest.model_validate(parsed_json(read_plain(path, MAX_LATEST_BYTES)))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.folder / LATEST} cannot be read ({error}); begin anew without --resume") from error
-        wanted = json.loads(json.dumps(self.fit))
-        for key, value in wanted.items():
-            if fit.get(key) != value:
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read ({reason(error)}); start again without --resume") from error
+        for key, value in json.loads(json.dumps(self.fit)).items():
+            if latest.fit.get(key) != value:
                 raise InputError(
-                    f"the checkpoint in {self.folder} is of a fit with another {key}; give the same, or begin anew "
-                    "without --resume"
+                    f"the checkpoint in {self.folder} belongs to a fit with another {key}; give the same, or start "
+                    "again without --resume"
                 )
-        folder = self.folder / f"epoch-{epoch:06d}"
-        parts = [_read_arrays(folder, part_name(part), files) for part in self.local.parts]
+        folder = _epoch_folder(self.folder, latest.epoch)
+        parts = [_read_arrays(folder / part_name(part), latest.files) for part in self.graph.parts]
         at_nodes = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return Checkpoint(epoch, _read_arrays(folder, STATE, files), at_nodes)
+        return Checkpoint(latest.epoch, _read_arrays(folder / STATE, latest.files), at_nodes)
+
+
+def _epoch_folder(folder: Path, epoch: int) -> Path:
+    return folder / f"epoch-{epoch:06d}"
 
 
 def _write(path: Path, arrays: Arrays) -> str:
@@ -117,12 +120,12 @@ def _write(path: Path, arrays: Arrays) -> str:
     return hashlib.sha256(content.getbuffer()).hexdigest()
 
 
-def _read_arrays(folder: Path, name: str, sums: Mapping[str, str]) -> dict[str, np.ndarray]:
+def _read_arrays(path: Path, sums: Mapping[str, str]) -> dict[str, np.ndarray]:
     try:
-        content = read_plain(folder / name)
-        if hashlib.sha256(content).hexdigest() != sums.get(name):
-            raise ValueError("its sum is another")
+        content = read_plain(path)
+        if hashlib.sha256(content).hexdigest() != sums.get(path.name):
+            raise ValueError("its checksum differs")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
     except (OSError, ValueError) as error:
-        raise InputError(f"the checkpoint {folder / name} is damaged ({error}); begin anew without --resume") from error
+        raise InputError(f"the checkpoint {path} is damaged ({error}); start again without --resume") from error

@@ -1,4 +1,4 @@
-"""`shard` and `fit` for graphs that outgrow one machine: arguments only, and how a job of many ranks ends."""
+"""The commands `shard` and `fit`: their options, and the exit status of a job of many ranks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
 if TYPE_CHECKING:
-    from mtgcn.distributed.ranks import Ranks
+    from mtgcn.distributed.communicator import Ranks
+    from mtgcn.distributed.fitting import FitOptions
 
-BAD_INPUT = 2  # the exit status of everything a person can mend
-LOST, STOPPED = 1, 143
+BAD_INPUT, FAILED, STOPPED = 2, 1, 143  # exit statuses
 
 app = typer.Typer(
     name="python -m mtgcn.distributed",
-    help="Graphs that outgrow one machine: cut into parts, and fitted by many processes.",
+    help="Graphs too large for one machine: split into parts and fitted by many processes.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,
@@ -35,31 +35,21 @@ app = typer.Typer(
 )
 
 
-class Stopped(Exception):
-    """This process was told to end: torchrun does so when another one has failed."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number  # of the signal
+class Stopped(Exception):  # noqa: N818
+    """A signal to end, such as torchrun sends when another process has failed; the argument is its number."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0, or 2 after one line about bad input."""
+    """Run a command; returns the exit status, 2 after one line about bad input."""
     try:
         return app(args=arguments, prog_name="python -m mtgcn.distributed", standalone_mode=False) or 0
-    except typer.TyperException as error:
-        return _complain(error.format_message())
-    except InputError as error:
-        return _complain(str(error))
+    except (typer.TyperException, InputError) as error:
+        if os.environ.get("RANK", "0") == "0":
+            _print_error(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+        return BAD_INPUT
 
 
-def _complain(message: str, status: int = BAD_INPUT) -> int:
-    if os.environ.get("RANK", "0") == "0":
-        _print(message)
-    return status
-
-
-def _print(message: str) -> None:
+def _print_error(message: str) -> None:
     print("mtgcn: error:", " ".join(message.split()), file=sys.stderr, flush=True)
 
 
@@ -68,19 +58,19 @@ def _print(message: str) -> None:
 def shard(
     *,
     files: TableOptions,
-    parts: Annotated[int, typer.Option(help="How many parts; as many ranks may share them.", metavar="N")],
-    out: Annotated[Path, typer.Option(help="Folder for the parts; older ones there are replaced.", metavar="SHARDS")],
+    parts: Annotated[int, typer.Option(help="Number of parts, and the largest number of ranks.", metavar="N")],
+    out: Annotated[Path, typer.Option(help="Folder for the parts; older ones are replaced.", metavar="SHARDS")],
     as_json: AsJson = False,
 ) -> None:
-    """Cut a graph into parts, piece by piece: it never has to fit into memory."""
-    from mtgcn.distributed.sharding import cut
+    """Split a graph into parts, a piece at a time: it need not fit into memory."""
+    from mtgcn.distributed.sharding import shard_files
     from mtgcn.workflows.output import collected_notes
 
     if files.edges is None or files.nodes is None:
-        raise InputError("shards are cut of an edge list and a node table; give --edges and --nodes")
+        raise InputError("shards need an edge list and a node table; give --edges and --nodes")
     options = _checked(files)
     with collected_notes() as notes:
-        summary = cut(Path(files.edges), Path(files.nodes), out, parts, options)
+        summary = shard_files(Path(files.edges), Path(files.nodes), out, parts, options)
     if as_json:
         print_json({**asdict(summary), "notes": notes})
         return
@@ -88,38 +78,38 @@ def shard(
         remark(f"note: {note}")
     print(f"{summary.nodes} nodes, {summary.edges} edges and {summary.features} features in {summary.parts} parts")
     print(*summary.columns, sep="\n")
-    print(f"order: {summary.order}; {summary.boundary:.1%} of the edges lead from one part to another")
+    print(f"order: {summary.order}; {summary.boundary:.1%} of the edges connect different parts")
     print(summary.shards)
 
 
 @app.command()
 def fit(
-    shards: Annotated[Path, typer.Argument(help="Where `shard` put the parts.", metavar="SHARDS")],
+    shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
     labels: Annotated[Path, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; older ones there are replaced.", metavar="DIR")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; older ones are replaced.", metavar="DIR")],
     method: Annotated[
-        str | None, typer.Option(help="What to fit.", show_default="mt-plus", metavar="mt-plus|mt-gcn")
+        str | None, typer.Option(help="Method to fit.", show_default="mt-plus", metavar="mt-plus|mt-gcn")
     ] = None,
     settings: Settings = None,
     seed: Seed = 0,
     columns: Columns = None,
     unknown_nodes: Annotated[
-        str, typer.Option(help="Labels of ids that no node has: refuse or drop them.", metavar="error|drop")
+        str, typer.Option(help="Labels of unknown ids: error or drop.", metavar="error|drop")
     ] = "error",
     header: Header = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder, reached by all ranks, to keep the state of training in.", metavar="DIR")
+        Path | None, typer.Option(help="Folder for checkpoints, which all ranks can reach.", metavar="DIR")
     ] = None,
-    every: Annotated[int, typer.Option(help="Epochs between two checkpoints.", metavar="N")] = 50,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
+    every: Annotated[int, typer.Option(help="Epochs between checkpoints.", metavar="N")] = 50,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     model: Annotated[
         Path | None,
-        typer.Option(help="Also write a model as mtgcn fit does, for which rank 0 holds the graph.", metavar="DIR"),
+        typer.Option(help="Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", metavar="DIR"),
     ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Learn the classes of all nodes from the labels of a few; started by torchrun, or alone."""
+    """Predict the classes of all nodes from the labels of a few; started by torchrun, or as a single process."""
     from mtgcn.distributed.fitting import DEFAULT_METHOD, FitOptions
     from mtgcn.io.options import parsed_roles
 
@@ -142,16 +132,16 @@ def fit(
 
 
 def _checked(files: TableOptions) -> TableOptions:
-    """The options, for shards, which cannot add nodes."""
+    """Options for shards, which cannot add nodes."""
     if files.unknown_nodes not in ("error", "drop"):
         raise unknown_name("choice of --unknown-nodes", files.unknown_nodes, ("error", "drop"))
     return replace(files, may_add_nodes=False)
 
 
-def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
-    """Fit, and end as all ranks should: whatever happens, one of them tells it, in one line."""
+def _on_all_ranks(options: FitOptions, device: str, as_json: bool) -> int:
+    """Fit; on an error one rank prints one line. Returns the exit status."""
+    from mtgcn.distributed.communicator import Ranks
     from mtgcn.distributed.fitting import fit_shards
-    from mtgcn.distributed.ranks import Ranks
     from mtgcn.memory import return_freed_blocks
     from mtgcn.report.progress import fitting_progress
 
@@ -163,25 +153,28 @@ def _on_all_ranks(options: Any, device: str, as_json: bool) -> int:
             with fitting_progress(f"fitting {options.method}") if ranks.rank == 0 else nullcontext():
                 card = fit_shards(options, ranks)
             if ranks.rank == 0:
-                _tell(card, options, as_json)
+                _print_summary(card, options, as_json)
             ranks.end()
         return 0
     except InputError as error:
-        return _told(ranks, str(error), BAD_INPUT)
+        message, status = str(error), BAD_INPUT
     except Stopped as stopped:
-        why = "interrupted" if stopped.number == signal.SIGINT else "told to stop, probably as another rank has failed"
-        return _told(ranks, f"{why}; {_how_to_go_on(options)}", STOPPED)
+        why = "interrupted" if stopped.args[0] == signal.SIGINT else "stopped, probably as another rank has failed"
+        message, status = f"{why}; {_how_to_resume(options)}", STOPPED
     except RuntimeError as error:
-        if ranks.count > 1 and _is_about_others(error):
-            return _told(ranks, f"another rank has ended or cannot be reached; {_how_to_go_on(options)}", LOST)
-        if ranks.first_to_tell():
-            traceback.print_exc()
-        return LOST
+        if ranks.count == 1 or not _is_lost_rank(error):
+            if ranks.first_to_report():
+                traceback.print_exc()
+            return FAILED
+        message, status = f"another rank has ended or cannot be reached; {_how_to_resume(options)}", FAILED
+    if ranks.first_to_report():
+        _print_error(message)
+    return status
 
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """While this lasts, whoever tells this process to end makes it raise `Stopped`."""
+    """Within this context, SIGTERM and SIGINT raise `Stopped`."""
 
     def stop(number: int, frame: object) -> None:
         raise Stopped(number)
@@ -194,25 +187,19 @@ def _stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _is_about_others(error: RuntimeError) -> bool:
-    """Whether torch says that a rank does not answer: it has no class of its own for that on every backend."""
-    said = str(error).lower()
-    return any(word in said for word in ("connection", "gloo", "nccl", "timed out", "peer", "socket", "store"))
+def _is_lost_rank(error: RuntimeError) -> bool:
+    """Whether a rank does not answer. Not every backend of torch has an exception class for that."""
+    message = str(error).lower()
+    return any(word in message for word in ("connection", "gloo", "nccl", "timed out", "peer", "socket", "store"))
 
 
-def _how_to_go_on(options: Any) -> str:
+def _how_to_resume(options: FitOptions) -> str:
     if options.checkpoint is None:
-        return "start the job again (with --checkpoint DIR it could go on from there)"
-    return f"start the job again with --resume to go on from {options.checkpoint}"
+        return "start the job again, with --checkpoint DIR to be able to resume it"
+    return f"start the job again with --resume to continue from {options.checkpoint}"
 
 
-def _told(ranks: Ranks, message: str, status: int) -> int:
-    if ranks.first_to_tell():
-        _print(message)
-    return status
-
-
-def _tell(card: dict[str, Any], options: Any, as_json: bool) -> None:
+def _print_summary(card: dict[str, Any], options: FitOptions, as_json: bool) -> None:
     if as_json:
         print_json({**{key: value for key, value in card.items() if key != "history"}, "out": options.out})
         return

@@ -1,67 +1,299 @@
-"""The `Communicator` of ranks: reductions over the nodes of all ranks."""
+"""Ranks of a job that torchrun starts, and the `Communicator` by which methods run on them.
+
+Nodes have one order over all ranks, and each rank holds an interval of it. The neighbours of its nodes that other ranks
+hold are its boundary. They are the same in every product with the graph, so which rows go where is settled once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from mtgcn.communicator import Communicator
-from mtgcn.distributed.local_graph import LocalGraph
-from mtgcn.distributed.shuffling import places_in_orders
-from mtgcn.shapes import Float, Int
-from mtgcn.task import Nodes
+from mtgcn.environment import chosen_device
+from mtgcn.errors import InputError
+from mtgcn.linalg.node_keys import as_array
+from mtgcn.shapes import Float, Int, Real, UInt64
 
-NO_DIRECTION = 1e-11  # of the largest squared length; a shorter column is rounding error
+T = TypeVar("T")
+
+# The connections of a rank that dies close at once; this limit is for machines that vanish.
+TIMEOUT = timedelta(minutes=5)
+
+
+@dataclass
+class Ranks:
+    """One process among `count`. All ranks must call the functions that communicate, in the same order."""
+
+    rank: int = 0
+    count: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    sent: int = 0  # bytes sent by this rank so far, estimated from torch's algorithms
+    store: Any = None  # key-value store of all ranks, which outlives a failed rank
+
+    @staticmethod
+    def started(device: str = "auto") -> Ranks:
+        """This process and the others that torchrun has started; a single rank without torchrun."""
+        chosen = chosen_device(device)
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return Ranks(device=chosen)
+        if chosen.type == "cuda":
+            here, found = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+            if here > found:
+                raise InputError(
+                    f"{here} ranks on this machine and {found} GPUs; start at most {found}, or --device cpu"
+                )
+            chosen = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(chosen)
+        store, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
+        backend = "nccl" if chosen.type == "cuda" else "gloo"
+        own_store = PrefixStore("mtgcn", store)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
+        return Ranks(rank, count, chosen, store=own_store)
+
+    def end(self) -> None:
+        """Leave the job."""
+        if self.count > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of the values of all ranks, equal on all of them."""
+        if self.count == 1:
+            return values
+        summed = values.clone()
+        dist.all_reduce(summed)
+        self.sent += 2 * (self.count - 1) * summed.nbytes // self.count
+        return summed
+
+    def exchange(self, rows: Tensor, outgoing: list[int], incoming: list[int], out: Tensor | None = None) -> Tensor:
+        """Send rows, those for rank 0 first, and receive the rows of others; the lists count rows by rank."""
+        received = rows.new_empty(sum(incoming), *rows.shape[1:]) if out is None else out
+        if self.count > 1:
+            dist.all_to_all_single(received, rows.contiguous(), incoming, outgoing)
+            to_others = sum(outgoing) - outgoing[self.rank]
+            self.sent += to_others * rows.element_size() * rows[:1].numel() if len(rows) else 0
+        return received
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of each rank, in their order."""
+        if self.count == 1:
+            return [value]
+        values: list[Any] = [None] * self.count
+        dist.all_gather_object(values, value)
+        return values
+
+    def from_first(self, value: Any) -> Any:
+        """The value of rank 0."""
+        return self.gather(value if self.rank == 0 else None)[0]
+
+    def together(self, work: Callable[[], T]) -> T:
+        """The result of `work`, which does not communicate. An `InputError` of one rank is raised on all ranks."""
+        result: list[T] = []
+        fault = None
+        try:
+            result.append(work())
+        except InputError as error:
+            fault = str(error)
+        faults = [message for message in self.gather(fault) if message is not None]
+        if faults:
+            raise InputError(faults[0])
+        return result[0]
+
+    def first_to_report(self) -> bool:
+        """Whether this rank is the first with an error: it prints the message, as the others fail for that reason."""
+        if self.store is None:  # a single rank, or all failed in the same way before they met
+            return os.environ.get("RANK", "0") == "0"
+        try:
+            return bool(self.store.add("reported", 1) == 1)
+        except RuntimeError:  # the store has ended with its process
+            return True
+
+    def remark(self, message: str) -> None:
+        """Print a message on rank 0."""
+        if self.rank == 0:
+            print("mtgcn:", message, file=sys.stderr, flush=True)
+
+    # ----------------------------------------------------------------------------------- rows with a rank to go to
+
+    def deliver(
+        self, rows: Int[np.ndarray, "some width"], to: Int[np.ndarray, "some"]
+    ) -> tuple[Int[np.ndarray, "received width"], Int[np.ndarray, "received"]]:
+        """Send each row to its rank; returns the rows received, ordered by sender, and their senders."""
+        order = np.argsort(to, kind="stable")
+        outgoing = np.bincount(to, minlength=self.count).tolist()
+        incoming = [counts[self.rank] for counts in self.gather(outgoing)]
+        if self.count == 1:
+            return rows, np.zeros(len(rows), dtype=np.int64)
+        sent = torch.from_numpy(np.ascontiguousarray(rows[order])).to(self.device)
+        received = self.exchange(sent, outgoing, incoming).cpu().numpy()
+        return received, np.repeat(np.arange(self.count), incoming)
+
+    def rank_of_word(self, words: UInt64[np.ndarray, "some"]) -> Int[np.ndarray, "some"]:
+        """A rank for each word, the smallest words first; random words are spread evenly."""
+        half = np.uint64(32)
+        return ((words >> half) * np.uint64(self.count) >> half).astype(np.int64)
+
+
+MIN_LENGTH = 1e-11  # squared length of an independent column, relative to the longest; less is rounding error
 
 
 class RankCommunicator(Communicator):
-    """Every rank holds the rows of its own nodes; all ranks call the same functions in the same order."""
+    """Every rank holds the rows of its nodes: rank r those from `starts[r]` up to `starts[r + 1]`."""
 
-    def __init__(self, local: LocalGraph) -> None:
-        self.local, self.ranks = local, local.ranks
+    has_whole_graph = False
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        starts: Sequence[int],
+        numbers: Int[np.ndarray, "here"],
+        boundary: Int[np.ndarray, "boundary"],
+    ) -> None:
+        """`numbers` are the rows of this rank's nodes in the node table, `boundary` the nodes that it needs of other
+        ranks, by their position in the order of all nodes. All ranks call this."""
+        self.ranks, self.starts, self.boundary_size = ranks, np.asarray(starts), len(boundary)
+        self.num_nodes, self.here = int(starts[-1]), int(starts[ranks.rank + 1] - starts[ranks.rank])
+        self._numbers = torch.from_numpy(numbers).to(ranks.device)
+        self._sorted_numbers, self._row_of_sorted = self._numbers.sort()
+        self._incoming = np.diff(np.searchsorted(boundary, starts)).tolist()
+        self._outgoing = [wanted[ranks.rank] for wanted in ranks.gather(self._incoming)]
+        wanted = torch.from_numpy(np.ascontiguousarray(boundary, dtype=np.int64)).to(ranks.device)
+        self._given = ranks.exchange(wanted, self._incoming, self._outgoing) - int(starts[ranks.rank])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        # Sums are split where the graph is, and rounding differs with the number of ranks. Hundreds of epochs make a
+        # difference of 1e-7 visible; one of 1e-16 stays invisible. Sums on GPUs are not reproducible anyway.
+        return torch.float32 if self.ranks.device.type == "cuda" else torch.float64
 
     def sum(self, values: Tensor) -> Tensor:
-        return self.ranks.total(values)
+        return self.ranks.sum(values)
 
     def mean_of_rows(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "width"]:
-        return (self.sum(rows.sum(0, dtype=torch.float64)) / self.local.manifest.num_nodes).to(rows.dtype)
+        return (self.sum(rows.sum(0, dtype=torch.float64)) / self.num_nodes).to(rows.dtype)
 
     def mean_and_std(
         self, values: Float[np.ndarray, "nodes width"]
     ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "width"]]:
         def mean(values: np.ndarray) -> np.ndarray:
             summed = self.sum(torch.from_numpy(values.sum(axis=0)).to(self.ranks.device))
-            return summed.cpu().numpy() / self.local.manifest.num_nodes
+            return summed.cpu().numpy() / self.num_nodes
 
         centre = mean(values)
         return centre, np.sqrt(mean((values - centre) ** 2))
 
     def orthonormal(self, columns: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes rank"]:
-        # Twice, since once leaves the rounding errors of short columns. Dependent columns are dropped.
-        for _ in range(2):
+        for _ in range(2):  # once leaves the rounding errors of short columns
             lengths, combine = torch.linalg.eigh(self.gram(columns.double()))
-            independent = lengths > NO_DIRECTION * lengths.max()
+            independent = lengths > MIN_LENGTH * lengths.max()
             columns = (columns.double() @ (combine[:, independent] / lengths[independent].sqrt())).float()
         return columns
 
-    def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        [places] = places_in_orders(self.ranks, words.cpu().numpy().view(np.uint64)[None])
-        return torch.from_numpy(places).to(words.device)
+    def numbers(self, count: int, device: torch.device) -> Int[Tensor, "nodes"]:
+        return self._numbers.to(device)
 
-    def gather_labelled(self, labelled: Nodes, tables: Mapping[str, Tensor]) -> tuple[Nodes, Mapping[str, Tensor]]:
-        """In the order of the node table."""
-        mine, device = labelled.index[0], labelled.index.device
+    def rows_of(self, numbers: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+        place = torch.searchsorted(self._sorted_numbers, numbers.contiguous())
+        return self._row_of_sorted[place.clamp(max=self.here - 1)]
+
+    def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
+        keys = as_array(words)
+        sent = np.stack([keys.view(np.int64), np.arange(len(keys))], 1)
+        received, sender = self.ranks.deliver(sent, self.ranks.rank_of_word(keys))
+        smaller = sum(self.ranks.gather(len(received))[: self.ranks.rank])
+        position = np.empty(len(received), dtype=np.int64)
+        position[np.argsort(received[:, 0].view(np.uint64))] = smaller + np.arange(len(received))
+        return self._returned(received[:, 1], position, sender).to(words.device)
+
+    def duplicate_ranks(self, keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
+        # Equal keys go to the same rank.
+        sent = np.stack([keys.cpu().numpy(), self._numbers.cpu().numpy(), np.arange(len(keys))], 1)
+        received, sender = self.ranks.deliver(sent, self.ranks.rank_of_word(as_array(keys)))
+        order = np.lexsort((received[:, 1], received[:, 0]))
+        ranked, position = received[order, 0], np.arange(len(received))
+        is_first = np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)]
+        before = np.empty(len(received), dtype=np.int64)
+        before[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
+        return self._returned(received[:, 2], before, sender).to(keys.device)
+
+    def _returned(
+        self, rows: Int[np.ndarray, "received"], values: Int[np.ndarray, "received"], sender: Int[np.ndarray, "received"]
+    ) -> Int[Tensor, "nodes"]:
+        """Send values back to the rows of the senders."""
+        back, _ = self.ranks.deliver(np.stack([rows, values], 1), sender)
+        found = torch.empty(self.here, dtype=torch.int64)
+        found[torch.from_numpy(back[:, 0])] = torch.from_numpy(back[:, 1])
+        return found
+
+    def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
+        if self.ranks.count == 1:
+            return rows
+        there = rows.to(self.ranks.device)
+        both = there.new_empty(self.here + self.boundary_size, *rows.shape[1:])
+        both[: self.here] = there
+        self.ranks.exchange(there[self._given], self._outgoing, self._incoming, out=both[self.here :])
+        return both.to(rows.device)
+
+    def max_rows(self, rows: int) -> int:
+        return int(np.diff(self.starts).max())
+
+    def gather_rows(
+        self, table: Float[Tensor, "nodes width"], index: Int[Tensor, "some"], first: Int[Tensor, "1"] | int = 0
+    ) -> Float[Tensor, "some width"]:
+        rows = table.index_select(0, first + index.clamp(min=0))
+        return self.sum(rows.masked_fill_((index < 0)[:, None], 0))  # one rank has each row
+
+    def permute(
+        self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
+    ) -> Float[Tensor, "nodes width"]:
+        ranks, first = self.ranks, self.starts[self.ranks.rank]
+        # Givers and receivers with the same position meet at a rank, which tells the giver who receives its row.
+        met = []
+        for words in (receiver, giver):
+            position = self.positions(words).cpu().numpy()
+            sent = np.stack([position, first + np.arange(len(position))], 1)
+            received, _ = ranks.deliver(sent, position * ranks.count // max(self.num_nodes, 1))
+            met.append(received[np.argsort(received[:, 0]), 1])
+        getting, giving = met
+        pairs, _ = ranks.deliver(np.stack([giving, getting], 1), self._owner(giving))
+        pairs = pairs[np.argsort(self._owner(pairs[:, 1]), kind="stable")]
+        to = self._owner(pairs[:, 1])
+        places, sender = ranks.deliver(pairs[:, 1:], to)
+        given, place = (torch.from_numpy(nodes - first).to(rows.device) for nodes in (pairs[:, 0], places[:, 0]))
+        came = rows[given]
+        if ranks.count > 1:
+            outgoing, incoming = (np.bincount(one, minlength=ranks.count).tolist() for one in (to, sender))
+            came = ranks.exchange(came, outgoing, incoming)
+        return torch.empty_like(rows).index_copy_(0, place, came)
+
+    def _owner(self, nodes: Int[np.ndarray, "some"]) -> Int[np.ndarray, "some"]:
+        return np.searchsorted(self.starts, nodes, side="right") - 1
+
+    def gather_labelled(
+        self, index: Int[Tensor, "runs labelled"], classes: Int[Tensor, "runs labelled"], tables: Mapping[str, Tensor]
+    ) -> tuple[Int[Tensor, "runs all"], Int[Tensor, "runs all"], Mapping[str, Tensor]]:
+        """Of a single run, in the order of the node table."""
+        [mine], [known], device = index, classes, index.device
         rows = {name: table[mine].cpu().numpy() for name, table in tables.items()}
-        everyones = self.ranks.everyones(
-            (self.local.numbers[mine].cpu().numpy(), labelled.classes[0].cpu().numpy(), rows)
+        gathered = self.ranks.gather((self._numbers[mine].cpu().numpy(), known.cpu().numpy(), rows))
+        order = np.argsort(np.concatenate([numbers for numbers, _, _ in gathered]))
+
+        def joined(parts: list[np.ndarray]) -> Tensor:
+            return torch.from_numpy(np.concatenate(parts)[order]).to(device)
+
+        return (
+            torch.arange(len(order), device=device)[None],
+            joined([part for _, part, _ in gathered])[None],
+            {name: joined([part[name] for _, _, part in gathered]) for name in tables},
         )
-        order = np.argsort(np.concatenate([numbers for numbers, _, _ in everyones]))
-        classes = np.concatenate([given for _, given, _ in everyones])[order]
-        gathered = {
-            name: torch.from_numpy(np.concatenate([given[name] for _, _, given in everyones])[order]).to(device)
-            for name in tables
-        }
-        return Nodes(torch.arange(len(order))[None], torch.from_numpy(classes)[None]).to(device), gathered

@@ -1,146 +1,125 @@
-"""What one rank holds of a graph: the nodes of its parts, their features, and their rows of Â."""
+"""The part of a graph that one rank holds: a `Graph` with its nodes, their features and their rows of A."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
-from mtgcn.distributed.exchange import Boundary, SharedOperator, shared_operator
-from mtgcn.distributed.ranks import Ranks
+from mtgcn.distributed.communicator import RankCommunicator, Ranks
 from mtgcn.distributed.shards import Manifest, read_part
 from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Float, Int
-
-if TYPE_CHECKING:
-    from mtgcn.graph import Graph
+from mtgcn.task import Nodes, Task, run_seed
 
 
-@dataclass(frozen=True, eq=False)
-class LocalGraph:
-    """This rank's nodes, in the order of all parts. Where it matters which node comes first, or which random numbers
-    are a node's, its number counts, not its place: so that no answer depends on how the graph was cut."""
+class LocalGraph(Graph):
+    """The nodes of one rank. Sizes are those of the whole graph; rows of tables are those of this rank's nodes.
 
+    Columns of the adjacency are this rank's nodes, then its boundary. The diagonal is stored, zeros included.
+    """
+
+    communicator: RankCommunicator  # type: ignore[misc]
     ranks: Ranks
     manifest: Manifest
     parts: range  # of this rank
-    starts: Sequence[int]  # the place of each rank's first node, and of none
-    numbers: Int[Tensor, "here"]  # the row of each node in the node table
+    numbers: Int[np.ndarray, "here"]  # rows in the node table
     ids: pa.Array
-    held_features: list[Any]  # sp.csr_array | np.ndarray, of which `take_features` leaves nothing
-    boundary: Boundary
-    degrees: Float[np.ndarray, "both"]  # row sums of A + I, of this rank's nodes and of its boundary
-    adjacency: SharedOperator  # Â
+
+    def __init__(self, communicator: RankCommunicator, manifest: Manifest, parts: range, read: _Parts) -> None:
+        shape = (communicator.here, communicator.here + communicator.boundary_size)
+        labels = np.full(communicator.here, UNLABELED)
+        vars(self).update(  # the parts were checked when they were read, and a graph is frozen
+            adjacency=sp.csr_array((read.values, read.columns, read.row_starts), shape=shape),
+            features=read.features,
+            labels=labels,
+            class_names=(),
+            name=manifest.name,
+            communicator=communicator,
+            ranks=communicator.ranks,
+            manifest=manifest,
+            parts=parts,
+            numbers=read.numbers,
+            ids=pa.concat_arrays(read.ids),
+        )
 
     @property
     def num_nodes(self) -> int:
-        """Of this rank."""
-        return len(self.numbers)
+        return self.manifest.num_nodes
 
     @property
-    def whole(self) -> Graph:
-        """For what is declared to take a graph, asking for no more than its numbers of nodes, neighbours, features."""
-        return cast("Graph", self.manifest)
+    def mean_degree(self) -> float:
+        return self.manifest.mean_degree
 
-    def take_features(self) -> Any:
-        """The features, once: whoever has them may write over them, and nobody else keeps them in memory."""
-        return self.held_features.pop()
+    @property
+    def with_self_loops(self) -> sp.csr_array:
+        """A + I, with the same index arrays."""
+        adjacency = self.adjacency
+        row = np.repeat(np.arange(adjacency.shape[0], dtype=np.int32), np.diff(adjacency.indptr))
+        values = adjacency.data + (adjacency.indices == row)
+        return sp.csr_array((values.astype(np.float32), adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
-    @cached_property
-    def neighbours(self) -> SharedOperator:
-        """A without self-loops, in the same rows and columns as Â."""
-        matrix = self.adjacency.matrix
-        row = np.repeat(np.arange(self.num_nodes), np.diff(matrix.indptr))
-        weights = matrix.data * np.sqrt(self.degrees[row] * self.degrees[matrix.indices])
-        weights[matrix.indices == row] = 0
-        return shared_operator(
-            sp.csr_array((weights.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape), self.boundary
-        )
-
-    @cached_property
-    def by_number(self) -> tuple[Int[Tensor, "here"], Int[Tensor, "here"]]:
-        """The numbers of this rank's nodes from the smallest on, and whose they are."""
-        ordered = self.numbers.sort()
-        return ordered.values, ordered.indices
-
-    def of_numbers(self, numbers: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """Which of this rank's nodes have these numbers, that are all of some."""
-        ordered, node = self.by_number
-        return node[torch.searchsorted(ordered, numbers.contiguous()).clamp(max=len(ordered) - 1)]
+    def task(self, labels: Int[np.ndarray, "here"], class_names: tuple[str, ...], seed: int) -> Task:
+        """The task with these labels of this rank's nodes, in the order of the node table."""
+        vars(self)["class_names"] = class_names
+        index = np.flatnonzero(labels != UNLABELED)
+        index = index[np.argsort(self.numbers[index])]
+        labelled = Nodes(torch.from_numpy(index)[None], torch.from_numpy(labels[index].astype(np.int64))[None])
+        device = self.ranks.device
+        return Task(self, labelled.to(device), seeds=(run_seed(seed, 0),), device=device, seed=seed)
 
 
 def parts_of(rank: int, ranks: int, parts: int) -> range:
-    """The parts that are dealt to a rank: next to each other, since neighbours are."""
+    """The parts of a rank: consecutive ones, since their nodes are neighbours."""
     return range(rank * parts // ranks, (rank + 1) * parts // ranks)
 
 
 def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
-    """This rank's share of the shards. All ranks read at the same time, and tell each other what they need."""
+    """Read this rank's share of the shards. All ranks call this."""
     count = len(manifest.parts)
     if ranks.count > count:
         raise InputError(
             f"{ranks.count} ranks for {count} parts; start at most {count} ranks, or shard again with more --parts"
         )
     mine = parts_of(ranks.rank, ranks.count, count)
-    firsts = np.cumsum([0, *(part["nodes"] for part in manifest.parts)])
+    firsts = np.cumsum([0, *(part.nodes for part in manifest.parts)])
     starts = [int(firsts[parts_of(rank, ranks.count, count).start]) for rank in range(ranks.count)]
     starts.append(manifest.num_nodes)
-    read = ranks.together(lambda: _Reading.of(manifest, mine))
-    first, end = starts[ranks.rank], starts[ranks.rank + 1]
-    needed, columns = _renumbered(read.columns, first, end)
-    boundary = Boundary.settled(ranks, starts, needed)
-    degrees = torch.from_numpy(read.row_sums + 1)[:, None].to(ranks.device)  # of A + I
-    beside = boundary.beside(degrees)[:, 0].cpu().numpy()
-    _normalise(read.values, columns, read.row_starts, beside)
-    shape = (end - first, end - first + len(needed))
-    matrix = sp.csr_array((read.values, columns, read.row_starts), shape=shape)
-    return LocalGraph(
-        ranks,
-        manifest,
-        mine,
-        starts,
-        torch.from_numpy(read.numbers).to(ranks.device),
-        pa.concat_arrays(read.ids),
-        [read.features],
-        boundary,
-        beside,
-        shared_operator(matrix, boundary),
-    )
+    read = ranks.together(lambda: _Parts.read(manifest, mine))
+    boundary, columns = _renumbered(read.columns, starts[ranks.rank], starts[ranks.rank + 1])
+    communicator = RankCommunicator(ranks, starts, read.numbers, boundary)
+    return LocalGraph(communicator, manifest, mine, replace(read, columns=columns))
 
 
 @dataclass(frozen=True, eq=False)
-class _Reading:
-    """The parts of a rank one below the other. They are read one by one into arrays that have room for all, so that
-    reading takes hardly more memory than what is read."""
+class _Parts:
+    """The parts of a rank, read one by one into arrays for all of them, to save memory."""
 
     numbers: Int[np.ndarray, "here"]
     ids: list[pa.Array]
     features: Any
     row_starts: Int[np.ndarray, "here_and_one"]
-    columns: Int[np.ndarray, "entries"]  # places in the order of all nodes
+    columns: Int[np.ndarray, "entries"]  # positions in the order of all nodes
     values: Float[np.ndarray, "entries"]  # of A, the diagonal stored
-    row_sums: Float[np.ndarray, "here"]
 
     @staticmethod
-    def of(manifest: Manifest, parts: range) -> _Reading:
-        nodes = sum(manifest.parts[part]["nodes"] for part in parts)
-        entries = sum(manifest.parts[part]["entries"] for part in parts)
+    def read(manifest: Manifest, parts: range) -> _Parts:
+        nodes = sum(manifest.parts[part].nodes for part in parts)
+        entries = sum(manifest.parts[part].entries for part in parts)
         sparse: list[sp.csr_array] = []
-        read = _Reading(
+        read = _Parts(
             numbers=np.empty(nodes, dtype=np.int64),
             ids=[],
-            features=None if manifest.card["sparse"] else np.empty((nodes, manifest.num_features), dtype=np.float32),
+            features=None if manifest.sparse else np.empty((nodes, manifest.num_features), dtype=np.float32),
             row_starts=np.zeros(nodes + 1, dtype=np.int32 if entries < 2**31 else np.int64),
             columns=np.empty(entries, dtype=np.int32 if manifest.num_nodes < 2**31 else np.int64),
             values=np.empty(entries, dtype=np.float32),
-            row_sums=np.empty(nodes, dtype=np.float32),
         )
         node = entry = 0
         for number in parts:
@@ -152,7 +131,6 @@ class _Reading:
             read.ids.append(part.ids)
             read.row_starts[rows.start + 1 : rows.stop + 1] = part.adjacency.indptr[1:] + some.start
             read.columns[some], read.values[some] = part.adjacency.indices, part.adjacency.data
-            read.row_sums[rows] = np.asarray(part.adjacency.sum(axis=1)).reshape(-1)
             if read.features is None:
                 sparse.append(part.features)
             else:
@@ -160,31 +138,16 @@ class _Reading:
         return replace(read, features=sp.csr_array(sp.vstack(sparse, format="csr"))) if sparse else read
 
 
-AT_ONCE = 1 << 21  # entries that are looked at together, for what takes memory for each of them
+ENTRIES_AT_ONCE = 1 << 21  # entries for which temporary arrays are held
 
 
 def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes of other ranks among these columns, in order; and the columns counted from `first`, where these others
-    come after `end`. What is given is written over."""
-    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(columns), AT_ONCE)]
-    outside = [np.unique(some[(some < first) | (some >= end)]) for some in (columns[piece] for piece in pieces)]
-    needed = np.unique(np.concatenate([*outside, np.zeros(0, columns.dtype)])).astype(np.int64)
-    for piece in pieces:
-        some = columns[piece]
-        strange = (some < first) | (some >= end)
-        columns[piece] = np.where(strange, end - first + np.searchsorted(needed, some), some - first)
-    return needed, columns.astype(np.int32, copy=False)
-
-
-def _normalise(
-    values: Float[np.ndarray, "entries"],
-    columns: Int[np.ndarray, "entries"],
-    row_starts: Int[np.ndarray, "here_and_one"],
-    degrees: Float[np.ndarray, "both"],
-) -> None:
-    """D̃^-1/2 (A + I) D̃^-1/2, written over A, whose diagonal is stored already."""
-    for start in range(0, len(values), AT_ONCE):
-        some = slice(start, min(start + AT_ONCE, len(values)))
-        row = np.searchsorted(row_starts, np.arange(some.start, some.stop), side="right") - 1
-        values[some] += columns[some] == row
-        values[some] /= np.sqrt(degrees[row] * degrees[columns[some]])
+    """The boundary, sorted, and the columns, in place: this rank's nodes count from 0, then the boundary."""
+    blocks = [slice(start, start + ENTRIES_AT_ONCE) for start in range(0, len(columns), ENTRIES_AT_ONCE)]
+    outside = [np.unique(some[(some < first) | (some >= end)]) for some in (columns[block] for block in blocks)]
+    boundary = np.unique(np.concatenate([*outside, np.zeros(0, columns.dtype)])).astype(np.int64)
+    for block in blocks:
+        some = columns[block]
+        is_outside = (some < first) | (some >= end)
+        columns[block] = np.where(is_outside, end - first + np.searchsorted(boundary, some), some - first)
+    return boundary, columns.astype(np.int32, copy=False)

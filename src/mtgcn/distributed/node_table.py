@@ -1,7 +1,7 @@
-"""A node table read in batches: first for its ids and to learn how its columns are prepared, then for the features.
+"""Large node tables: read in batches, and an index of their ids.
 
-Preprocessing is learned as everywhere (`io/preprocessing/fit.py`), from as many rows as memory is sure to hold: all of
-them, or a random choice that a hash of their number makes, the same every time.
+A table is read twice, first for the ids and to fit the preprocessing of its columns, then for the features.
+Preprocessing (`io/preprocessing/fit.py`) is fitted to all rows, or to a reproducible random sample if there are many.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, note
+from mtgcn.errors import InputError, note, shown
 from mtgcn.graph_sources import LABEL_NAMES
 from mtgcn.io.columns import ID_NAMES, NodeColumns, given_kinds, node_columns, open_table
-from mtgcn.io.ids import checked_ids
+from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.node_table import SPARSE_BELOW, TextColumn, column_table, number_columns
 from mtgcn.io.options import PathLike, TableOptions, readable_file
 from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
@@ -25,24 +25,25 @@ from mtgcn.io.preprocessing.fit import fit_columns
 from mtgcn.io.preprocessing.preprocessor import Preprocessor
 from mtgcn.io.table import MISSING, Batch, Coded, Faults, NotNumbers, Table
 from mtgcn.linalg.node_keys import splitmix64
+from mtgcn.shapes import Int, UInt64
 
-MOST_ROWS, MOST_CELLS = 200_000, 1 << 26  # that preprocessing is learned from
-FEWEST_ROWS = 10_000
+MAX_ROWS, MAX_CELLS = 200_000, 1 << 26  # that preprocessing is fitted to
+MIN_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedTable:
-    """What a first reading has found: the ids, in the order of the rows, and how features are made."""
+class FittedTable:
+    """The ids of a table, in the order of its rows, and the preprocessing fitted to it."""
 
     table: Table
     columns: NodeColumns
-    numbers: Sequence[int]  # the columns that are numbers already
+    numbers: Sequence[int]  # the numeric columns
     sparse: bool
     ids: pa.Array
     preprocessing: Preprocessor
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
-        """The features of some rows after those of others, in order."""
+        """The features, a batch of rows at a time."""
         for batch in _batches(self.table, self.columns, self.numbers):
             cells = {
                 column: _texts(cells)
@@ -53,35 +54,35 @@ class LearnedTable:
             yield self.preprocessing.matrix(rows)
 
 
-def learned_table(path: PathLike, choices: TableOptions, most_rows: int | None = None) -> LearnedTable:
-    """Read a node table once."""
-    table = open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], choices)
-    columns = node_columns(table, choices, labels_elsewhere=True)
+def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None) -> FittedTable:
+    """Read a node table once, and fit the preprocessing to at most `max_rows` rows."""
+    table = open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], options)
+    columns = node_columns(table, options, labels_elsewhere=True)
     if not columns.features:
         raise InputError(f"{table.path} has no column that could be a feature; add some")
     if columns.label is not None:
         note(
-            f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit by --labels"
+            f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit with --labels"
         )
-    told = given_kinds(table, choices)
-    numbers = number_columns(table, columns, choices, told)
-    rows = most_rows or max(FEWEST_ROWS, min(MOST_ROWS, MOST_CELLS // len(columns.features)))
+    kinds = given_kinds(table, options)
+    numbers = number_columns(table, columns, options, kinds)
+    rows = max_rows or max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
     while True:
         try:
             ids, sample = _read(table, columns, numbers, rows)
             break
-        except NotNumbers as found:  # further down than the beginning that was looked at
+        except NotNumbers as found:  # below the rows by which columns were detected
             numbers = [column for column in numbers if column not in found.columns]
-    preprocessing = fit_columns(sample, told, scale=choices.scale)
+    preprocessing = fit_columns(sample, kinds, scale=options.scale)
     if not preprocessing.names:
         raise InputError(
             f"{table.path}: nothing can be learned from its columns ({'; '.join(preprocessing.lines()[:3])})"
         )
     if len(ids) > sample.rows:
         note(
-            f"{table.path}: how columns are prepared was learned from {sample.rows} of {len(ids)} rows, drawn at random"
+            f"{table.path}: preprocessing was fitted to {sample.rows} of {len(ids)} rows, drawn at random"
         )
-    return LearnedTable(table, columns, numbers, sp.issparse(sample.numbers), ids, preprocessing)
+    return FittedTable(table, columns, numbers, sp.issparse(sample.numbers), ids, preprocessing)
 
 
 def _texts_of(columns: NodeColumns, numbers: Sequence[int]) -> list[int]:
@@ -89,14 +90,14 @@ def _texts_of(columns: NodeColumns, numbers: Sequence[int]) -> list[int]:
 
 
 def _batches(table: Table, columns: NodeColumns, numbers: Sequence[int]) -> Iterator[Batch]:
-    """Some rows: ids first among the texts, then the features that are none."""
+    """Batches of rows; the texts are the ids, then the other text columns."""
     return table.batches([columns.node_id, *_texts_of(columns, numbers)], numbers, gaps=True)
 
 
-def _read(table: Table, columns: NodeColumns, numbers: Sequence[int], most_rows: int) -> tuple[pa.Array, ColumnTable]:
+def _read(table: Table, columns: NodeColumns, numbers: Sequence[int], max_rows: int) -> tuple[pa.Array, ColumnTable]:
     faults = Faults(str(table.path))
     ids: list[pa.Array] = []
-    sample = _Sample(_texts_of(columns, numbers), most_rows)
+    sample = _Sample(_texts_of(columns, numbers), max_rows)
     before = 0
     for batch in _batches(table, columns, numbers):
         found = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
@@ -111,10 +112,10 @@ def _read(table: Table, columns: NodeColumns, numbers: Sequence[int], most_rows:
 
 
 class _Sample:
-    """Rows whose hash is small: all, as long as they are few, and of more ever fewer."""
+    """The rows with the smallest hashes of their numbers: all rows of a small table."""
 
-    def __init__(self, texts: Sequence[int], most_rows: int) -> None:
-        self.most_rows = most_rows
+    def __init__(self, texts: Sequence[int], max_rows: int) -> None:
+        self.max_rows = max_rows
         self.threshold = np.uint64(2**64 - 1)
         self.blocks: list[Any] = []
         self.places: list[np.ndarray] = []
@@ -134,8 +135,8 @@ class _Sample:
         for one, cells in zip(self.words.values(), batch.texts[1:], strict=True):
             one.add(_of_rows(cells, rows))
         known = np.concatenate(self.hashes)
-        if len(known) > self.most_rows:  # what is above is left out in the end, and not even read from here on
-            self.threshold = np.partition(known, self.most_rows - 1)[self.most_rows - 1]
+        if len(known) > self.max_rows:  # rows above the threshold are skipped from here on
+            self.threshold = np.partition(known, self.max_rows - 1)[self.max_rows - 1]
             kept = [np.flatnonzero(some <= self.threshold) for some in self.hashes]
             self.blocks = [block[rows] for block, rows in zip(self.blocks, kept, strict=True)]
             self.places = [block[rows] for block, rows in zip(self.places, kept, strict=True)]
@@ -144,20 +145,87 @@ class _Sample:
                 one.keep(kept)
 
     def drawn(self) -> tuple[Any, dict[int, Texts], np.ndarray]:
-        """Numbers, words and places of the rows, as `column_table` takes them."""
+        """Numbers, texts and places of the rows, for `column_table`."""
         values = sp.vstack(self.blocks, format="csr") if self.sparse else np.concatenate(self.blocks)
         words = {column: one.joined().without_missing_words for column, one in self.words.items()}
         return values, words, np.concatenate(self.places)
 
 
 def _of_rows(cells: Coded, rows: np.ndarray) -> Coded:
-    """Some rows of a column, with the values alone that stand in them."""
+    """Some rows of a column, with the values that occur in them."""
     codes = cells.codes[rows]
     used = np.unique(codes[codes != MISSING])
-    place = np.full(len(cells.values) + 1, MISSING)  # the last answers for MISSING, as an index
+    place = np.full(len(cells.values) + 1, MISSING)  # the last entry is that of MISSING
     place[used] = np.arange(len(used))
     return Coded(place[codes], cells.values.take(pa.array(used)), cells.stays_text)
 
 
 def _texts(cells: Coded) -> Texts:
     return Texts(cells.codes, [str(value) for value in cells.values.to_pylist()])
+
+
+# ------------------------------------------------------------------------------------------------------- index of ids
+
+IDS_AT_ONCE = 1 << 16  # hashed together, to bound memory
+_SALT = np.uint64(0xA5A5A5A5A5A5A5A5)  # of the second hash
+
+
+def id_hashes(ids: pa.Array) -> UInt64[np.ndarray, "ids 2"]:
+    """Two independent 64-bit hashes of each text."""
+    found = np.empty((len(ids), 2), dtype=np.uint64)
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = pa.concat_arrays([ids.slice(start, IDS_AT_ONCE).cast(pa.large_string())])
+        _, ends_buffer, text = some.buffers()
+        ends = np.frombuffer(ends_buffer, np.int64)[some.offset : some.offset + len(some) + 1]
+        letters = np.frombuffer(text, np.uint8)[ends[0] : ends[-1]] if text is not None else np.zeros(0, np.uint8)
+        lengths = np.diff(ends)
+        place = np.arange(len(letters)) - np.repeat(ends[:-1] - ends[0], lengths)
+        terms = (place.astype(np.uint64) << np.uint64(8)) + letters
+        for column, salt in enumerate((np.uint64(0), _SALT)):
+            sums = np.zeros(len(letters) + 1, dtype=np.uint64)
+            np.cumsum(splitmix64(terms ^ salt), dtype=np.uint64, out=sums[1:])
+            total = sums[ends[1:] - ends[0]] - sums[ends[:-1] - ends[0]]
+            found[start : start + len(some), column] = splitmix64(total + lengths.astype(np.uint64))
+    return found
+
+
+class LargeIndex(NodeIndex):
+    """An index of ids, numbered in their order, with 24 bytes per id. No ids can be added."""
+
+    def __init__(self, ids: pa.Array, title: str) -> None:
+        super().__init__()
+        self._count = len(ids)
+        hashes = id_hashes(ids)
+        self._number = np.lexsort((hashes[:, 1], hashes[:, 0]))
+        self._sorted = hashes[self._number]
+        same = np.flatnonzero(self._sorted[1:, 0] == self._sorted[:-1, 0])
+        repeated = same[self._sorted[same + 1, 1] == self._sorted[same, 1]]
+        if len(repeated):
+            pairs = np.sort(np.stack([self._number[repeated], self._number[repeated + 1]]), axis=0)
+            first = int(np.argmin(pairs[1]))
+            text = shown(ids[int(pairs[1, first])].as_py())
+            more = f" (and {len(repeated) - 1} more)" if len(repeated) > 1 else ""
+            raise InputError(
+                f"{title}: node {text} has two rows, numbers {pairs[0, first] + 1} and {pairs[1, first] + 1}{more}; "
+                "keep one row per node, or name the column of the ids (--column id=NAME)"
+            )
+        if len(same):
+            texts = " and ".join(shown(ids[int(self._number[row])].as_py()) for row in (same[0], same[0] + 1))
+            raise InputError(f"{title}: the ids {texts} have equal hashes; rename one")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def find(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        return np.append(self.places(column.values), MISSING)[column.codes]
+
+    def places(self, ids: pa.Array) -> Int[np.ndarray, "ids"]:
+        """The number of each id; MISSING if it is unknown."""
+        if not self._count:
+            return np.full(len(ids), MISSING)
+        hashes = id_hashes(ids.cast(pa.string()))
+        place = np.searchsorted(self._sorted[:, 0], hashes[:, 0]).clip(max=self._count - 1)
+        return np.where((self._sorted[place] == hashes).all(axis=1), self._number[place], MISSING)
+
+    def knows(self, name: str) -> bool:
+        return bool((self.places(pa.array([name])) != MISSING).all())

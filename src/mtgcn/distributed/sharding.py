@@ -1,16 +1,21 @@
-"""Cutting a graph into parts, piece by piece: at no time are its edges or its features in memory as a whole.
+"""Sharding: splitting a graph into parts without holding all its edges or features in memory.
 
-1. The node table is read for its ids and for how its columns are prepared (`node_table.py`).
-2. The edge list is read once. Each edge waits on disk, in both directions, in the bucket of its row.
-3. From these buckets nodes get an order in which neighbours are near each other (`ordering.py`), to be cut into parts.
-4. Rows of the buckets, and rows of features, which are read from the table once more, move to their parts.
+1. The node table is read for its ids and to fit the preprocessing (`node_table.py`).
+2. The edge list is read once. Each edge is written to disk, in both directions, to the bucket of its row.
+3. From these buckets follows an order of the nodes with neighbours near each other, which is cut into parts.
+4. Rows of the adjacency, and of the features, which are read from the table again, move to their parts.
+
+The order: a node joins the community that most of its edges lead to, within a size limit, a few times over (label
+propagation; Raghavan et al., 2007). Communities join larger ones in the same way, level by level, until few are left,
+which are ordered by reverse Cuthill-McKee (1969). The members of a community are consecutive at every level, so that
+few edges connect different parts. Memory holds a few numbers per node and the links between communities.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,32 +23,41 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from mtgcn.distributed import ordering
-from mtgcn.distributed.id_index import LargeIndex
-from mtgcn.distributed.node_table import LearnedTable, learned_table
+from mtgcn.distributed.node_table import LargeIndex, FittedTable, fit_table
 from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_text, part_name, write_part
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
 from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, open_table
 from mtgcn.io.edge_list import edge_batches
 from mtgcn.io.options import TableOptions, readable_file
-from mtgcn.shapes import Int
+from mtgcn.linalg.node_keys import splitmix64
+from mtgcn.shapes import Int, Real
 from mtgcn.storage.files import Spill, check_folder
 from mtgcn.storage.folders import has_other_files, updating
 from mtgcn.storage.locks import HeldElsewhere
 
-MOST_PARTS = 10_000
-BYTES_PER_BUCKET = (
-    1 << 24
-)  # of an edge list, which Parquet packs; to sort a bucket takes a hundred times as much at most
+MAX_PARTS = 10_000
+BYTES_PER_BUCKET = 1 << 24  # of an edge list; sorting a bucket takes at most a hundred times as much
 EDGE = np.dtype([("row", np.int64), ("column", np.int64), ("weight", np.float32)])
 TRIPLE = np.dtype([("row", np.int64), ("column", np.int32), ("value", np.float32)])
 
 
+ORDER_TITLE = "communities of communities by label propagation, the largest ordered by reverse Cuthill-McKee"
+ROUNDS = 8  # of label propagation
+COMMUNITIES_PER_PART = 16  # at least, on the first level, for parts of similar size
+GROWTH = 4  # of the size limit from level to level
+MAX_LINKS = 1 << 24  # between communities in memory; weaker ones are dropped
+NODE_COST = 32  # cost of a node in entries of the adjacency
+
+# Consecutive rows of the adjacency: the number of the first row, and the rows.
+Rows = tuple[int, sp.csr_array]
+
+
 @dataclass(frozen=True)
 class ShardSummary:
-    """What was cut, and how."""
+    """What `shard` reports."""
 
     shards: str
     parts: int
@@ -51,50 +65,50 @@ class ShardSummary:
     edges: int
     features: int
     order: str
-    boundary: float  # the share of entries that lead from one part to another
+    boundary: float  # share of the edges that connect different parts
     columns: list[str]
 
 
-def cut(edges: Path, nodes: Path, out: Path, parts: int, choices: TableOptions) -> ShardSummary:
-    """Cut the graph of an edge list and a node table into parts, and write them to a folder."""
-    if not 1 <= parts <= MOST_PARTS:
-        raise InputError(f"--parts is {parts}; give 1 to {MOST_PARTS}")
+def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableOptions) -> ShardSummary:
+    """Split the graph of an edge list and a node table into parts, and write them to a folder."""
+    if not 1 <= parts <= MAX_PARTS:
+        raise InputError(f"--parts is {parts}; give 1 to {MAX_PARTS}")
     check_destination(out)
-    edge_table = open_table(readable_file(edges), [SOURCE_NAMES, TARGET_NAMES], choices)
-    table = learned_table(nodes, choices)
+    edge_table = open_table(readable_file(edges), [SOURCE_NAMES, TARGET_NAMES], options)
+    table = fit_table(nodes, options)
     if parts > len(table.ids):
-        raise InputError(f"--parts is {parts}, and there are {len(table.ids)} nodes; give at most so many")
+        raise InputError(f"--parts is {parts} and exceeds the {len(table.ids)} nodes; give at most {len(table.ids)}")
     old = [path.name for path in out.glob(PARTS)] if out.is_dir() else []
     names = sorted({MANIFEST, *old, *map(part_name, range(parts))})
     try:
         with updating(out, names) as folder:
-            waiting = folder / "waiting"
-            links = _Links(waiting, edge_table.path.stat().st_size, len(table.ids))
-            for batch, _ in edge_batches(edge_table, choices, LargeIndex(table.ids, str(nodes)), str(nodes)):
+            spill = folder / "spill"
+            links = _Links(spill, edge_table.path.stat().st_size, len(table.ids))
+            for batch, _ in edge_batches(edge_table, options, LargeIndex(table.ids, str(nodes)), str(nodes)):
                 links.add(batch.sources, batch.targets, batch.weights)
-            summary = _write(folder, waiting, table, links, parts, _writable(edges.name), out)
-            shutil.rmtree(waiting)
+            summary = _write(folder, spill, table, links, parts, _writable(edges.name), out)
+            shutil.rmtree(spill)
     except HeldElsewhere:
-        raise InputError(f"another process is writing to {out} and does not end; give another folder") from None
+        raise InputError(f"another process is writing to {out}; give another folder") from None
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror or error}; make room, or give another folder") from error
     return summary
 
 
 def _writable(name: str) -> str:
-    """The name of a file as JSON can hold it, also where it is no UTF-8."""
+    """The name of a file for JSON, also if it is not UTF-8."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def check_destination(folder: Path) -> None:
-    """Refuse a place where shards could not be written, or where something else stands: before time is spent."""
+    """Raise if shards cannot be written to the folder, or if it holds something else."""
     check_folder(folder, holds="the shards")
     if folder.is_dir() and has_other_files(folder) and not is_shards(Path(os.path.abspath(folder))):
         raise InputError(f"{folder} holds files and no shards; give another folder, nothing was touched")
 
 
 class _Links:
-    """Edges that wait on disk, by their row in the node table."""
+    """Edges on disk, in buckets of rows of the node table."""
 
     def __init__(self, folder: Path, list_bytes: int, nodes: int) -> None:
         self.nodes = nodes
@@ -110,8 +124,8 @@ class _Links:
         records["weight"] = 1 if weights is None else np.concatenate([weights, weights])
         self.listed.add(np.searchsorted(self.starts, records["row"], side="right") - 1, records)
 
-    def rows(self) -> Iterator[ordering.Rows]:
-        """All rows of the adjacency, some at a time. Of the weights listed for a pair the largest counts."""
+    def rows(self) -> Iterator[Rows]:
+        """All rows of the adjacency, a bucket at a time. Of several weights of a pair the largest counts."""
         for bucket in range(self.buckets):
             first, end = int(self.starts[bucket]), int(self.starts[bucket + 1])
             records = self.listed.read(bucket)
@@ -126,23 +140,23 @@ class _Links:
 
 
 def _merged(records: np.ndarray) -> np.ndarray:
-    """Each pair once, with its largest weight, in order; pairs without weight are none."""
+    """Each pair once, with its largest weight, sorted; pairs of weight 0 are dropped."""
     records = records[np.lexsort((-records["weight"], records["column"], records["row"]))]
     again = (np.diff(records["row"], prepend=-1) == 0) & (np.diff(records["column"], prepend=-1) == 0)
     return records[~again & (records["weight"] > 0)]
 
 
 def _write(
-    folder: Path, waiting: Path, table: LearnedTable, links: _Links, parts: int, name: str, out: Path
+    folder: Path, spill: Path, table: FittedTable, links: _Links, parts: int, name: str, out: Path
 ) -> ShardSummary:
     nodes = links.nodes
     degrees = np.concatenate([np.diff(some.indptr) for _, some in links.rows()])
-    order = ordering.local_order(links.rows, nodes, parts) if parts > 1 else np.arange(nodes)
-    starts = ordering.cuts(degrees[order] + ordering.OF_A_NODE, parts)
+    order = local_order(links.rows, nodes, parts) if parts > 1 else np.arange(nodes)
+    starts = cuts(degrees[order] + NODE_COST, parts)
     place = np.empty(nodes, dtype=np.int64)
     place[order] = np.arange(nodes)
 
-    moved = Spill(waiting, "rows", EDGE, parts)
+    moved = Spill(spill, "rows", EDGE, parts)
     loops = inside = 0
     for first, some in links.rows():
         records = _with_diagonal(first, some)
@@ -151,7 +165,7 @@ def _write(
         mine, theirs = (np.searchsorted(starts, records[end], side="right") - 1 for end in ("row", "column"))
         inside += int(np.count_nonzero((mine == theirs) & (records["row"] != records["column"])))
         moved.add(mine, records)
-    features = _Features(waiting, table, place, starts)
+    features = _Features(spill, table, place, starts)
 
     entries = []
     for part in range(parts):
@@ -175,7 +189,7 @@ def _write(
         "feature_names": list(table.preprocessing.names),
         "sparse": features.sparse,
         "preprocessing": table.preprocessing.plain(),
-        "order": ordering.TITLE if parts > 1 else "as in the node table",
+        "order": ORDER_TITLE if parts > 1 else "as in the node table",
         "versions": versions(),
         "parts": entries,
     }
@@ -193,7 +207,7 @@ def _write(
 
 
 def _with_diagonal(first: int, some: sp.csr_array) -> np.ndarray:
-    """The entries of these rows, and one on the diagonal of weight 0 where there is none."""
+    """The entries of these rows, with a stored diagonal of 0 where there is no self-loop."""
     rows = np.arange(first, first + some.shape[0])
     row = np.repeat(rows, np.diff(some.indptr))
     lacking = np.setdiff1d(rows, row[some.indices == row], assume_unique=True)
@@ -205,7 +219,7 @@ def _with_diagonal(first: int, some: sp.csr_array) -> np.ndarray:
 
 
 def _csr(records: np.ndarray, values: str, first: int, end: int, width: int) -> sp.csr_array:
-    """The rows from `first` up to `end`, of records that come in any order."""
+    """The rows from `first` up to `end` of records in any order."""
     records = records[np.lexsort((records["column"], records["row"]))]
     starts = np.searchsorted(records["row"], np.arange(first, end + 1))
     kind = np.int32 if max(width, len(records)) < 2**31 else np.int64
@@ -214,9 +228,9 @@ def _csr(records: np.ndarray, values: str, first: int, end: int, width: int) -> 
 
 
 class _Features:
-    """Rows of features that wait on disk for their parts, sparse or dense as the preprocessing makes them."""
+    """Rows of features on disk, by part, sparse or dense as the preprocessing computes them."""
 
-    def __init__(self, folder: Path, table: LearnedTable, place: np.ndarray, starts: np.ndarray) -> None:
+    def __init__(self, folder: Path, table: FittedTable, place: np.ndarray, starts: np.ndarray) -> None:
         self.width = len(table.preprocessing.names)
         self.sparse = False
         self._spill: Spill | None = None
@@ -230,7 +244,7 @@ class _Features:
             self._spill = self._spill or Spill(folder, "features", records.dtype, len(starts) - 1)
             self._spill.add(np.searchsorted(starts, records["row"], side="right") - 1, records)
         if done != len(place):
-            raise InputError(f"{table.table.path} has changed since it was read first; let it be, and try again")
+            raise InputError(f"{table.table.path} has changed since it was first read; try again")
 
     def _records(self, some: sp.csr_array | np.ndarray, rows: Int[np.ndarray, "rows"]) -> np.ndarray:
         if isinstance(some, np.ndarray):
@@ -244,10 +258,128 @@ class _Features:
         return triples
 
     def taken(self, part: int, first: int, end: int) -> sp.csr_array | np.ndarray:
-        """The rows of a part, in order; they wait no longer."""
+        """The rows of a part, in order; their file is removed."""
         assert self._spill is not None, "a table has rows"
         records = self._spill.read(part)
         self._spill.remove(part)
         if self.sparse:
             return _csr(records, "value", first, end, self.width)
         return np.ascontiguousarray(records["values"][np.argsort(records["row"])])
+
+
+# ----------------------------------------------------------------------------------------------- order of the nodes
+
+
+def local_order(rows: Callable[[], Iterable[Rows]], nodes: int, parts: int) -> Int[np.ndarray, "nodes"]:
+    """The nodes in an order that suits this number of parts. `rows()` iterates over all rows of the adjacency."""
+    largest = max(1, nodes // (COMMUNITIES_PER_PART * parts))
+    levels: list[Int[np.ndarray, "members"]] = []  # the community of each node, then of each community, …
+    members = np.ones(nodes, dtype=np.int64)
+    while True:
+        _, community = np.unique(_communities(rows, members, largest), return_inverse=True)
+        links = _links(rows, community)
+        levels.append(community)
+        stuck = len(levels) > 1 and links.shape[0] == len(members)
+        members = np.bincount(community, weights=members).astype(np.int64)
+        if 2 * largest >= nodes or stuck:
+            break
+        largest *= GROWTH
+        rows = _all_at_once(links)
+    place = np.empty(links.shape[0], dtype=np.int64)
+    place[reverse_cuthill_mckee(links, symmetric_mode=True)] = np.arange(len(place))
+    for community in reversed(levels):
+        order = np.argsort(place[community], kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+    return order
+
+
+def _all_at_once(links: sp.csr_array) -> Callable[[], Iterable[Rows]]:
+    return lambda: [(0, links)]
+
+
+def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts"]:
+    """The starts of parts of about equal cost, and the end of the last; each has at least one node."""
+    whole = np.cumsum(cost, dtype=np.float64)
+    inner = np.searchsorted(whole, whole[-1] * np.arange(1, parts) / parts, side="left") + 1
+    inner = np.maximum.accumulate(np.maximum(inner, np.arange(1, parts)) - np.arange(1, parts)) + np.arange(1, parts)
+    inner = np.minimum(inner, len(cost) - np.arange(parts - 1, 0, -1))
+    return np.concatenate([[0], inner, [len(cost)]]).astype(np.int64)
+
+
+def _communities(
+    rows: Callable[[], Iterable[Rows]], members: Int[np.ndarray, "nodes"], largest: int
+) -> Int[np.ndarray, "nodes"]:
+    """The community of each node (or smaller community, of `members` nodes), with at most `largest` nodes."""
+    community = np.arange(len(members))
+    size = members.copy()
+    for number in range(ROUNDS):
+        for first, some in rows():
+            # Half of the nodes at a time, since two nodes that join each other would only swap communities.
+            turn = splitmix64(np.arange(first, first + some.shape[0], dtype=np.uint64) + np.uint64(number)) % np.uint64(
+                2
+            )
+            movable = np.flatnonzero(turn == 0)
+            chosen = _most_linked(some[movable], first + movable, community, size, largest)
+            chosen = _within_room(chosen, members[first + movable], size, largest)
+            joined = chosen >= 0
+            who, where = first + movable[joined], chosen[joined]
+            np.subtract.at(size, community[who], members[who])
+            np.add.at(size, where, members[who])
+            community[who] = where
+    return community
+
+
+def _most_linked(
+    some: sp.csr_array,
+    who: Int[np.ndarray, "rows"],
+    community: Int[np.ndarray, "nodes"],
+    size: Int[np.ndarray, "nodes"],
+    largest: int,
+) -> Int[np.ndarray, "rows"]:
+    """The community that most edges of each row lead to, among those below the limit; -1 if the own one is as good."""
+    row = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
+    apart = some.indices != who[row]
+    row, target, weight = row[apart], community[some.indices[apart]], some.data[apart].astype(np.float64)
+    own = community[who[row]] == target
+    row, target, weight, own = (part[own | (size[target] < largest)] for part in (row, target, weight, own))
+    order = np.lexsort((target, row))
+    row, target, weight, own = row[order], target[order], weight[order], own[order]
+    starts = np.flatnonzero(np.diff(row, prepend=-1) | np.diff(target, prepend=-1))
+    chosen = np.full(some.shape[0], -1)
+    if not len(starts):
+        return chosen
+    # Of equal communities the own one wins, else the one with the smallest number.
+    total = np.add.reduceat(weight, starts) * (1 + 1e-9 * own[starts])
+    row, target, own = row[starts], target[starts], own[starts]
+    best = np.lexsort((target, -total, row))
+    best = best[np.flatnonzero(np.diff(row[best], prepend=-1))]
+    best = best[~own[best]]
+    chosen[row[best]] = target[best]
+    return chosen
+
+
+def _within_room(
+    chosen: Int[np.ndarray, "rows"], members: Int[np.ndarray, "rows"], size: Int[np.ndarray, "nodes"], largest: int
+) -> Int[np.ndarray, "rows"]:
+    """The choices that keep communities within the limit; -1 for the others."""
+    order = np.argsort(chosen, kind="stable")
+    order = order[np.searchsorted(chosen[order], 0) :]
+    target, coming = chosen[order], np.cumsum(members[order])
+    first = np.flatnonzero(np.diff(target, prepend=-1))
+    before = np.repeat(coming[first] - members[order][first], np.diff(np.append(first, len(target))))
+    chosen[order[size[target] + coming - before > largest]] = -1
+    return chosen
+
+
+def _links(rows: Callable[[], Iterable[Rows]], community: Int[np.ndarray, "nodes"]) -> sp.csr_array:
+    """Total weight between communities; at most `MAX_LINKS` of them, the strongest."""
+    count = int(community.max()) + 1
+    links = sp.csr_array((count, count), dtype=np.float32)
+    for first, some in rows():
+        row = np.repeat(community[first : first + some.shape[0]], np.diff(some.indptr))
+        links = links + sp.csr_array((some.data, (row, community[some.indices])), shape=(count, count))
+        if links.nnz > MAX_LINKS:
+            links.data[links.data <= np.partition(links.data, -MAX_LINKS // 2)[-MAX_LINKS // 2]] = 0
+            links.eliminate_zeros()
+    return sp.csr_array(links.maximum(links.T))

@@ -1,17 +1,17 @@
-"""A graph cut into parts: a folder with one `.npz` file for each of them and a manifest, checked when they are read.
+"""The format of shards: a folder with one `.npz` file for each part of a graph, and a manifest with their checksums.
 
     SHARDS/
-      manifest.json     sizes of the whole, how columns were prepared, how nodes were ordered; sums of all files
-      part-00000.npz    some nodes, next to each other in that order: their ids, features and rows of the adjacency
+      manifest.json     sizes of the graph, preprocessing, order of the nodes, checksums of all files
+      part-00000.npz    consecutive nodes of that order: their ids, features and rows of the adjacency
 
-A node is known by its place in the order of all parts, and by its number, the row it had in the node table.
+A node has a position in the order of all parts, and a number, its row in the node table.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from mtgcn.errors import InputError, reason
 from mtgcn.graph_checks import compressed_matrix
@@ -31,7 +31,7 @@ from mtgcn.storage.folders import current_path
 MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
 KIND, FORMAT = "mtgcn shards", 1
-LARGEST_MANIFEST = 1 << 30
+MAX_MANIFEST_BYTES = 1 << 30
 
 
 class PartEntry(BaseModel):
@@ -45,74 +45,47 @@ class PartEntry(BaseModel):
     bytes: NonNegativeInt
 
 
-class ManifestContent(BaseModel):
-    """The content of `manifest.json`, other keys aside."""
+class Manifest(BaseModel):
+    """The content of `manifest.json`."""
 
     model_config = ConfigDict(strict=True)
+    folder: Path = Field(default=Path(), exclude=True)
     name: str
-    nodes: NonNegativeInt
-    edges: NonNegativeInt
-    entries: NonNegativeInt
-    features: NonNegativeInt
-    sparse: bool
+    num_nodes: NonNegativeInt = Field(alias="nodes")
+    num_edges: NonNegativeInt = Field(alias="edges")
+    entries: NonNegativeInt  # of the adjacency
+    num_features: NonNegativeInt = Field(alias="features")
+    sparse: bool  # whether the features are
     order: str
     feature_names: list[str]
+    preprocessing: dict[str, Any]
     parts: list[PartEntry]
+    sha256: str  # of all other content, and so of all files
+
+    @property
+    def mean_degree(self) -> float:
+        """Mean number of neighbours, as in `Graph`."""
+        return self.entries / self.num_nodes
+
+    @property
+    def preprocessor(self) -> Preprocessor:
+        return Preprocessor.of(self.preprocessing)
 
 
 class DamagedShards(InputError):
-    """Shards that are no longer what was written."""
+    """Shards that were changed after they were written."""
 
 
 class OtherFormat(InputError):
     """Shards that another version wrote."""
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """What is to be known of a graph before any part of it is read."""
-
-    folder: Path
-    card: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return str(self.card["name"])
-
-    @property
-    def num_nodes(self) -> int:
-        return int(self.card["nodes"])
-
-    @property
-    def num_features(self) -> int:
-        return int(self.card["features"])
-
-    @property
-    def mean_degree(self) -> float:
-        """Neighbours of a node, on average, as `Graph` counts them."""
-        return int(self.card["entries"]) / self.num_nodes
-
-    @property
-    def parts(self) -> Sequence[Mapping[str, Any]]:
-        parts: Sequence[Mapping[str, Any]] = self.card["parts"]
-        return parts
-
-    @property
-    def preprocessing(self) -> Preprocessor:
-        return Preprocessor.of(self.card["preprocessing"])
-
-    @property
-    def sum(self) -> str:
-        """Of all that the manifest says, and so of all files."""
-        return str(self.card["sha256"])
-
-
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some nodes, in order. Columns of the adjacency are places in the order of all nodes; the diagonal is stored, also
-    where it is 0, so that adding self-loops changes no index."""
+    """Consecutive nodes. Columns of the adjacency are positions in the order of all nodes; the diagonal is stored,
+    zeros included, so that adding self-loops changes no index."""
 
-    numbers: Int[np.ndarray, "nodes"]  # the rows they had in the node table
+    numbers: Int[np.ndarray, "nodes"]  # rows in the node table
     ids: pa.Array  # text
     adjacency: sp.csr_array
     features: sp.csr_array | np.ndarray
@@ -138,31 +111,29 @@ def write_part(path: Path, part: Part) -> dict[str, Any]:
         arrays |= _sparse_arrays("features", part.features)
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    stored = int(part.adjacency.nnz)
-    return {"file": path.name, "nodes": len(part.numbers), "entries": stored, **_sums(path)}
+    size = {"file": path.name, "nodes": len(part.numbers), "entries": int(part.adjacency.nnz)}
+    return {**size, "bytes": path.stat().st_size, "sha256": _file_sum(path)}
 
 
 def read_part(manifest: Manifest, part: int) -> Part:
-    """A part, if it is what the manifest says it is."""
+    """Read a part and check it against the manifest."""
     entry = manifest.parts[part]
-    name, nodes = str(entry["file"]), int(entry["nodes"])
-    path = current_path(manifest.folder, name)
+    path = current_path(manifest.folder, entry.file)
     try:
-        if path.stat().st_size != entry["bytes"]:
-            raise _damaged(manifest.folder, f"{name} has {path.stat().st_size} bytes, not {entry['bytes']}")
-        if _sums(path)["sha256"] != entry["sha256"]:
-            raise _damaged(manifest.folder, f"{name} was changed after it was written")
+        if path.stat().st_size != entry.bytes:
+            raise _damaged(manifest.folder, f"{entry.file} has {path.stat().st_size} bytes, not {entry.bytes}")
+        if _file_sum(path) != entry.sha256:
+            raise _damaged(manifest.folder, f"{entry.file} was changed after it was written")
         with np.load(path, allow_pickle=False) as arrays:
-            content = {key: arrays[key] for key in arrays.files}
-        return _part_of(content, nodes, manifest)
+            return _part_of({key: arrays[key] for key in arrays.files}, entry.nodes, manifest)
+    except InputError:
+        raise
     except FileNotFoundError:
-        raise _damaged(manifest.folder, f"{name} is missing") from None
+        raise _damaged(manifest.folder, f"{entry.file} is missing") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}; check path and permissions") from error
     except (KeyError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise _damaged(manifest.folder, f"{name} does not fit the manifest ({error})") from error
+        raise _damaged(manifest.folder, f"{entry.file} does not fit the manifest ({error})") from error
 
 
 def _part_of(arrays: Mapping[str, np.ndarray], nodes: int, manifest: Manifest) -> Part:
@@ -177,7 +148,7 @@ def _part_of(arrays: Mapping[str, np.ndarray], nodes: int, manifest: Manifest) -
         raise ValueError("ids and numbers of another length")
     ids = pa.LargeStringArray.from_buffers(nodes, pa.py_buffer(ends), pa.py_buffer(text))
     ids.validate(full=True)
-    if manifest.card["sparse"]:
+    if manifest.sparse:
         features: Any = _sparse_from("features", arrays, (nodes, manifest.num_features))
     else:
         features = arrays["features"]
@@ -195,39 +166,39 @@ def _sparse_from(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, 
     return compressed_matrix(data, indices, indptr, shape)
 
 
-def manifest_text(card: dict[str, Any]) -> str:
-    """The manifest as it is written, with its own sum."""
-    whole = {"kind": KIND, "format": FORMAT, **card}
-    return json.dumps({**whole, "sha256": _sum_of(whole)}, indent=1)
+def manifest_text(content: dict[str, Any]) -> str:
+    """The text of the manifest, with a checksum of itself."""
+    whole = {"kind": KIND, "format": FORMAT, **content}
+    return json.dumps({**whole, "sha256": _content_sum(whole)}, indent=1)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder of shards, checked; no part is opened."""
+    """Read and check the manifest of a folder of shards; the parts are not read."""
     try:
-        card = parsed_json(read_plain(current_path(folder, MANIFEST), LARGEST_MANIFEST))
+        content = parsed_json(read_plain(current_path(folder, MANIFEST), MAX_MANIFEST_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written") from None
     except OSError as error:
         raise InputError(f"cannot read {folder / MANIFEST}: {error.strerror}; check path and permissions") from error
     except ValueError as error:
         raise _damaged(folder, f"{MANIFEST} is not JSON, {error}") from error
-    if not isinstance(card, dict) or card.get("kind") != KIND:
+    if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
-    if card.get("format") != FORMAT:
-        raise OtherFormat(f"{folder} has shards of format {card.get('format')}, and {FORMAT} is read; shard again")
-    if card.get("sha256") != _sum_of(card):
+    if content.get("format") != FORMAT:
+        raise OtherFormat(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
+    if content.get("sha256") != _content_sum(content):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     try:
-        ManifestContent.model_validate(card)
-        if sum(part["nodes"] for part in card["parts"]) != card["nodes"]:
+        manifest = Manifest.model_validate({**content, "folder": folder})
+        if sum(part.nodes for part in manifest.parts) != manifest.num_nodes:
             raise ValueError("parts do not add up to the whole")
     except ValueError as error:
         raise _damaged(folder, f"{MANIFEST} is not what mtgcn writes ({reason(error)})") from error
-    return Manifest(folder, card)
+    return manifest
 
 
 def is_shards(folder: Path) -> bool:
-    """Whether a folder has a manifest of shards, of any format, perhaps a damaged one."""
+    """Whether a folder has a manifest of shards, of any format, damaged ones included."""
     try:
         read_manifest(folder)
     except (DamagedShards, OtherFormat):
@@ -237,14 +208,14 @@ def is_shards(folder: Path) -> bool:
     return True
 
 
-def _sum_of(card: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in card.items() if key != "sha256"}
+def _content_sum(content: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in content.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _sums(path: Path) -> dict[str, Any]:
+def _file_sum(path: Path) -> str:
     with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _damaged(folder: Path, why: str) -> DamagedShards:

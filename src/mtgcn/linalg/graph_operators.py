@@ -52,21 +52,11 @@ class GraphOperators:
     @cached_property
     def input_chain(self) -> tuple[Operator, ...]:
         """Operators that, applied first to last, multiply by Â X."""
+        if sp.issparse(self.features) and not self.adjacency.communicator.has_whole_graph:
+            return self.feature_operator(), self.adjacency  # neighbours in other processes have features as well
         if isinstance(self.smoothed, Tensor):
             return (DenseOperator(self.smoothed),)
         return chain(self.adjacency, self.features, self.smoothed)
-
-    @staticmethod
-    def of_parts(
-        adjacency: SparseOperator,
-        features: sp.csr_array | np.ndarray,
-        smoothed: sp.csr_array | Tensor,
-        input_chain: tuple[Operator, ...],
-    ) -> GraphOperators:
-        """Operators from parts that were computed elsewhere."""
-        operators = GraphOperators(adjacency, features)
-        operators.__dict__.update(smoothed=smoothed, input_chain=input_chain)  # the values of the cached properties
-        return operators
 
 
 class ResidentOperators(GraphOperators):
@@ -98,9 +88,10 @@ class ResidentOperators(GraphOperators):
 @cached_per_graph
 def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
     """The operators of a graph for a scaling of its features, on a device."""
-    if device.type != "cpu":
+    communicator = graph.communicator
+    if device.type != "cpu" and communicator.has_whole_graph:
         return ResidentOperators(graph, scaling, device)
-    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
+    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True, communicator=communicator)
     return GraphOperators(adjacency, scaled_features(graph, scaling))
 
 

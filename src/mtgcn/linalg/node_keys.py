@@ -30,7 +30,6 @@ ROUNDS = 2  # in which a key takes up those of its neighbours
 # The increment (the golden ratio in 64 bits) and the factors of splitmix64.
 _SPLITMIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
 _UNSIGNED, _SIGNED = tuple(_SPLITMIX), tuple(_SPLITMIX.view(np.int64).tolist())
-_HIGHEST_BIT = -(2**63)
 CPU = torch.device("cpu")
 
 Words = TypeVar("Words", np.ndarray, Tensor)
@@ -47,14 +46,15 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
     >>> len(set(node_keys(path).tolist()))
     3
     """
-    if device.type == "cpu":
-        on_host = feature_keys(graph.features, graph.num_nodes)
+    if device.type == "cpu" or not graph.communicator.has_whole_graph:
+        on_host = feature_keys(graph.features, graph.adjacency.shape[0])
         for _ in range(ROUNDS):
-            on_host = neighbourhood_keys(on_host, on_host, graph.adjacency)
-        keys = as_tensor(on_host)
+            around = as_array(graph.communicator.with_boundary(as_tensor(on_host)))
+            on_host = neighbourhood_keys(on_host, around, graph.adjacency)
+        keys = as_tensor(on_host).to(device)
     else:
         keys = resident_keys(graph, device)
-    return distinct_keys(keys, duplicate_ranks(keys))
+    return distinct_keys(keys, graph.communicator.duplicate_ranks(keys))
 
 
 def resident_keys(graph: Graph, device: torch.device) -> Int[Tensor, "nodes"]:
@@ -90,17 +90,6 @@ def neighbourhood_keys(
     return _neighbourhood_keys(keys, neighbour_keys, _Rows.of(adjacency))
 
 
-def duplicate_ranks(keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-    """The number of equal keys before each."""
-    ranked, order = torch.sort(keys, stable=True)
-    position = torch.arange(len(keys), device=keys.device)
-    is_first = torch.ones_like(ranked, dtype=torch.bool)
-    is_first[1:] = ranked[1:] != ranked[:-1]
-    ranks = torch.empty_like(keys)
-    ranks[order] = position - torch.where(is_first, position, 0).cummax(0).values
-    return ranks
-
-
 def distinct_keys(keys: Words, ranks: Words) -> Words:
     """Keys hashed with their rank among equal ones, so that nodes that look alike get different random numbers."""
     where: Any = torch.where if isinstance(keys, Tensor) else np.where
@@ -110,18 +99,6 @@ def distinct_keys(keys: Words, ranks: Words) -> Words:
 def keyed_bits(keys: Words, seed: int, draw: int) -> Words:
     """A random 64-bit word for each key."""
     return splitmix64(keys ^ _streams(keys, seed, [draw])[0])
-
-
-def random_order(keys: Int[Tensor, "nodes"], seed: int, draw: int) -> Int[Tensor, "nodes"]:
-    """The nodes in a random order. Draws are distinct, so that any sort gives the same one."""
-    return torch.argsort(keyed_bits(keys, seed, draw) ^ _HIGHEST_BIT)  # as unsigned words are ordered
-
-
-def keyed_permutations(keys: Int[Tensor, "nodes"], seed: int, count: int) -> Iterator[Int[Tensor, "nodes"]]:
-    """`count` random permutations of the nodes, one after the other."""
-    for number in range(count):
-        source, target = (random_order(keys, seed, 2 * number + half) for half in (0, 1))
-        yield torch.empty_like(source).scatter_(0, source, target)
 
 
 def keyed_normal(keys: Words, seed: int, columns: int) -> Words:

@@ -30,14 +30,15 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float32)
     """
-    with_self = (graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
+    with_self = graph.with_self_loops
     degrees = with_self.sum(axis=1)
+    of_columns = graph.communicator.with_boundary(torch.from_numpy(degrees)).numpy()
     starts, indices, data = with_self.indptr, with_self.indices, with_self.data
 
     def divide(rows: slice) -> None:
         entries = slice(starts[rows.start], starts[rows.stop])
         of_row = np.repeat(degrees[rows], np.diff(starts[rows.start : rows.stop + 1]))
-        data[entries] /= np.sqrt(of_row * degrees[indices[entries]])
+        data[entries] /= np.sqrt(of_row * of_columns[indices[entries]])
 
     each_block(blocks_of_entries(starts), divide)
     return with_self

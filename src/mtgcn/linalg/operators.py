@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.shapes import Float, Int
 
@@ -38,13 +39,20 @@ LONGEST_PIECE = 64  # entries of a row summed by one GPU program
 CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
 
 
-def csr_arrays(matrix: sp.csr_array, device: torch.device) -> CsrArrays:
+def csr_arrays(matrix: sp.csr_array, device: torch.device, kind: type[np.floating[Any]] = np.float32) -> CsrArrays:
     """A matrix on a device, with 32-bit indices to save bandwidth."""
     return (
-        on_device(matrix.indptr, np.int32, device),
-        on_device(matrix.indices, np.int32, device),
-        on_device(matrix.data, np.float32, device),
+        _shared(matrix.indptr, np.int32, device),
+        _shared(matrix.indices, np.int32, device),
+        _shared(matrix.data, kind, device),
     )
+
+
+def _shared(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
+    """The array on a device; on the CPU without a copy where possible."""
+    if device.type == "cpu" and array.dtype == kind and array.flags.writeable:
+        return torch.from_numpy(array)
+    return on_device(array, kind, device)
 
 
 def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:
@@ -113,6 +121,8 @@ class SparseOperator:
     matrix: sp.csr_array
     device: torch.device
     symmetric: bool = False
+    communicator: Communicator = ONE_PROCESS  # columns after those of this process belong to nodes of others
+    kind: type[np.floating[Any]] = np.float32  # of its values
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
         product: Tensor = _Product.apply(x.reshape(len(x), -1), self)
@@ -130,17 +140,24 @@ class SparseOperator:
     @property
     def most_rows(self) -> int:
         """The largest number of rows of any process, so that all processes choose the same blocks."""
-        return max(1, self.shape[0])
+        return max(1, self.communicator.max_rows(self.shape[0]))
 
     @cached_property
     def transposed(self) -> SparseOperator:
         if self.symmetric:
             return self
-        return SparseOperator(sp.csr_array(self.matrix.T.tocsr()), self.device)
+        return SparseOperator(sp.csr_array(self.matrix.T.tocsr()), self.device, kind=self.kind)
+
+    def to(self, dtype: torch.dtype) -> SparseOperator:
+        """The same operator for tensors of this type."""
+        kind = np.float64 if dtype == torch.float64 else np.float32
+        if kind == self.kind:
+            return self
+        return SparseOperator(self.matrix, self.device, self.symmetric, self.communicator, kind)
 
     @cached_property
     def _arrays(self) -> CsrArrays:
-        return csr_arrays(self.matrix, self.device)
+        return csr_arrays(self.matrix, self.device, self.kind)
 
     def with_weights(self, weights: Float[Tensor, "nnz"]) -> SparseOperator:
         """The same pattern with every stored value multiplied by its weight."""
@@ -159,6 +176,7 @@ class SparseOperator:
 
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         """matrix · x, outside of any gradient."""
+        x = self.communicator.with_boundary(x)
         if not self.nnz:
             return x.new_zeros(self.shape[0], x.shape[1])
         count = self._tile_count(x.shape[1])
@@ -177,8 +195,8 @@ class SparseOperator:
         """The number of column tiles, so that the rows of x that a tile reads fit the cache."""
         rows, columns = self.shape
         table = columns * width * torch.float32.itemsize
-        if self.device.type != "cpu" or table <= UNTILED_BYTES:
-            return 1
+        if self.device.type != "cpu" or table <= UNTILED_BYTES or not self.communicator.has_whole_graph:
+            return 1  # the nodes of a rank are near each other, and tiles are a second copy of the matrix
         if self._tiles:
             return len(self._tiles)  # of another width; a second set would not pay off
         # Every tile reads and writes the whole result, so it needs a few entries per row to pay off.
@@ -263,6 +281,14 @@ class DenseOperator:
     @property
     def nnz(self) -> int:
         return self.matrix.numel()
+
+    @property
+    def transposed(self) -> DenseOperator:
+        return DenseOperator(self.matrix.T)
+
+    def to(self, dtype: torch.dtype) -> DenseOperator:
+        """The same operator for tensors of this type."""
+        return DenseOperator(self.matrix.to(dtype))
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
         return reshaped(self.matrix @ x.reshape(len(x), -1), (self.matrix.shape[0], *x.shape[1:]))

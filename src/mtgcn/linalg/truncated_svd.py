@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.shapes import Float
 
@@ -25,22 +25,13 @@ MIN_COMPONENTS = 32
 Product = Callable[[Tensor], Tensor]
 
 
-def _orthonormal(columns: Tensor) -> Tensor:
-    basis: Tensor = torch.linalg.qr(columns)[0]
-    return basis
-
-
-def _gram(rows: Tensor) -> Tensor:
-    return rows.T @ rows
-
-
 def leading_singular_vectors(
     product: Product,
     transposed: Product,
     count: int,
     start: Float[Tensor, "columns count_and_spare"],
-    orthonormal: Product = _orthonormal,
-    gram: Product = _gram,
+    orthonormal: Product = ONE_PROCESS.orthonormal,
+    gram: Product = ONE_PROCESS.gram,
 ) -> Float[Tensor, "columns count"]:
     """The `count` leading right singular vectors of a matrix, given by its products and those of its transpose.
 
@@ -61,20 +52,24 @@ def feature_singular_vectors(
 ) -> Float[Tensor, "features directions"]:
     """The leading right singular vectors of the scaled features, or of features propagated by `steps` steps of
     personalised PageRank; the identity if there are few features."""
-    operators = graph_operators(graph, scaling, device)
-    columns, count = graph.num_features, num_components(wanted, graph)
+    communicator, operators = graph.communicator, graph_operators(graph, scaling, device)
+    columns, count, dtype = graph.num_features, num_components(wanted, graph), communicator.dtype
     if columns <= count:
-        return torch.eye(columns, device=device)
+        return torch.eye(columns, device=device, dtype=dtype)
+    adjacency, along = operators.adjacency.to(dtype), operators.feature_operator().to(dtype)
+    back = along.transposed
 
     def walk(values: Tensor) -> Tensor:
-        return personalized_page_rank(values, operators.adjacency, steps, restart) if steps else values
+        return personalized_page_rank(values, adjacency, steps, restart) if steps else values
 
-    along = operators.feature_operator()
-    back = DenseOperator(along.matrix.T) if isinstance(along, DenseOperator) else along.transposed
     # Drawn by column, so that the order of nodes does not matter.
     start = np.random.default_rng(0).standard_normal((columns, count + OVERSAMPLING), dtype=np.float32)
     found = leading_singular_vectors(
-        lambda values: walk(along(values)), lambda values: back(walk(values)), count, torch.from_numpy(start).to(device)
+        lambda values: walk(along(values)),
+        lambda values: communicator.sum(back(walk(values))),
+        count,
+        torch.from_numpy(start).to(device, dtype),
+        gram=communicator.gram,
     )
     return with_fixed_signs(found)
 

@@ -117,6 +117,12 @@ def _answer(method: Method, task: Task) -> Prediction:
             prediction = method.fit(task)
         except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
             raise InputError(f"{name}.fit {_astray(f'could not be calculated ({error})', method, diverged)}") from error
+    return checked_prediction(method, task, prediction, diverged)
+
+
+def checked_prediction(method: Method, task: Task, prediction: Prediction, diverged: Sequence[str]) -> Prediction:
+    """The prediction of a method if it is complete and finite; `diverged` lists what was not finite in training."""
+    name = type(method).__name__
     if not isinstance(prediction, Prediction):
         raise InputError(f"{name}.fit answered a {type(prediction).__name__}; return a mtgcn.task.Prediction")
     found, expected = np.shape(prediction.probabilities), (task.runs, task.num_nodes, task.num_classes)

@@ -83,7 +83,8 @@ class MTGCN(NetworkSettings, NetworkMethod):
         best = BestInTraining(network, task) if self.checkpoint == "best-training" else None
         for watcher in (best, recorder):
             phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
-        history = train(network, phases, Adam(self.learning_rate, self.weight_decay))
+        adam = Adam(self.learning_rate, self.weight_decay)
+        history = train(network, phases, adam, task.communicator, record=teaching.record)
         if best:
             network.load_state_dict(best.parameters)
         if recorder:
@@ -125,7 +126,10 @@ class Teaching:
         settings = self.settings
         logits = self.network.logits()
         at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
-        losses = {"supervised": supervised_loss(at_labelled, self.task.labelled, settings.supervised_reduction)}
+        labelled, communicator = self.task.labelled, self.task.communicator
+        losses = {
+            "supervised": supervised_loss(at_labelled, labelled, settings.supervised_reduction, communicator)
+        }
         chosen, predicted = self._choose(logits.detach())
         self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
         if self.recorder:
@@ -148,7 +152,13 @@ class Teaching:
             logits = self.network.logits_without_dropout()
         sure, predicted = confidence(logits)
         chosen = most_confident(
-            sure, predicted, classes=self.task.num_classes, per_class=self.per_class, exclude=self.exclude
+            sure,
+            predicted,
+            classes=self.task.num_classes,
+            per_class=self.per_class,
+            exclude=self.exclude,
+            num_nodes=self.task.graph.num_nodes,
+            communicator=self.task.communicator,
         )
         return chosen, predicted
 
@@ -188,4 +198,4 @@ class BestInTraining:
 def _agreement(predicted: Tensor, chosen: PseudoLabels) -> Tensor:
     """The share of pseudo labels whose class the learner predicts as well."""
     same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
-    return same.sum(0) / chosen.count.clamp(min=1)
+    return same.sum(0) / chosen.total.clamp(min=1)

@@ -57,4 +57,4 @@ class TrainedOnLabels(NetworkSettings, NetworkMethod):
 def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
     """The supervised loss alone. Only the labelled nodes are looked at, so only they are computed."""
     log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
-    return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction)})
+    return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction, task.communicator)})

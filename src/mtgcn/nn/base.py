@@ -75,6 +75,9 @@ class StackedParameters(nn.Module):
     def new_epoch(self) -> None:
         """Draw fresh random numbers; until the next call every forward pass uses the same ones."""
 
+    def resume_after(self, epoch: int) -> None:
+        """Draw the random numbers that follow this epoch."""
+
     def add_parameter(self, name: str, values: Tensor, run_axis: int, *, trained: bool = True) -> None:
         """Register the values of all models as a parameter, or as a buffer if they are not `trained`."""
         self._run_axis[name] = run_axis
@@ -177,7 +180,7 @@ class TwoLayerNetwork(StackedNetwork):
         self.add_parameter("weight1", initial(hidden, classes, 2), run_axis=0)
         self.add_parameter("bias1", bias1, run_axis=1, trained=self.settings.bias)
         self.dropout = DropoutStream(self.task.seeds, self.peers * hidden, self.settings.dropout, self.device)
-        self._all_nodes = torch.arange(self.task.num_nodes, device=self.device)
+        self._all_nodes = self.task.communicator.numbers(self.task.num_nodes, self.device)
 
     def _activated(self, hidden: Float[Tensor, "nodes runs peers hidden"]) -> Float[Tensor, "nodes runs peers hidden"]:
         """ReLU and, in training, dropout, in place."""
@@ -198,6 +201,9 @@ class TwoLayerNetwork(StackedNetwork):
         if self.settings.decay_on == "all":
             return super().decayed_parameters()
         return [parameter for name, parameter in self.named_parameters() if name in self.FIRST_LAYER]
+
+    def resume_after(self, epoch: int) -> None:
+        self.dropout.go_to(epoch)
 
     def new_epoch(self) -> None:
         self.dropout.advance()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mtgcn.linalg.graph_operators import ComputationBlock, GraphOperators, computation_block, graph_operators
+from mtgcn.linalg.graph_operators import ComputationBlock, computation_block, graph_operators
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.layers import InputProduct, ReluDropout, modelwise_product
 from mtgcn.shapes import Float, Int
@@ -22,11 +22,9 @@ class GCN(TwoLayerNetwork):
     weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
     weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
 
-    def __init__(
-        self, task: Task, peers: int, settings: NetworkSettings, operators: GraphOperators | None = None
-    ) -> None:
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        self.operators = operators or graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
         self.adjacency = self.operators.adjacency
         self.input = InputProduct(
             self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
@@ -67,7 +65,7 @@ class GCN(TwoLayerNetwork):
 
     def _block(self, index: Int[Tensor, "runs some"]) -> ComputationBlock | None:
         """The computation block of these nodes; None if the whole graph is cheaper."""
-        if self.settings.input_dropout:
+        if self.settings.input_dropout or not self.task.communicator.has_whole_graph:
             return None
         if id(index) not in self._blocks:
             block = computation_block(self.adjacency.matrix, self.operators.smoothed, index)

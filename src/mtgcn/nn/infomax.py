@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.linalg.truncated_svd import num_components
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.layers import uniform
@@ -94,16 +95,24 @@ class Infomax(StackedParameters):
     bias: nn.Parameter  # runs, encoders, dimensions
     discriminator: nn.Parameter  # runs, encoders, dimensions, dimensions
 
-    def __init__(self, views: Views, settings: InfomaxSettings, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        views: Views,
+        settings: InfomaxSettings,
+        seed: int,
+        device: torch.device,
+        communicator: Communicator = ONE_PROCESS,
+    ) -> None:
         encoders = len(settings.weight_decays)
         super().__init__(runs=1, peers=encoders, device=device)
-        self.views = views
+        self.views, self.communicator = views, communicator
         width, dimensions = views.rows.shape[1], settings.dimensions
         weight = uniform((seed,), (encoders, width, dimensions), math.sqrt(6 / (width + dimensions)), label=0)
         self.add_parameter("weight", weight.permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("bias", torch.zeros(1, encoders, dimensions), run_axis=0)
         discriminator = uniform((seed,), (encoders, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
         self.add_parameter("discriminator", discriminator, run_axis=0)
+        self.to(views.rows.dtype)
         self.slope = settings.slope
         self.weight_decays = torch.tensor(settings.weight_decays, device=device)
         # A tensor, so that it also advances when a CUDA graph is replayed.
@@ -111,6 +120,9 @@ class Infomax(StackedParameters):
 
     def new_epoch(self) -> None:
         self.epoch += 1
+
+    def resume_after(self, epoch: int) -> None:
+        self.epoch.fill_(epoch)
 
     def loss(self) -> Float[Tensor, "runs encoders"]:
         """Binary cross-entropy of original and corrupted nodes, plus weight decay."""
@@ -125,8 +137,8 @@ class Infomax(StackedParameters):
     def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
         """Original and corrupted inputs of the current batch."""
         looked_at, corruption = self._this_epoch()
-        moved = corruption * len(self.views.rows) + looked_at
-        return self.views.rows.index_select(0, looked_at), self.views.corrupted.flatten(0, 1).index_select(0, moved)
+        rows, corrupted, gather_rows = self.views.rows, self.views.corrupted.flatten(0, 1), self.communicator.gather_rows
+        return gather_rows(rows, looked_at), gather_rows(corrupted, looked_at, corruption * len(rows))
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
         return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)

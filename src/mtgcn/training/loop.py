@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, cast
@@ -12,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtgcn.shapes import Float, Real
+from mtgcn.communicator import ONE_PROCESS, Communicator
+from mtgcn.shapes import Float, Int, Real
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, note_divergence, report_progress
 
 EPOCHS_BEFORE_CAPTURE = 1  # lazily created objects must exist before an epoch is recorded
@@ -47,6 +50,20 @@ class Trainable(Protocol):
     def new_epoch(self) -> None:
         """Draws fresh random numbers; until the next call every forward pass uses the same ones."""
 
+    def resume_after(self, epoch: int) -> None:
+        """Draws the random numbers that follow this epoch."""
+
+    def clone_parameters(self) -> dict[str, Tensor]:
+        """Copies of the parameters, by name."""
+
+
+class Record(Protocol):
+    """What a training records of each node, such as `mtgcn.training.recording.PseudoLabelRecord`."""
+
+    def first_epochs(self) -> Int[np.ndarray, "runs nodes"]: ...
+
+    def resume_after(self, epoch: int, first: Int[np.ndarray, "runs nodes"]) -> None: ...
+
 
 @dataclass(frozen=True)
 class Step:
@@ -67,15 +84,25 @@ class Phase:
 
 
 def train(
-    trainable: Trainable, phases: Sequence[Phase], adam: Adam
+    trainable: Trainable,
+    phases: Sequence[Phase],
+    adam: Adam,
+    communicator: Communicator = ONE_PROCESS,
+    *,
+    replicated: bool = False,
+    record: Record | None = None,
 ) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
     """Minimise the losses of each phase in turn; returns the history, NaN where a phase has no such value.
 
-    The losses of all models are summed. Models share no parameters, so each takes the step it would take alone.
+    The losses of all models are summed. Models share no parameters, so each takes the step it would take alone. Where
+    nodes are spread over processes, losses and notes are shares that are summed as well, unless they are `replicated`:
+    equal in all processes. The `record` is part of checkpoints (see `checkpointing`).
     """
     optimiser = adam.begin(trainable)
     total = sum(phase.epochs for phase in phases)
     history = _History(total, trainable)
+    checkpoints = _checkpoints.get()
+    done = _resumed(checkpoints, trainable, optimiser, history, record) if checkpoints else 0
     losses: list[str] = []  # names, of the current phase
     trainable.train()
 
@@ -85,26 +112,124 @@ def train(
         losses[:] = step.losses
         optimiser.zero_grad()
         torch.stack(list(step.losses.values())).sum().backward()
+        values = {**step.losses, **step.notes}
+        if not (communicator.has_whole_graph or replicated):
+            values = _summed(trainable, values, communicator)
         optimiser.step()
-        history.write({**step.losses, **step.notes})
+        history.write(values)
         phase.after_epoch()
 
-    done = 0
+    end = 0
     for phase in phases:
+        end += phase.epochs
+        if phase.epochs and done >= end:  # before the checkpoint
+            continue
         phase.before()
-        for _ in _repeat(partial(epoch, phase), phase.epochs, trainable):
+        recorded = trainable.can_be_recorded and communicator.has_whole_graph
+        for _ in _repeat(partial(epoch, phase), end - done, trainable.device, recorded=recorded):
             done += 1
+            if checkpoints and checkpoints.due(done):
+                at_nodes = {FIRST_EPOCH: record.first_epochs().T} if record else {}
+                checkpoints.save(done, _state(trainable, optimiser, history, done), at_nodes)
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
                 report_progress(done, total, partial(history.means, done - 1))
         history.note_divergence(losses, done - phase.epochs, done)
     return history.read()
 
 
-def _repeat(epoch: Callable[[], None], times: int, trainable: Trainable) -> Iterator[None]:
+def _summed(trainable: Trainable, values: Mapping[str, Tensor], communicator: Communicator) -> dict[str, Tensor]:
+    """Replace every gradient by the sum over processes; returns the sums of the values. One reduction serves all."""
+    gradients = [parameter.grad for parameter in trainable.parameters() if parameter.grad is not None]
+    parts = [*gradients, *(value.detach().to(torch.float32) for value in values.values())]
+    flat = communicator.sum(torch.cat([part.reshape(-1) for part in parts]))
+    pieces = flat.split([part.numel() for part in parts])
+    sums = [piece.view_as(part) for piece, part in zip(pieces, parts, strict=True)]
+    for gradient, total in zip(gradients, sums, strict=False):
+        gradient.copy_(total)
+    return dict(zip(values, sums[len(gradients) :], strict=True))
+
+
+# -------------------------------------------------------------------------------------------------------- checkpoints
+
+FIRST_EPOCH = "first epoch"  # name of the record in a checkpoint
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a training after an epoch: what all processes share, and what belongs to the nodes of this one."""
+
+    epoch: int
+    shared: Mapping[str, np.ndarray]
+    at_nodes: Mapping[str, np.ndarray]
+
+
+class Checkpoints(Protocol):
+    """Where the state of a training is kept."""
+
+    def load(self) -> Checkpoint | None:
+        """The state to continue with; None to start from the beginning."""
+
+    def due(self, epoch: int) -> bool:
+        """Whether to save after this epoch."""
+
+    def save(self, epoch: int, shared: Mapping[str, np.ndarray], at_nodes: Mapping[str, np.ndarray]) -> None: ...
+
+
+_checkpoints: ContextVar[Checkpoints | None] = ContextVar("checkpoints", default=None)
+
+
+@contextmanager
+def checkpointing(checkpoints: Checkpoints) -> Iterator[None]:
+    """Within this context, `train` continues from a checkpoint and saves new ones."""
+    token = _checkpoints.set(checkpoints)
+    try:
+        yield
+    finally:
+        _checkpoints.reset(token)
+
+
+def _adam_state(optimiser: Optimiser) -> Iterator[tuple[str, Tensor]]:
+    for number, group in enumerate(optimiser.groups):
+        for kind in ("first", "second", "steps"):
+            for place, tensor in enumerate(getattr(group, kind)):
+                yield f"adam {number} {kind} {place}", tensor
+
+
+def _state(trainable: Trainable, optimiser: Optimiser, history: _History, done: int) -> dict[str, np.ndarray]:
+    arrays = {f"parameter {name}": value.cpu().numpy() for name, value in trainable.clone_parameters().items()}
+    arrays |= {name: tensor.cpu().numpy().copy() for name, tensor in _adam_state(optimiser)}
+    return arrays | {f"history {name}": values[:done] for name, values in history.read().items()}
+
+
+@torch.no_grad()
+def _resumed(
+    checkpoints: Checkpoints, trainable: Trainable, optimiser: Optimiser, history: _History, record: Record | None
+) -> int:
+    """Continue from the checkpoint, if there is one; returns the number of epochs done."""
+    found = checkpoints.load()
+    if found is None:
+        return 0
+    for name in trainable.clone_parameters():
+        getattr(trainable, name).copy_(torch.from_numpy(found.shared[f"parameter {name}"]))
+    for name, tensor in _adam_state(optimiser):
+        tensor.copy_(torch.from_numpy(found.shared[name]))
+    history.resume_after(
+        found.epoch,
+        {name.removeprefix("history "): one for name, one in found.shared.items() if name.startswith("history ")},
+    )
+    trainable.resume_after(found.epoch)
+    if record:
+        record.resume_after(found.epoch, found.at_nodes[FIRST_EPOCH].T)
+    return found.epoch
+
+
+# ------------------------------------------------------------------------------------------------- epochs and history
+
+
+def _repeat(epoch: Callable[[], None], times: int, device: torch.device, *, recorded: bool) -> Iterator[None]:
     """Run `epoch` several times. On a GPU an epoch is hundreds of small kernels that take longer to launch than to
     run, so it is recorded as a CUDA graph and replayed."""
-    device = trainable.device
-    if device.type != "cuda" or not trainable.can_be_recorded:
+    if device.type != "cuda" or not recorded:
         for _ in range(times):
             epoch()
             yield
@@ -141,6 +266,13 @@ class _History:
                 self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
             self.values[name].index_copy_(0, self.epoch, value.detach()[None].to(torch.float32))
         self.epoch += 1
+
+    def resume_after(self, epoch: int, values: Mapping[str, np.ndarray]) -> None:
+        """Continue the history of an interrupted training."""
+        self.epoch.fill_(epoch)
+        for name, earlier in values.items():
+            self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
+            self.values[name][:epoch] = torch.from_numpy(earlier).to(self.device)
 
     def note_divergence(self, losses: Sequence[str], first: int, end: int) -> None:
         """Note which losses of the phase with epochs `first` to `end` were not finite."""

@@ -1,6 +1,7 @@
 """The three losses of the paper, one value per model, from log-probabilities of a stack of models.
 
-The paper treats targets as constants, so detach the teacher's predictions before passing them.
+The paper treats targets as constants, so detach the teacher's predictions before passing them. Where nodes are spread
+over processes, each returns its share: the loss is the sum of all shares.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.nn.base import CLASSES
 from mtgcn.shapes import Float
 
@@ -21,13 +23,16 @@ Reduction = Literal["mean", "sum"]
 
 
 def supervised_loss(
-    log_probabilities: Float[Tensor, "labelled classes runs peers"], labelled: Nodes, reduction: Reduction = "mean"
+    log_probabilities: Float[Tensor, "labelled classes runs peers"],
+    labelled: Nodes,
+    reduction: Reduction = "mean",
+    communicator: Communicator = ONE_PROCESS,
 ) -> Float[Tensor, "runs peers"]:
     """Cross-entropy at the labelled nodes, whose rows are given."""
     classes = labelled.classes.T[:, None, :, None].expand(-1, 1, -1, log_probabilities.shape[-1])
     target_log_prob = log_probabilities.gather(CLASSES, classes).squeeze(CLASSES)  # labelled, runs, peers
     present = labelled.present.T[..., None]
-    return _reduced(-torch.where(present, target_log_prob, 0), present.sum(0), reduction)
+    return _reduced(-torch.where(present, target_log_prob, 0), communicator.sum(present.sum(0)), reduction)
 
 
 def pseudo_label_loss(
@@ -37,7 +42,7 @@ def pseudo_label_loss(
 ) -> Float[Tensor, "runs peers"]:
     """Cross-entropy with the pseudo labels, weighted by certainty; the mean over the pseudo labels."""
     weight = torch.where(chosen.filled, certainty, 0)
-    return _reduced(-weight * chosen.own_class(log_probabilities), chosen.count, "mean")
+    return _reduced(-weight * chosen.own_class(log_probabilities), chosen.total, "mean")
 
 
 def consistency_loss(
@@ -48,7 +53,7 @@ def consistency_loss(
 ) -> Float[Tensor, "runs peers"]:
     """Kullback-Leibler divergence from the teacher's probabilities at the pseudo-labelled nodes."""
     divergence = (log_teacher.exp() * (log_teacher - log_probabilities)).sum(CLASSES)
-    return _reduced(torch.where(chosen.filled, divergence, 0), chosen.count, reduction)
+    return _reduced(torch.where(chosen.filled, divergence, 0), chosen.total, reduction)
 
 
 def _reduced(terms: Tensor, count: Tensor, reduction: Reduction) -> Tensor:

@@ -6,14 +6,15 @@ A proposal of new labels is a boolean tensor, nodes x classes x runs: `|` and `&
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, NODES
 from mtgcn.shapes import Bool, Float, Int
@@ -49,10 +50,16 @@ class PseudoLabels:
     nodes: Int[Tensor, "slots runs peers"]
     filled: Bool[Tensor, "slots runs peers"]
     per_class: int
+    total_count: Int[Tensor, "runs peers"] | None = None  # of all processes; None: of a single one
 
     @property
     def count(self) -> Int[Tensor, "runs peers"]:
         return self.filled.sum(0)
+
+    @property
+    def total(self) -> Int[Tensor, "runs peers"]:
+        """The count of all processes, each of which has the pseudo labels of its nodes."""
+        return self.count if self.total_count is None else self.total_count
 
     @property
     def classes(self) -> Int[Tensor, "slots 1 1"]:
@@ -77,7 +84,8 @@ class PseudoLabels:
 
     def from_next_peer(self) -> PseudoLabels:
         """Each model gets the pseudo labels of the next peer."""
-        return PseudoLabels(self.nodes.roll(-1, -1), self.filled.roll(-1, -1), self.per_class)
+        total = None if self.total_count is None else self.total_count.roll(-1, -1)
+        return PseudoLabels(self.nodes.roll(-1, -1), self.filled.roll(-1, -1), self.per_class, total)
 
 
 def most_confident(
@@ -87,18 +95,65 @@ def most_confident(
     classes: int,
     per_class: int,
     exclude: Bool[Tensor, "nodes runs"],
+    num_nodes: int | None = None,
+    communicator: Communicator = ONE_PROCESS,
 ) -> PseudoLabels:
     """Algorithm 1: for every class j, the `per_class` nodes predicted as j with the largest probability.
 
-    Of equal probabilities the first node wins. A class with fewer predictions leaves slots empty.
+    Of equal probabilities the first node wins. A class with fewer predictions leaves slots empty. A process that holds
+    some of the `num_nodes` nodes gets those of the chosen that it holds.
     """
     nodes, runs, peers = confidence.shape
     device = confidence.device
-    layout = KeyLayout(nodes, classes)
-    keys = layout.keys(confidence, predicted, exclude, torch.arange(nodes, device=device))
-    ordered = sorted_keys(keys)
-    bounds = torch.searchsorted(ordered, layout.class_starts(device).expand(len(ordered), -1).contiguous())
-    return chosen_above(ordered, bounds[:, :-1], bounds[:, 1:], layout.numbers_in, per_class, (runs, peers))
+    layout = KeyLayout(num_nodes or nodes, classes)
+    keys = layout.keys(confidence, predicted, exclude, communicator.numbers(nodes, device))
+    ordered, starts = sorted_keys(keys), layout.class_starts(device)
+    bounds = torch.searchsorted(ordered, starts.expand(len(ordered), -1).contiguous())
+    first, end, slots = bounds[:, :-1], bounds[:, 1:], per_class
+    if not communicator.has_whole_graph:
+        lowest = _lowest_chosen(ordered, starts[:-1], layout.class_shift, per_class, communicator)
+        first = torch.searchsorted(ordered, lowest)
+        slots = max(1, int((end - first).max()))
+    place = end[..., None] - 1 - torch.arange(slots, device=device)  # models, classes, slots
+    filled = (place >= first[..., None]).flatten(1)
+    found = communicator.rows_of(layout.numbers_in(ordered.gather(1, place.clamp(min=0).flatten(1))))
+    return PseudoLabels(
+        nodes=torch.where(filled, found, 0).T.reshape(-1, runs, peers).contiguous(),
+        filled=filled.T.reshape(-1, runs, peers).contiguous(),
+        per_class=slots,
+        total_count=None
+        if communicator.has_whole_graph
+        else communicator.sum(filled.sum(1)).view(runs, peers),
+    )
+
+
+DIGIT = 8  # bits of a key that are settled in one round
+
+
+def _lowest_chosen(
+    ordered: Int[Tensor, "models nodes"],
+    starts: Int[Tensor, "classes"],
+    bits: int,
+    count: int,
+    communicator: Communicator,
+) -> Int[Tensor, "models classes"]:
+    """For each model and class the `count`-th highest key over all processes, or the start of the class if it has fewer
+    keys. Digit by digit from the highest: the numbers of keys with each digit, summed over processes, tell the digit.
+    """
+    lowest = starts.expand(len(ordered), -1).clone()
+    left = torch.full_like(lowest, count)  # keys still to be taken among those with the digits settled so far
+    enough = torch.ones_like(lowest, dtype=torch.bool)
+    for shift in range((bits - 1) // DIGIT * DIGIT, -1, -DIGIT):
+        digits = torch.arange((1 << min(DIGIT, bits - shift)) + 1, device=ordered.device)
+        edges = lowest[..., None] + (digits << shift)
+        below = torch.searchsorted(ordered, edges.flatten(1)).view_as(edges)
+        held = communicator.sum(below.diff(dim=-1))  # keys by digit
+        from_digit = functional.pad(held.flip(-1).cumsum(-1).flip(-1), (0, 1))  # keys with this digit or a higher one
+        enough &= from_digit[..., 0] >= left
+        digit = ((from_digit >= left[..., None]).sum(-1) - 1).clamp(min=0)
+        left = left - from_digit.gather(-1, digit[..., None] + 1)[..., 0]
+        lowest = torch.where(enough, lowest + (digit << shift), lowest)
+    return torch.where(enough, lowest, starts)
 
 
 @dataclass(frozen=True)
@@ -143,27 +198,6 @@ class KeyLayout:
     def numbers_in(self, keys: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """The nodes of these keys."""
         return self.nodes - 1 - (keys & ((1 << self.node_bits) - 1))
-
-
-def chosen_above(
-    ordered: Int[Tensor, "models here"],
-    first: Int[Tensor, "models classes"],
-    end: Int[Tensor, "models classes"],
-    nodes_of: Callable[[Tensor], Tensor],
-    per_class: int,
-    shape: tuple[int, int],
-) -> PseudoLabels:
-    """For every model and class, the last `per_class` of the sorted keys from `first` to `end`. `nodes_of` decodes keys
-    to nodes; `shape` is (runs, peers)."""
-    place = end[..., None] - 1 - torch.arange(per_class, device=ordered.device)  # models, classes, per_class
-    filled = (place >= first[..., None]).flatten(1)
-    found = nodes_of(ordered.gather(1, place.clamp(min=0).flatten(1)))
-    chosen = torch.where(filled, found, 0)
-    return PseudoLabels(
-        nodes=chosen.T.reshape(-1, *shape).contiguous(),
-        filled=filled.T.reshape(-1, *shape).contiguous(),
-        per_class=per_class,
-    )
 
 
 def sorted_keys(keys: Int[Tensor, "models nodes"]) -> Int[Tensor, "models nodes"]:

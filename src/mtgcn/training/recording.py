@@ -44,9 +44,9 @@ class PseudoLabelRecord:
         new = pseudo_labelled & (self._first == 0)
         self._first.copy_(torch.where(new, epoch, self._first))
 
-    def go_on(self, first: Int[np.ndarray, "runs nodes"], epoch: int) -> None:
-        """Resume from the `first_epochs` of an earlier record after this epoch."""
-        self._epoch.fill_(epoch)
+    def resume_after(self, epoch: int, first: Int[np.ndarray, "runs nodes"]) -> None:
+        """Continue the record of an interrupted training, whose `first_epochs` are given."""
+        self._epoch.clamp_(min=epoch)
         self._first.copy_(torch.from_numpy(np.ascontiguousarray(first.T)))
 
     def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:

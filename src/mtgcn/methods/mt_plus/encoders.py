@@ -13,13 +13,14 @@ from torch.nn import functional
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.graph_operators import graph_operators
-from mtgcn.linalg.node_keys import keyed_permutations, node_keys, random_order
+from mtgcn.linalg.node_keys import keyed_bits, node_keys
 from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import feature_singular_vectors
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.cache import cached_arrays, fingerprint
+from mtgcn.task import MISSING
 from mtgcn.training.loop import Adam, Phase, Step, train
 
 CACHE = "infomax"  # folder of the cache
@@ -40,16 +41,17 @@ def encode(
 ) -> Float[Tensor, "nodes dimensions_and_one"]:
     """Embeddings of the nodes of any graph: rows of length 1, followed by a column of ones."""
     operators = graph_operators(graph, propagation.feature_scaling, device)
-    features = operators.feature_operator()
-    by, add = (torch.from_numpy(np.array(values)).to(device) for values in (weight, bias))
+    dtype = graph.communicator.dtype
+    adjacency, features = operators.adjacency.to(dtype), operators.feature_operator().to(dtype)
+    by, add = (torch.from_numpy(np.array(values)).to(device, dtype) for values in (weight, bias))
 
     def propagated(values: Tensor) -> Tensor:
-        return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
+        return personalized_page_rank(values, adjacency, propagation.steps, propagation.restart)
 
     # The narrower of features and embeddings is propagated; the result is the same.
     dense = features.matrix if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1] else None
     surroundings = propagated(features(by) if dense is None else dense)
-    rows = torch.ones(graph.num_nodes, weight.shape[1] + 1, device=device)
+    rows = torch.ones(len(surroundings), weight.shape[1] + 1, device=device, dtype=dtype)
     values = rows[:, :-1]
     if dense is None:
         values.copy_(surroundings)
@@ -57,7 +59,7 @@ def encode(
         torch.mm(surroundings, by, out=values)
     for block in values.split(ROWS_PER_BLOCK):  # in place, which saves a copy of a large table
         block.copy_(functional.normalize(activated(block, add, slope), dim=-1))
-    return rows
+    return rows.float()
 
 
 def know_encoders(
@@ -74,6 +76,8 @@ def trained_encoders(
     known = _known.get(graph.without_labels, {}).get((propagation, settings, seed))
     if known is not None:
         return known
+    if not graph.communicator.has_whole_graph:
+        return _train(graph, propagation, settings, seed, device)
     encoders, dimensions = len(settings.weight_decays), settings.dimensions
     shapes = {"weight": (encoders, graph.num_features, dimensions), "bias": (encoders, dimensions)}
     # Devices and numbers of threads split sums differently, which changes the last digits.
@@ -88,12 +92,15 @@ def _train(
 ) -> Encoders:
     scaling, steps, restart = propagation.feature_scaling, propagation.steps, propagation.restart
     basis = feature_singular_vectors(graph, scaling, device, settings.width, steps, restart)
-    network = Infomax(training_rows(graph, propagation, basis, settings, seed, device), settings, seed, device)
+    rows = training_rows(graph, propagation, basis, settings, seed, device)
+    network = Infomax(rows, settings, seed, device, graph.communicator)
     phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
-    train(network, [phase], Adam(settings.learning_rate))
+    # Every process sees the rows of the whole batch, so all take the same step.
+    train(network, [phase], Adam(settings.learning_rate), graph.communicator, replicated=True)
     with torch.no_grad():  # from the basis back to the features
         weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
-    return {"weight": weight.cpu().numpy(), "bias": network.bias[0].detach().cpu().numpy()}
+        bias = network.bias[0]
+    return {"weight": weight.float().cpu().numpy(), "bias": bias.detach().float().cpu().numpy()}
 
 
 @cached_per_graph
@@ -113,23 +120,34 @@ def training_rows(
 
     Corruptions and batches are random functions of the features and edges of nodes, not of their order."""
     operators = graph_operators(graph, propagation.feature_scaling, device)
-    features = operators.feature_operator()(basis)
+    adjacency = operators.adjacency.to(basis.dtype)
+    features = operators.feature_operator().to(basis.dtype)(basis)
 
     def propagated(values: Tensor) -> Tensor:
-        return personalized_page_rank(values, operators.adjacency, propagation.steps, propagation.restart)
+        return personalized_page_rank(values, adjacency, propagation.steps, propagation.restart)
 
-    keys, count = node_keys(graph, device), settings.corruptions(*features.shape)
-    corrupted = torch.empty((count, *features.shape), device=device)
-    for rows, order in zip(corrupted, keyed_permutations(keys, seed, count), strict=True):
-        rows.copy_(propagated(features.index_select(0, order)))
-    return Views(propagated(features), corrupted, _batches(keys, settings, seed))
+    keys = node_keys(graph, device)
+    count = settings.corruptions(graph.num_nodes, features.shape[1])
+    corrupted = torch.empty((count, *features.shape), device=device, dtype=basis.dtype)
+    for number, rows in enumerate(corrupted):
+        receiver, giver = (keyed_bits(keys, seed, 2 * number + half) for half in (0, 1))
+        rows.copy_(propagated(graph.communicator.permute(features, receiver, giver)))
+    return Views(propagated(features), corrupted, _batches(graph, keys, settings, seed))
 
 
-def _batches(keys: Int[Tensor, "nodes"], settings: InfomaxSettings, seed: int) -> Int[Tensor, "epochs batch"]:
-    """The nodes of each epoch: all of a small graph, else consecutive parts of random orders."""
-    nodes, epochs, size = len(keys), max(1, settings.epochs), settings.batch_size
+def _batches(
+    graph: Graph, keys: Int[Tensor, "nodes"], settings: InfomaxSettings, seed: int
+) -> Int[Tensor, "epochs batch"]:
+    """The nodes of each epoch: all of a small graph, else consecutive parts of random orders. MISSING stands for the
+    nodes of other processes."""
+    nodes, epochs, size = graph.num_nodes, max(1, settings.epochs), settings.batch_size
+    rows = torch.arange(len(keys), device=keys.device)
     if nodes <= size:
-        return torch.arange(nodes, device=keys.device).repeat(epochs, 1)
-    wanted = epochs * size
-    shuffled = [random_order(keys, seed, BATCH_STREAM + number)[:wanted] for number in range(-(-wanted // nodes))]
-    return torch.cat(shuffled)[:wanted].reshape(-1, size)
+        batch = torch.full((nodes,), MISSING, device=keys.device)
+        return batch.scatter_(0, graph.communicator.numbers(len(keys), keys.device), rows).repeat(epochs, 1)
+    batches = torch.full((epochs * size,), MISSING, device=keys.device)
+    for number in range(-(-len(batches) // nodes)):
+        slots = graph.communicator.positions(keyed_bits(keys, seed, BATCH_STREAM + number)) + number * nodes
+        used = slots < len(batches)
+        batches[slots[used]] = rows[used]
+    return batches.view(epochs, size)

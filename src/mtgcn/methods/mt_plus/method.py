@@ -42,7 +42,7 @@ from mtgcn.methods.mt_plus.cross_validation import (
 from mtgcn.methods.mt_plus.teaching import Teaching
 from mtgcn.methods.mt_plus.views import NodeViews
 from mtgcn.shapes import Int
-from mtgcn.task import PeerReport, Prediction, Task
+from mtgcn.task import Nodes, PeerReport, Prediction, Task
 from mtgcn.training.progress import stage
 
 
@@ -59,7 +59,10 @@ class MTPlus(PeerMethod):
     def fit_views(self, task: Task, views: NodeViews, keys: Int[Tensor, "nodes"]) -> Prediction:
         # 1  Views of all nodes, name -> [nodes, width]; the rows of labelled nodes are known to every process.
         rows = {name: views.rows[name] for name in self.names}
-        labelled, gathered = task.communicator.gather_labelled(task.labelled, {**rows, "keys": keys})
+        index, known, gathered = task.communicator.gather_labelled(
+            task.labelled.index, task.labelled.classes, {**rows, "keys": keys}
+        )
+        labelled = Nodes(index, known)
         labelled_rows = {name: gathered[name] for name in rows}
         classes = task.num_classes
 

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.communicator import ONE_PROCESS, Communicator
+from mtgcn.communicator import Communicator
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import on_device, on_host
@@ -210,8 +210,6 @@ class Inputs:
     Without `parameters` it learns them (bases, means, encoders); with them it reproduces what was learned elsewhere.
     """
 
-    communicator: ClassVar[Communicator] = ONE_PROCESS
-
     def __init__(
         self,
         graph: Graph,
@@ -221,6 +219,7 @@ class Inputs:
         parameters: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.graph, self.settings, self.device, self.seed = graph, settings, device, seed
+        self.communicator = graph.communicator
         self.parameters = dict(parameters or {})
         self._tables: dict[str, Any] = {}  # not cached_property, whose lock is shared by all threads
 
@@ -270,7 +269,7 @@ class Inputs:
         return table
 
     def _feature_basis(self) -> Float[Tensor, "features directions"]:
-        return feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions)
+        return feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions).float()
 
     @property
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
@@ -301,25 +300,36 @@ class Inputs:
         )
         return rows(basis)
 
+    @property
+    def _resident(self) -> bool:
+        """Whether the matrices of the graph lie on a device other than the CPU."""
+        return self.device.type != "cpu" and self.communicator.has_whole_graph
+
     def _neighbours(self) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
         """A without self-loops, and the sums of its rows."""
-        if self.device.type != "cpu":
+        if self._resident:
             there = without_self_loops(adjacency_there(self.graph, self.device))
             return ResidentOperator(there, symmetric=True), row_sums(there[2].double(), there[0])
         neighbours = _without_self_loops(self.graph)
         degrees = torch.from_numpy(np.asarray(neighbours.sum(axis=1), dtype=np.float64))
-        return SparseOperator(neighbours, self.device, symmetric=True), degrees
+        operator = SparseOperator(neighbours, self.device, symmetric=True, communicator=self.communicator)
+        return operator, degrees.to(self.device)
 
     def sizes(self) -> Float[np.ndarray, "nodes sizes"]:
         """log(1 + degree) and log(1 + |features|₁) of a node, then their means over its neighbours and over theirs."""
-        if self.device.type != "cpu":
+        if self._resident:
             return on_host(sizes_on_device(self.graph, self.device))
         neighbours = _without_self_loops(self.graph)
         degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
         own = own_sizes(degrees, self.graph.features)
         share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
-        around = share * (neighbours @ own)
-        return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
+
+        def mean_of_neighbours(values: np.ndarray) -> np.ndarray:
+            mean: np.ndarray = share * (neighbours @ self.communicator.with_boundary(torch.from_numpy(values)).numpy())
+            return mean
+
+        around = mean_of_neighbours(own)
+        return np.concatenate([own, around, mean_of_neighbours(around)], axis=1)
 
     def embeddings(self, name: str) -> Rows:
         """Embeddings by the encoder of that name."""
@@ -382,7 +392,7 @@ def _without_self_loops(graph: Graph) -> sp.csr_array:
     loops = graph.adjacency.diagonal()
     if not loops.any():
         return graph.adjacency
-    neighbours = sp.csr_array(graph.adjacency - sp.diags_array(loops))
+    neighbours = sp.csr_array(graph.adjacency - sp.diags_array(loops, shape=graph.adjacency.shape))
     neighbours.eliminate_zeros()
     return neighbours
 
