@@ -13,8 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.nn.base import StackedParameters
 from mtgcn.training.loop import Adam, Phase, Step, checkpointing, train
-from test_methods import assert_equal_predictions, fit_on
-from thread_ranks import on_ranks
+from thread_ranks import assert_equal_predictions, fit_on, on_ranks
 
 FIT = {"seed": 3, "method": {"name": "mt-gcn"}}
 
@@ -88,7 +87,7 @@ def test_due(files, tmp_path):
     assert [epoch for epoch in range(1, 10) if checkpoints.due(epoch)] == [3, 6, 9]
 
 
-# ------------------------------------------------------------------------------------------------- interrupted trainings
+# ------------------------------------------------------------------------------------------------ interrupted trainings
 
 
 class Killed(Exception):

@@ -1,5 +1,7 @@
 """Reductions and exchanges over ranks give what one process that holds all nodes computes."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -154,7 +156,7 @@ def test_local_rows_and_products(files, on_graph, count, at_once, monkeypatch):
         assert operator.most_rows >= len(numbers)
         return numbers.tolist()
 
-    assert sorted(sum(on_graph(count, work), [])) == list(range(60))
+    assert sorted(chain(*on_graph(count, work))) == list(range(60))
 
 
 def test_exchanges_send_boundary_rows_only():
@@ -227,9 +229,13 @@ def test_communicator_matches_one_process(on_graph, count):
         row_of = {number: row for row, number in enumerate(rows.tolist())}
         index = torch.tensor([row_of.get(number, -1) for number in wanted.tolist()])
         assert torch.equal(found.gather_rows(mine, index), table[wanted])
-        labelled = torch.tensor(sorted((row_of[number] for number in (3, 40, 41) if number in row_of), key=rows.__getitem__))
+        labelled = torch.tensor(
+            sorted((row_of[number] for number in (3, 40, 41) if number in row_of), key=rows.__getitem__)
+        )
         labelled = labelled.long()[None]
-        index, classes, rows_of_labelled = found.gather_labelled(labelled, torch.from_numpy(rows)[labelled], {"x": mine})
+        index, classes, rows_of_labelled = found.gather_labelled(
+            labelled, torch.from_numpy(rows)[labelled], {"x": mine}
+        )
         assert (index.tolist(), classes.tolist()) == ([[0, 1, 2]], [[3, 40, 41]])
         assert torch.equal(rows_of_labelled["x"], table[[3, 40, 41]])
 
@@ -275,4 +281,4 @@ def test_most_confident(on_graph, per_class, digit, steps, monkeypatch):
     for count in (1, 3):
         found = on_graph(count, work)
         for peer, expected in enumerate(pairs(whole, np.arange(60))):
-            assert sorted(sum((rank[peer] for rank in found), [])) == sorted(expected)
+            assert sorted(chain(*(rank[peer] for rank in found))) == sorted(expected)

@@ -40,7 +40,7 @@ def test_all_parts_are_the_graph(name, request):
     manifest = read_manifest(folder / "shards")
     assert manifest.num_edges == graph.num_edges
     assert manifest.mean_degree == graph.mean_degree
-    assert manifest.preprocessing == graph.preprocessing
+    assert manifest.preprocessor == graph.preprocessing
     assert manifest.sparse == sp.issparse(graph.features)
 
 
@@ -93,7 +93,9 @@ def test_new_shards_replace_old_ones(untidy):
     assert whole_of(untidy / "shards")[0].tolist() == ["c", "b", "a", "alone"]
 
 
-@pytest.mark.parametrize(("parts", "message"), [(0, "--parts is 0; give 1 to"), (5, "exceeds the 4 nodes; give at most")])
+@pytest.mark.parametrize(
+    ("parts", "message"), [(0, "--parts is 0; give 1 to"), (5, "exceeds the 4 nodes; give at most")]
+)
 def test_invalid_numbers_of_parts(untidy, parts, message):
     with pytest.raises(InputError, match=message):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, OPTIONS)

@@ -153,7 +153,16 @@ def test_bad_input_is_reported_once(files, tmp_path):
 
 @pytest.mark.data
 def test_mt_plus_on_cora(cora):
-    arguments = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", "infomax_epochs=40", "--device", "cpu"]
+    arguments = [
+        "fit",
+        cora / "shards",
+        "--labels",
+        cora / "labels.csv",
+        "--set",
+        "infomax_epochs=40",
+        "--device",
+        "cpu",
+    ]
     found = {}
     for ranks in (1, 2, 4):
         status, out, err = run(ranks, *arguments, "--json", "--out", cora / f"plus-{ranks}")

@@ -5,10 +5,17 @@ import threading
 from contextlib import nullcontext
 from unittest import mock
 
+import numpy as np
 import torch
 
 from mtgcn.distributed.communicator import Ranks
+from mtgcn.distributed.fitting import fit_on_ranks, local_labels
+from mtgcn.distributed.local_graph import read_local_graph
+from mtgcn.distributed.shards import read_manifest
+from mtgcn.io.options import TableOptions
 from mtgcn.linalg.graph_operators import GraphOperators
+from mtgcn.task import Prediction
+from mtgcn.training.loop import checkpointing
 
 for name in ("smoothed", "input_chain"):  # they communicate; up to Python 3.11 all threads share the lock of a property
     vars(GraphOperators)[name].lock = nullcontext()
@@ -77,3 +84,43 @@ def on_ranks(count, work):
     if own or faults:
         raise (own or faults)[0]
     return results
+
+
+def fit_on(count, folder, method, checkpoints=None):
+    """The prediction of all ranks, in the order of the node table."""
+
+    def work(ranks):
+        graph = read_local_graph(read_manifest(folder / "shards"), ranks)
+        labels, names = local_labels(folder / "labels.csv", graph, TableOptions())
+        with checkpointing(checkpoints(graph)) if checkpoints else nullcontext():
+            return graph.numbers, fit_on_ranks(method, graph.task(labels, names, seed=5), ranks)
+
+    done = on_ranks(count, work)
+    order = np.argsort(np.concatenate([numbers for numbers, _ in done]))
+    parts = [part for _, part in done]
+    for part in parts[1:]:
+        for name, values in parts[0].parameters.items():
+            np.testing.assert_array_equal(part.parameters[name], values)  # ranks never diverge
+        for name, values in parts[0].history.items():
+            np.testing.assert_array_equal(part.history[name], values)
+    return Prediction(
+        np.concatenate([part.probabilities for part in parts], 1)[:, order],
+        parts[0].history,
+        peers=np.concatenate([part.peers for part in parts], 2)[:, :, order],
+        pseudo_labelled_at=np.concatenate([part.pseudo_labelled_at for part in parts], 1)[:, order],
+        parameters=parts[0].parameters,
+        peer_report=parts[0].peer_report,
+    )
+
+
+def assert_equal_predictions(found, expected, tolerance):
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=tolerance)
+    np.testing.assert_array_equal(found.probabilities.argmax(-1), expected.probabilities.argmax(-1))
+    np.testing.assert_allclose(found.peers, expected.peers, atol=10 * tolerance)
+    np.testing.assert_array_equal(found.pseudo_labelled_at, expected.pseudo_labelled_at)
+    assert found.history.keys() == expected.history.keys()
+    for name, values in expected.history.items():
+        np.testing.assert_allclose(found.history[name], values, atol=tolerance, err_msg=name)
+    assert {name: one.shape for name, one in found.parameters.items()} == {
+        name: one.shape for name, one in expected.parameters.items()
+    }

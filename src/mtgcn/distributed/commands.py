@@ -20,7 +20,6 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
 if TYPE_CHECKING:
-    from mtgcn.distributed.communicator import Ranks
     from mtgcn.distributed.fitting import FitOptions
 
 BAD_INPUT, FAILED, STOPPED = 2, 1, 143  # exit statuses
@@ -35,7 +34,7 @@ app = typer.Typer(
 )
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     """A signal to end, such as torchrun sends when another process has failed; the argument is its number."""
 
 

@@ -228,7 +228,10 @@ class RankCommunicator(Communicator):
         return self._returned(received[:, 2], before, sender).to(keys.device)
 
     def _returned(
-        self, rows: Int[np.ndarray, "received"], values: Int[np.ndarray, "received"], sender: Int[np.ndarray, "received"]
+        self,
+        rows: Int[np.ndarray, "received"],
+        values: Int[np.ndarray, "received"],
+        sender: Int[np.ndarray, "received"],
     ) -> Int[Tensor, "nodes"]:
         """Send values back to the rows of the senders."""
         back, _ = self.ranks.deliver(np.stack([rows, values], 1), sender)

@@ -62,7 +62,7 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
         raise InputError(f"{table.path} has no column that could be a feature; add some")
     if columns.label is not None:
         note(
-            f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit with --labels"
+            f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit by --labels"
         )
     kinds = given_kinds(table, options)
     numbers = number_columns(table, columns, options, kinds)
@@ -79,9 +79,7 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
             f"{table.path}: nothing can be learned from its columns ({'; '.join(preprocessing.lines()[:3])})"
         )
     if len(ids) > sample.rows:
-        note(
-            f"{table.path}: preprocessing was fitted to {sample.rows} of {len(ids)} rows, drawn at random"
-        )
+        note(f"{table.path}: preprocessing was fitted to {sample.rows} of {len(ids)} rows, drawn at random")
     return FittedTable(table, columns, numbers, sp.issparse(sample.numbers), ids, preprocessing)
 
 

@@ -112,7 +112,7 @@ def _plain(values: np.ndarray) -> list[Any]:
     return [[None if np.isnan(number) else float(number) for number in epoch[0]] for epoch in values]
 
 
-# -------------------------------------------------------------------------------------------- a model of the whole graph
+# ------------------------------------------------------------------------------------------- a model of the whole graph
 
 
 @dataclass(frozen=True)

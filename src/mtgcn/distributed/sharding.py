@@ -25,7 +25,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from mtgcn.distributed.node_table import LargeIndex, FittedTable, fit_table
+from mtgcn.distributed.node_table import FittedTable, LargeIndex, fit_table
 from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_text, part_name, write_part
 from mtgcn.environment import versions
 from mtgcn.errors import InputError

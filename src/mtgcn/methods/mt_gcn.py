@@ -127,9 +127,7 @@ class Teaching:
         logits = self.network.logits()
         at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
         labelled, communicator = self.task.labelled, self.task.communicator
-        losses = {
-            "supervised": supervised_loss(at_labelled, labelled, settings.supervised_reduction, communicator)
-        }
+        losses = {"supervised": supervised_loss(at_labelled, labelled, settings.supervised_reduction, communicator)}
         chosen, predicted = self._choose(logits.detach())
         self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
         if self.recorder:

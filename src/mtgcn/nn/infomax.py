@@ -137,7 +137,11 @@ class Infomax(StackedParameters):
     def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
         """Original and corrupted inputs of the current batch."""
         looked_at, corruption = self._this_epoch()
-        rows, corrupted, gather_rows = self.views.rows, self.views.corrupted.flatten(0, 1), self.communicator.gather_rows
+        rows, corrupted, gather_rows = (
+            self.views.rows,
+            self.views.corrupted.flatten(0, 1),
+            self.communicator.gather_rows,
+        )
         return gather_rows(rows, looked_at), gather_rows(corrupted, looked_at, corruption * len(rows))
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:

@@ -121,9 +121,7 @@ def most_confident(
         nodes=torch.where(filled, found, 0).T.reshape(-1, runs, peers).contiguous(),
         filled=filled.T.reshape(-1, runs, peers).contiguous(),
         per_class=slots,
-        total_count=None
-        if communicator.has_whole_graph
-        else communicator.sum(filled.sum(1)).view(runs, peers),
+        total_count=None if communicator.has_whole_graph else communicator.sum(filled.sum(1)).view(runs, peers),
     )
 
 
