@@ -79,11 +79,11 @@ def make_graph():
 
 
 @pytest.fixture
-def weighted_votes(monkeypatch):
+def weighted_peers(monkeypatch):
     """The name of a registered method whose peers have different weights."""
-    from weighted_votes import WeightedVotes
+    from weighted_peers import WeightedPeers
 
-    monkeypatch.setitem(METHODS, "weighted-votes", WeightedVotes)
+    monkeypatch.setitem(METHODS, "weighted-votes", WeightedPeers)
     return "weighted-votes"
 
 

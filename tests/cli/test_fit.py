@@ -140,8 +140,8 @@ def test_the_seed_decides_the_model(succeeds, own):
     assert not np.array_equal(probabilities[0], probabilities[2])
 
 
-def test_fit_reports_peer_weights(succeeds, own, weighted_votes):
-    fit = ["fit", *own.options, "--out", own.out, "--method", weighted_votes, "--device", "cpu", "--folds", 0]
+def test_fit_reports_peer_weights(succeeds, own, weighted_peers):
+    fit = ["fit", *own.options, "--out", own.out, "--method", weighted_peers, "--device", "cpu", "--folds", 0]
     assert "peers       the near neighbourhood decides here" in succeeds(*fit)
     out = succeeds(*fit, "--set", "teaching=0.1")
     assert len(starting_with("peers", out)) == 3  # with a remark on teaching

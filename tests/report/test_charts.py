@@ -22,7 +22,7 @@ from mtgcn.report.fit_page import plot
 from mtgcn.report.fit_view import Map, fit_view
 from mtgcn.report.styles import light_colours
 from mtgcn.uncertainty.peer_weights import contributions
-from weighted_votes import made_up_report
+from weighted_peers import made_up_report
 
 
 def of_kind(chart, kind):

@@ -22,7 +22,7 @@ from mtgcn.linalg.node_keys import keyed_normal
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import SPARE, leading_singular_vectors, num_components, with_fixed_signs
+from mtgcn.linalg.truncated_svd import OVERSAMPLING, leading_singular_vectors, num_components, with_fixed_signs
 from mtgcn.methods.mt_plus.views import (
     CENTRED,
     EDGES,
@@ -105,7 +105,7 @@ def shared_directions(
     number = torch.float32 if device.type == "cuda" else torch.float64
     if columns <= count:
         return torch.eye(columns, device=device, dtype=number)
-    start = np.random.default_rng(0).standard_normal((columns, count + SPARE), dtype=np.float32)
+    start = np.random.default_rng(0).standard_normal((columns, count + OVERSAMPLING), dtype=np.float32)
     back = features.transposed if isinstance(features, SparseOperator) else DenseOperator(features.matrix.T)
 
     def walk(values: Tensor) -> Tensor:
@@ -126,11 +126,11 @@ def shared_directions(
 def _edge_directions(local: LocalGraph, keys: UInt64[np.ndarray, "here"], settings: InputSettings) -> Tensor:
     """D^-1/2 A in its leading directions. A is symmetric, so every product is one with this rank's rows of it."""
     nodes = local.manifest.num_nodes
-    count = min(num_components(settings.edge_directions, local.whole), max(1, nodes - SPARE))
+    count = min(num_components(settings.edge_directions, local.whole), max(1, nodes - OVERSAMPLING))
     degrees = local.neighbours.matrix.sum(axis=1, dtype=np.float64)
     scale = 1 / np.sqrt(np.maximum(degrees, np.finfo(np.float32).tiny))
     scaled = on_device(scale, np.float32, local.ranks.device)[:, None]
-    start = torch.from_numpy(keyed_normal(keys, 0, min(count + SPARE, nodes))).to(local.ranks.device)
+    start = torch.from_numpy(keyed_normal(keys, 0, min(count + OVERSAMPLING, nodes))).to(local.ranks.device)
     basis = leading_singular_vectors(
         lambda basis: scaled * local.neighbours(basis),
         lambda rows: local.neighbours(scaled * rows),

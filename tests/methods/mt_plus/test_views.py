@@ -108,7 +108,7 @@ def test_edges_are_whom_a_node_is_connected_with(make_graph, dense_propagation):
     looped = replace(graph, adjacency=graph.adjacency.toarray() + np.diag(np.arange(70) % 2))  # these tell nothing
     adjacency = torch.from_numpy(graph.adjacency.toarray()).double()
     scaled = adjacency / adjacency.sum(1, keepdim=True).sqrt()
-    vectors = torch.linalg.svd(scaled)[2][: 70 - module.SPARE].T
+    vectors = torch.linalg.svd(scaled)[2][: 70 - module.OVERSAMPLING].T
     edges = scaled @ vectors
     for given in (graph, looped):
         np.testing.assert_allclose(angles(rows_of(given)[EDGES]), angles(centred(edges)), atol=5e-3)
@@ -214,8 +214,8 @@ def test_no_more_directions_are_kept_than_asked_for(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [10, 10, 10, 6, 6, module.WAVES]
-    monkeypatch.setattr(truncated_svd, "LARGEST_TABLE", 60 * 7)
-    monkeypatch.setattr(truncated_svd, "FEWEST_DIRECTIONS", 2)
+    monkeypatch.setattr(truncated_svd, "MAX_TABLE", 60 * 7)
+    monkeypatch.setattr(truncated_svd, "MIN_COMPONENTS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
     assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [7, 7, 7, 7, 7, module.WAVES]
 

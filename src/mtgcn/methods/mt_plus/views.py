@@ -33,7 +33,7 @@ from mtgcn.linalg.node_keys import keyed_normal, node_keys
 from mtgcn.linalg.normalisation import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
 from mtgcn.linalg.operators import ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import SPARE, feature_singular_vectors, leading_singular_vectors, num_components
+from mtgcn.linalg.truncated_svd import OVERSAMPLING, feature_singular_vectors, leading_singular_vectors, num_components
 from mtgcn.memory import trim_freed_blocks
 from mtgcn.methods.mt_plus.encoders import encode, know_encoders, trained_encoders
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
@@ -85,7 +85,7 @@ class InputSettings:
         if peer in (FEATURES, NEAR, FAR):
             return min(num_components(self.directions, graph), graph.num_features) + 1
         if peer in OF_THEIR_GRAPH:
-            return min(num_components(self.edge_directions, graph), max(1, graph.num_nodes - SPARE)) + 1
+            return min(num_components(self.edge_directions, graph), max(1, graph.num_nodes - OVERSAMPLING)) + 1
         return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
 
     def bytes_for(self, graph: Graph) -> int:
@@ -95,7 +95,7 @@ class InputSettings:
         encoded = sum(widths[peer] for peer in ENCODERS)
         of_features = sum(widths[peer] for peer in (FEATURES, NEAR, FAR))
         rows, number = sum(widths.values()), torch.float32.itemsize
-        searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + SPARE))
+        searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + OVERSAMPLING))
         training = graph.num_nodes * (rows - encoded) + self.encoders(graph).bytes_for(graph) // number
         encoding = graph.num_nodes * (rows + self.encoders(graph).dimensions)
         return number * max(searching, training, encoding)
@@ -206,8 +206,8 @@ def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Te
     """The rows of D^-1/2 A in their leading directions. A is symmetric, so the transpose needs no matrix of its own."""
     adjacency, degrees = _edges(graph, device)
     scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
-    count = min(count, max(1, graph.num_nodes - SPARE))
-    start = keyed_normal(node_keys(graph, device), 0, min(count + SPARE, graph.num_nodes))
+    count = min(count, max(1, graph.num_nodes - OVERSAMPLING))
+    start = keyed_normal(node_keys(graph, device), 0, min(count + OVERSAMPLING, graph.num_nodes))
 
     def along_edges(values: Tensor) -> Tensor:
         return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
