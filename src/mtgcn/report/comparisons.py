@@ -1,39 +1,37 @@
-"""Comparisons of methods as tables (terminal, Markdown, CSV, LaTeX), as a figure and as an HTML page."""
+"""Comparisons of methods as tables (terminal, Markdown, CSV, LaTeX) and as an HTML page."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from markupsafe import Markup
 
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.store import write_text
 from mtgcn.experiments.tables import CellSummary
-from mtgcn.report.charts import difference_chart, label_rate_chart, run_chart
-from mtgcn.report.figures import figure
+from mtgcn.report.charts import difference_chart, label_rate_chart
 from mtgcn.report.pages import render
-from mtgcn.report.styles import Styles, light_colours
+from mtgcn.report.styles import Styles
+from mtgcn.report.svg import Chart
 from mtgcn.report.tables import (
     LATEX_PREAMBLE,
     SIGNED,
     Entry,
     Row,
     Table,
+    counted,
     csv_text,
+    difference_fields,
     interval,
     latex,
     markdown_lines,
+    measured_fields,
     p_value,
     percent,
     seconds,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
@@ -48,7 +46,7 @@ def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[P
 
 def cell_title(cell: CellSummary) -> str:
     """Dataset, labels and runs."""
-    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {cell.runs} run{'s' if cell.runs > 1 else ''}"
+    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {counted(cell.runs, 'run')}"
 
 
 def labels_given(cell: CellSummary) -> str:
@@ -59,10 +57,8 @@ def labels_given(cell: CellSummary) -> str:
     elif counts is None:
         labels = "labels that differ from run to run"
     else:
-        labels = f"{counts} label{'s' if counts != 1 else ''} per class"
-    if cell.split == RANDOM:
-        return labels
-    sources = {OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
+        labels = f"{counted(counts, 'label')} per class"
+    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
     return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
 
 
@@ -82,12 +78,9 @@ def cell_table(cell: CellSummary) -> Table:
         "macro F1 %": cell.macro_f1,
         "calibration error %": cell.calibration_error,
     }
-    rows = [
-        (measure, percent(sample.mean), percent(sample.std), interval(sample)) for measure, sample in measures.items()
-    ]
-    caption = f"{cell.seconds:.1f} s, {_made_on(cell)}"
-    columns = ["measure", "mean", "std", "95 % interval"]
-    return Table.of_text(columns, rows, title=f"{cell.method} on {cell_title(cell)}", caption=caption)
+    rows = [(name, percent(sample.mean), percent(sample.std), interval(sample)) for name, sample in measures.items()]
+    title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
+    return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -95,9 +88,9 @@ def comparison_table(comparison: Comparison) -> Table:
     rows = []
     for cell in comparison.cells:
         against = ["", "", ""]
-        if difference := comparison.differences.get(cell.method):
-            p = p_value(comparison.p_values[cell.method])
-            against = [percent(difference.mean, SIGNED), interval(difference, SIGNED), p]
+        if test := _test(comparison, cell):
+            difference = test.difference
+            against = [percent(difference.mean, SIGNED), interval(difference, SIGNED), p_value(test.p_corrected)]
         measured = [cell.method, percent(cell.accuracy.mean), interval(cell.accuracy)]
         rows.append([*measured, *against, percent(cell.macro_f1.mean), f"{cell.seconds:.1f}"])
     columns = ["method", "mean", "95 % interval", f"minus {comparison.reference}", "95 % interval", "p (Holm)"]
@@ -107,8 +100,14 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _made_on(cell: CellSummary) -> str:
-    threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
-    return f"seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions['torch']}"
+    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {cell.versions['torch']}"
+
+
+def _test(comparison: Comparison, cell: CellSummary) -> PairedTest | None:
+    """The difference from the reference, None for the reference itself."""
+    p = comparison.p_values.get(cell.method, 1.0)
+    difference = comparison.differences.get(cell.method)
+    return PairedTest(difference, p, p) if difference else None
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -127,7 +126,6 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 
 def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
-    difference = comparison.differences.get(cell.method)
     counts = cell.labels_per_class
     return {
         "dataset": cell.dataset,
@@ -137,16 +135,9 @@ def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
         "runs": cell.runs,
         "seed": cell.seed,
         "scored_nodes": comparison.scored_nodes,
-        "accuracy_mean": cell.accuracy.mean,
-        "accuracy_std": cell.accuracy.std,
-        "accuracy_low": cell.accuracy.ci95[0],
-        "accuracy_high": cell.accuracy.ci95[1],
-        "macro_f1_mean": cell.macro_f1.mean,
-        "calibration_error_mean": cell.calibration_error.mean,
+        **measured_fields(cell),
         "reference": comparison.reference,
-        "minus_reference_mean": difference and difference.mean,
-        "minus_reference_low": difference and difference.ci95[0],
-        "minus_reference_high": difference and difference.ci95[1],
+        **difference_fields(_test(comparison, cell)),
         "p_value_holm": comparison.p_values.get(cell.method),
         "seconds": cell.seconds,
         "device": cell.device,
@@ -156,11 +147,15 @@ def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
     """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
-    by_graph: dict[tuple[object, ...], list[Comparison]] = {}
-    for comparison in comparisons:
-        by_graph.setdefault((comparison.cells[0].dataset, *comparison.graph.values()), []).append(comparison)
-    overviews = [_overview(some) for some in by_graph.values() if len(some) > 1]
+    overviews = [_overview(some) for some in _by_graph(comparisons) if len(some) > 1]
     return "\n".join([LATEX_PREAMBLE, *overviews, *map(_latex_table, comparisons)])
+
+
+def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
+    found = defaultdict(list)
+    for comparison in comparisons:
+        found[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
+    return list(found.values())
 
 
 def _latex_table(comparison: Comparison) -> str:
@@ -200,25 +195,14 @@ def _accuracy(comparison: Comparison, cell: CellSummary) -> Entry:
 
 
 def _against(comparison: Comparison, cell: CellSummary) -> list[Entry]:
-    """The difference from the reference and its p-value; nothing where no method is compared."""
-    if not comparison.differences:
-        return []
-    difference = comparison.differences.get(cell.method)
-    if difference is None:
-        return [Entry(), Entry()]
-    p = p_value(comparison.p_values[cell.method])
-    return [Entry.mean(difference, SIGNED), Entry(p, bold=comparison.is_significant(cell.method))]
-
-
-def comparison_figure(comparison: Comparison) -> Figure:
-    """A matplotlib figure: the accuracy of every run, and for each method its mean with the 95 % interval."""
-    chart = run_chart(comparison, title=cell_title(comparison.cells[0]), styles=_styles([comparison]))
-    return figure([[[chart]]], light_colours())
+    """The difference from the reference and its p-value; no columns for a single method."""
+    return Entry.difference(_test(comparison, cell)) if comparison.differences else []
 
 
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
     """The page; `command` made it, `notes` are remarks of reading the files."""
-    styles = _styles(comparisons)
+    names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
+    styles = Styles({name: name for name in names}, comparisons[0].reference)
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
@@ -237,11 +221,6 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "table": _page_table(comparison),
                 "chart": _difference_chart(comparison, styles),
                 "runs": _run_table(comparison),
-                "settings": {
-                    cell.method: ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none"
-                    for cell in comparison.cells
-                },
-                "runs_share": any(cell.groups for cell in comparison.cells),
             }
             for comparison in comparisons
         ],
@@ -269,39 +248,26 @@ def _page_table(comparison: Comparison) -> Table:
 
 def _run_table(comparison: Comparison) -> Table:
     cells = comparison.cells
-    rows = [
-        [str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(comparison.cells[0].runs)
-    ]
+    rows = [[str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(cells[0].runs)]
     return Table.of_text(["run", *(cell.method for cell in cells)], rows)
 
 
-def _styles(comparisons: Sequence[Comparison]) -> Styles:
-    names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
-    return Styles({name: name for name in names}, comparisons[0].reference)
-
-
-def _difference_chart(comparison: Comparison, styles: Styles) -> Markup | None:
-    p_values = comparison.p_values
-    rows = [
-        (method, [PairedTest(difference, p_values[method], p_values[method])])
-        for method, difference in comparison.differences.items()
-    ]
+def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
+    rows = [(cell.method, [test]) for cell in comparison.cells if (test := _test(comparison, cell))]
     title = f"Accuracy minus that of {comparison.reference}"
     caption = f"points above or below {comparison.reference}"
-    return difference_chart(rows, [""], title=title, caption=caption, styles=styles).svg() if rows else None
+    return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
 
 
-def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Markup]]:
+def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Chart]]:
     """Accuracy over labels per class, for each graph with several label rates."""
-    found: dict[tuple[object, ...], dict[str, dict[int, SampleSummary]]] = {}
-    for comparison in comparisons:
-        for cell in comparison.cells:
-            if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
-                of_methods = found.setdefault((cell.dataset, *comparison.graph.values()), {})
-                of_methods.setdefault(cell.method, {})[cell.labels_per_class] = cell.accuracy
     charts = []
-    for (dataset, *_), of_methods in found.items():
-        if len({rate for samples in of_methods.values() for rate in samples}) > 1:
-            title = f"Accuracy on {dataset} over labels per class"
-            charts.append((title, label_rate_chart(of_methods, title=title, styles=styles).svg()))
+    for some in _by_graph(comparisons):
+        samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
+        for cell in (cell for comparison in some for cell in comparison.cells):
+            if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
+                samples[cell.method][cell.labels_per_class] = cell.accuracy
+        if len({rate for of_method in samples.values() for rate in of_method}) > 1:
+            title = f"Accuracy on {some[0].cells[0].dataset} over labels per class"
+            charts.append((title, label_rate_chart(samples, title, styles)))
     return charts
