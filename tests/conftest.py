@@ -1,4 +1,4 @@
-"""Small graphs that every test may use, and references that are too plain to be wrong."""
+"""Small graphs and plain reference implementations, shared by all tests."""
 
 import os
 
@@ -16,8 +16,7 @@ from mtgcn.task import observe
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """Tests marked `data` need graphs that may be neither here nor within reach: then they are skipped, but not where
-    CI is set, which must have them."""
+    """Skip tests marked `data` if a dataset cannot be loaded, except in CI."""
     try:
         return (yield)
     except SourceUnreachable as error:
@@ -28,8 +27,7 @@ def pytest_runtest_call(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable():
-    """A report may quote a file name that is no text. It would not reach the process that gathers reports, and the one
-    that sent it would end in the midst of its tests."""
+    """Escape file names that are not Unicode, which a worker process could not send."""
     return _as_text((yield))
 
 
@@ -45,7 +43,7 @@ def _as_text(content):
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
-    """Graphs this small are faster on one, most of all while something else is running."""
+    """Small graphs are faster on one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -54,8 +52,7 @@ def one_thread():
 
 @pytest.fixture(scope="session")
 def make_graph():
-    """A factory of graphs with as many blocks as classes: edges and features tell the blocks apart, not too well
-    unless `easy`."""
+    """A factory of stochastic block models with informative features; `easy` separates the classes well."""
 
     def make(nodes=40, classes=3, features=12, seed=0, *, sparse=True, weighted=False, unreached=False, easy=False):
         random = np.random.default_rng([nodes, classes, features, seed])
@@ -64,7 +61,7 @@ def make_graph():
         edges = np.triu(random.random((nodes, nodes)) < np.where(same, 0.2, 0.005 if easy else 0.04), 1).astype(float)
         if weighted:
             edges *= random.uniform(0.2, 3, (nodes, nodes))
-        # Numbers without pattern, so that no two nodes are ever equally sure of anything.
+        # Random values, so that no two nodes have the same probabilities.
         values = random.random((nodes, features)) * (random.random((nodes, features)) < 0.6)
         values[:, 0] += 0.1
         values[np.arange(nodes), 1 + labels] += 4 if easy else 0.5
@@ -82,11 +79,11 @@ def make_graph():
 
 
 @pytest.fixture
-def weighted_votes(monkeypatch):
-    """The name of a registered method whose peers have votes of different weight."""
-    from weighted_votes import WeightedVotes
+def weighted_peers(monkeypatch):
+    """The name of a registered method whose peers have different weights."""
+    from weighted_peers import WeightedPeers
 
-    monkeypatch.setitem(METHODS, "weighted-votes", WeightedVotes)
+    monkeypatch.setitem(METHODS, "weighted-votes", WeightedPeers)
     return "weighted-votes"
 
 

@@ -13,11 +13,11 @@ import mtgcn
 ROOT = Path(mtgcn.__file__).parent
 # From the bottom up: a module may import its own floor and those before it.
 FLOORS = [
-    {"errors", "memory", "settings", "shapes"},
-    {"storage", "io"},
-    {"environment", "graph", "graph_checks", "graph_cache", "splits", "task"},
+    {"_version", "errors", "labels", "memory", "settings", "shapes"},
+    {"storage"},
+    {"environment", "graph", "graph_checks", "graph_sources", "graph_cache", "splits", "task"},
     {"linalg"},
-    {"nn"},
+    {"io", "nn"},
     {"training"},
     {"methods", "datasets"},
     {"uncertainty", "experiments"},

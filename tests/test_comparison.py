@@ -13,7 +13,7 @@ from mtgcn.task import Prediction
 
 @dataclass(frozen=True)
 class Favourite:
-    """Believes the same of every node; inherits from nothing."""
+    """Predicts one class; inherits from nothing."""
 
     number: int = 0
 
@@ -33,7 +33,7 @@ def results(graph):
     return mtgcn.compare(graph, methods=["lp", Favourite], labels_per_class=2, runs=3, seed=4)
 
 
-def test_the_table_has_a_line_for_every_method(results):
+def test_table(results):
     title, heading, lp, favourite, caption = results.table().splitlines()
     assert title == "Accuracy % on blocks, 2 labels per class, 3 runs"
     assert heading.split()[:2] == ["method", "mean"]
@@ -46,7 +46,7 @@ def test_the_table_has_a_line_for_every_method(results):
     assert results._repr_html_().count("<tr>") == 3
 
 
-def test_a_frame_has_a_row_for_every_run(results):
+def test_to_pandas(results):
     frame = results.to_pandas()
     assert frame.shape[0] == 6
     assert frame.groupby("method")["accuracy"].mean()["Favourite"] == pytest.approx(1 / 3)
@@ -54,7 +54,7 @@ def test_a_frame_has_a_row_for_every_run(results):
     assert set(frame.scored_nodes) == {84}
 
 
-def test_latex_figure_and_page_are_of_the_same_numbers(results, tmp_path):
+def test_latex_figure_and_page(results, tmp_path):
     text = results.to_latex(tmp_path / "table.tex")
     assert (tmp_path / "table.tex").read_text(encoding="utf-8") == text
     assert "Favourite & 33.3 " in text
@@ -65,7 +65,7 @@ def test_latex_figure_and_page_are_of_the_same_numbers(results, tmp_path):
     assert results.to_dict()["reference"] == "lp"
 
 
-def test_methods_may_be_objects_and_be_called_what_one_likes(graph):
+def test_method_objects_and_names(graph):
     named = {"first": Favourite(), "second": Favourite(1), "propagation": create("lp", alpha=0.1)}
     results = mtgcn.compare(graph, named, labels_per_class=2, runs=1, reference="propagation")
     assert [cell.method for cell in results.comparison.cells] == list(named)
@@ -75,17 +75,17 @@ def test_methods_may_be_objects_and_be_called_what_one_likes(graph):
     assert listed.comparison.cells[0].method == "lp"
 
 
-def test_the_same_seed_gives_the_numbers_of_the_command(graph, results):
+def test_same_seed_same_numbers(graph, results):
     again = mtgcn.compare(graph, methods=["lp", "logistic"], labels_per_class=2, runs=3, seed=4)
     assert again.comparison.cells[0].accuracy == results.comparison.cells[0].accuracy
 
 
-def test_few_scored_nodes_are_a_warning(make_graph):
+def test_few_scored_nodes_warn(make_graph):
     with pytest.warns(UserWarning, match="scored on 24 nodes, fewer than 30"):
         mtgcn.compare(make_graph(nodes=30), methods=["lp"], labels_per_class=2, runs=1)
 
 
-def test_a_split_file_may_be_named(graph, tmp_path):
+def test_split_file(graph, tmp_path):
     path = tmp_path / "splits.json"
     path.write_text('[{"train": [0, 1, 2]}, {"train": [3, 4, 5]}]')
     assert mtgcn.compare(graph, ["lp"], split=path).comparison.cells[0].runs == 2
@@ -103,12 +103,12 @@ def test_a_split_file_may_be_named(graph, tmp_path):
         ({"graph": [[0, 1], [1, 0]]}, "graph is a list; give a Graph that holds labels"),
     ],
 )
-def test_what_does_not_fit_is_said(graph, given, message):
+def test_invalid_arguments(graph, given, message):
     with pytest.raises(InputError, match=message):
         mtgcn.compare(**{"graph": graph, "methods": ["lp"], "labels_per_class": 2, "runs": 1, **given})
 
 
-def test_progress_is_shown_where_it_is_asked_for(graph, capsys, monkeypatch):
+def test_verbose(graph, capsys, monkeypatch):
     shown = []
     monkeypatch.setattr("mtgcn.report.progress.progress_callbacks", _recording(shown))
     mtgcn.compare(graph, ["lp"], labels_per_class=2, runs=1)
@@ -121,13 +121,13 @@ def _recording(shown):
     from contextlib import contextmanager
 
     @contextmanager
-    def reporting(*_told):
+    def reporting(*_given):
         shown.append("reported")
         yield
 
     return reporting
 
 
-def test_final_seeds_are_refused_from_python_too(make_graph):
+def test_final_seeds_are_refused(make_graph):
     with pytest.raises(InputError, match="seed 1000002 is kept for final figures"):
         mtgcn.compare(make_graph(), methods=["lp"], labels_per_class=2, runs=2, seed=1_000_002)

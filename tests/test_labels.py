@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mtgcn import read_graph
-from mtgcn.errors import InputError
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.inputs import classes_and_labels
 from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
 
@@ -88,6 +88,7 @@ def test_integers_with_gaps(tmp_path):
     """pandas writes 1.0 for integers with gaps, in CSV and Parquet."""
     (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
     (tmp_path / "nodes.csv").write_text("id,label\na,1.0\nb,\nc,0.0\n")
-    (tmp_path / "labels.csv").write_text("id,label\nb,1\n")
-    graph = read_graph(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", labels=tmp_path / "labels.csv")
+    (tmp_path / "labels.csv").write_text("id,label\nb,1\na,?\n")
+    with pytest.warns(GraphNote, match=r"1 labels are words for a missing value \('\?'\)"):
+        graph = read_graph(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", labels=tmp_path / "labels.csv")
     assert (graph.class_names, graph.labels.tolist()) == (("0", "1"), [1, 1, 0])

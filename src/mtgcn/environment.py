@@ -1,4 +1,4 @@
-"""On what a run was made: device, threads, versions."""
+"""The environment of a run: device, threads, versions."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from mtgcn._version import __version__
 from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
-MAX_THREADS = 256  # more than that and the system may refuse to start them, which ends the program
+MAX_THREADS = 256  # the system may refuse to start more
 
 
 def chosen_device(name: str | torch.device) -> torch.device:
-    """The device a person asked for, by its name or as torch knows it; `auto` is the GPU where there is one."""
+    """The torch device of a name or device; `auto` is the GPU if there is one."""
     if isinstance(name, torch.device):
         chosen_device(name.type)
         if name.type == "cuda" and (name.index or 0) >= torch.cuda.device_count():
-            raise InputError(f"device {name} asked for, and torch finds {torch.cuda.device_count()}; give another")
+            raise InputError(
+                f"device {name} requested, but torch finds {torch.cuda.device_count()} CUDA devices; use another"
+            )
         return name
     if name not in DEVICES:
         raise unknown_name("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device 'cuda' asked for, but torch finds no CUDA device; use --device cpu or auto")
+        raise InputError("device 'cuda' requested, but torch finds no CUDA device; use --device cpu or auto")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(name)
 
 
 def device_title(device: torch.device) -> str:
-    """The device in words, with the model of a GPU, since times mean nothing without it."""
+    """The name of the device, with the model of a GPU."""
     return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
 
 
@@ -41,7 +43,7 @@ def threads() -> int:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers depend on besides our own source."""
+    """Versions that results depend on."""
     return {
         "mtgcn": __version__,
         "python": platform.python_version(),

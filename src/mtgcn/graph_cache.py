@@ -1,4 +1,4 @@
-"""What takes long to make of a graph, made once and found again as long as the graph is there."""
+"""A cache for functions of a graph, with the lifetime of the graph."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ Made = TypeVar("Made")
 def cached_per_graph(
     make: Callable[Concatenate[Graph, Settings], Made],
 ) -> Callable[Concatenate[Graph, Settings], Made]:
-    """Let a function of a graph, and of further arguments that can be hashed, run once for each of them.
+    """Cache a function of a graph and further hashable arguments.
 
-    It is given the graph without labels. So it cannot depend on them, and a graph and all that differs from it in
-    labels alone, such as `graph.without_labels`, share what was made. That goes when the graph goes; it must not hold
-    on to the graph it was made of. Two threads that ask at the same time may both make it, and both get the first's.
+    The function receives the graph without labels, so that graphs that differ in labels alone share results. Results
+    live as long as the graph and must not refer to it. Concurrent calls may compute twice and return the first result.
 
     >>> import numpy as np
     >>> @cached_per_graph

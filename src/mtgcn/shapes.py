@@ -1,8 +1,7 @@
 """Shapes in signatures: `Float[Tensor, "nodes classes"]` is a tensor of floating point numbers with these two axes.
 
-The names are jaxtyping's, which type checkers read. When the program runs they stand for the bare array and nothing is
-imported or checked, unless MTGCN_CHECK_SHAPES is 1: the tests set it and check every call, see
-tests/support/shape_checks.py.
+The names are jaxtyping's. At run time they stand for the bare array and nothing is imported or checked, unless
+MTGCN_CHECK_SHAPES is 1, as in the tests (tests/support/shape_checks.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: what it prints where, and with which exit status it ends."""
+"""Experiments and lists from the command line: what is printed where, and the exit status."""
 
 import json
 import subprocess
@@ -11,28 +11,15 @@ import mtgcn
 from mtgcn import datasets
 from mtgcn.cli import app as cli
 from mtgcn.experiments import run as run_module
+from mtgcn.experiments.scoring import score
 from mtgcn.methods import METHODS
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
 RUN_DIGITS = ["run", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3", "--device", "cpu", *QUICK]
 
 
-@pytest.fixture
-def mtgcn_command(capsys):
-    """Runs a command in this process; gives exit status, standard output and standard error."""
-
-    def command(*arguments):
-        status = cli.main(list(arguments))
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return command
-
-
-def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
-    status, out, err = mtgcn_command(*RUN_DIGITS, "--json")
-    assert (status, err) == (0, "")
-    result = json.loads(out)
+def test_run_json_is_one_object(succeeds):
+    result = json.loads(succeeds(*RUN_DIGITS, "--json"))
     assert set(result) == {
         *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
         *("calibration_error", "seconds", "device", "threads", "versions", "groups", "notes", "warnings"),
@@ -48,32 +35,27 @@ def test_run_prints_one_json_object_and_nothing_else(mtgcn_command):
         assert 0 <= sample["ci95"][0] <= sample["mean"] <= sample["ci95"][1] <= 1
 
 
-def test_the_same_command_twice_gives_the_same_numbers(mtgcn_command):
-    first, second = (json.loads(mtgcn_command(*RUN_DIGITS, "--json")[1]) for _ in range(2))
+def test_the_seed_decides_the_numbers(succeeds):
+    first, again, other = (json.loads(succeeds(*RUN_DIGITS, "--seed", seed, "--json")) for seed in (0, 0, 1))
     for measure in ("accuracy", "macro_f1", "calibration_error"):
-        assert first[measure] == second[measure]
+        assert first[measure] == again[measure]
+    assert first["accuracy"]["per_run"] != other["accuracy"]["per_run"]
 
 
-def test_another_seed_gives_other_numbers(mtgcn_command):
-    first, second = (json.loads(mtgcn_command(*RUN_DIGITS, "--seed", seed, "--json")[1]) for seed in ("0", "1"))
-    assert first["accuracy"]["per_run"] != second["accuracy"]["per_run"]
-
-
-def test_run_without_json_is_a_table(mtgcn_command):
-    status, out, err = mtgcn_command(*RUN_DIGITS)
-    assert (status, err) == (0, "")
+def test_run_prints_a_table(succeeds):
+    out = succeeds(*RUN_DIGITS)
     assert "mt-gcn on digits, 2 labels per class, 3 runs" in out
     assert "accuracy %" in out
     assert "95 % interval" in out
 
 
-def test_labels_per_class_may_differ_between_classes(mtgcn_command):
+def test_labels_per_class_can_differ(mtgcn_command):
     counts = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
     _, out, _ = mtgcn_command(*RUN_DIGITS, "--labels-per-class", ",".join(map(str, counts)), "--json")
     assert json.loads(out)["labels_per_class"] == counts
 
 
-def test_labels_may_be_drawn_over_all_nodes(mtgcn_command):
+def test_split_over_all(mtgcn_command):
     arguments = [*RUN_DIGITS, "--split", "over-all", "--labels-per-class", "5"]
     _, out, _ = mtgcn_command(*arguments, "--json")
     result = json.loads(out)
@@ -85,7 +67,7 @@ def test_labels_may_be_drawn_over_all_nodes(mtgcn_command):
     assert "labels-per-class lists 2 numbers; over-all splits take one" in err
 
 
-def test_a_split_file_says_runs_and_labels(mtgcn_command, tmp_path):
+def test_split_file(mtgcn_command, tmp_path):
     labels = datasets.load("digits").labels
     first_of_each = [int((labels == number).nonzero()[0][0]) for number in range(10)]
     second_of_each = [int((labels == number).nonzero()[0][1]) for number in range(10)]
@@ -96,7 +78,7 @@ def test_a_split_file_says_runs_and_labels(mtgcn_command, tmp_path):
     assert (result["runs"], result["labels_per_class"]) == (2, 1)
 
 
-def test_runs_on_one_fixed_split_differ_by_seed(mtgcn_command, tmp_path):
+def test_runs_on_a_fixed_split_differ_by_seed(mtgcn_command, tmp_path):
     file = tmp_path / "split.json"
     file.write_text(json.dumps({"train": list(range(40))}))
     _, out, _ = mtgcn_command("run", "--dataset", "digits", "--split", str(file), "--runs", "3", *QUICK, "--json")
@@ -105,7 +87,7 @@ def test_runs_on_one_fixed_split_differ_by_seed(mtgcn_command, tmp_path):
 
 @pytest.fixture
 def few_epochs(monkeypatch):
-    """The registered methods with a handful of epochs, for commands that take no settings."""
+    """The registered methods with a few epochs, for commands that take no settings."""
     from mtgcn.methods import METHODS, create
 
     def quick(name, **settings):
@@ -118,7 +100,7 @@ def few_epochs(monkeypatch):
 
 @pytest.mark.usefixtures("few_epochs")
 @pytest.mark.slow
-def test_compare_pairs_every_method_with_mt_plus(mtgcn_command):
+def test_compare_reports_paired_differences(mtgcn_command):
     arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3"]
     status, out, err = mtgcn_command(*arguments, "--json")
     assert (status, err) == (0, "")
@@ -136,18 +118,40 @@ def test_compare_pairs_every_method_with_mt_plus(mtgcn_command):
 
 
 @pytest.mark.usefixtures("few_epochs")
-def test_validation_nodes_are_scored_for_no_method(mtgcn_command, monkeypatch):
-    tested = {}
-    from mtgcn.experiments import run
+def test_compare_on_files(succeeds, fitted):
+    options = [*fitted.options, "--methods", "gcn,mt-gcn", "--labels-per-class", 3, "--runs", 4]
+    gcn, mt_gcn = json.loads(succeeds("compare", *options, "--json"))["cells"]
+    assert (gcn["dataset"], gcn["labels_per_class"], gcn["runs"]) == ("edges.csv", 3, 4)
+    # 15 of the 24 labels remain for scoring.
+    assert all(round(share * 15, 6) == round(share * 15) for share in mt_gcn["accuracy"]["per_run"])
 
-    def watched(prediction, graph, splits):
-        tested[len(tested)] = [tuple(split.test) for split in splits]
-        return score(prediction, graph, splits)
 
-    score = run.score
-    monkeypatch.setattr(run, "score", watched)
-    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods"]
-    assert mtgcn_command(*arguments, "gcn,gcn+v")[0] == 0
+def test_compare_notes_what_reading_changed(mtgcn_command, own):
+    own.edge_rows += [own.edge_rows[1][::-1]]
+    own.write()
+    options = [*own.options, "--labels-per-class", 3, "--runs", 2, "--methods", "lp"]
+    status, _, err = mtgcn_command("compare", *options)
+    assert status == 0
+    assert err.startswith("mtgcn: note: ")
+    assert mtgcn_command("compare", *options, "--json")[2] == ""
+
+
+@pytest.mark.usefixtures("few_epochs")
+def test_validation_nodes_are_never_scored(succeeds, monkeypatch):
+    from mtgcn.experiments import compare
+
+    tested = []
+
+    def watched(graph, splits, method, **options):
+        def watched_score(prediction, graph, splits):
+            tested.append([tuple(split.test) for split in splits])
+            return score(prediction, graph, splits)
+
+        return run_cell(graph, splits, method, scorer=watched_score, **options)
+
+    run_cell = compare.run_cell
+    monkeypatch.setattr(compare, "run_cell", watched)
+    succeeds("compare", "--dataset", "digits", "--labels-per-class", 2, "--runs", 2, "--methods", "gcn,gcn+v")
     assert tested[0] == tested[1]
     assert {len(nodes) for nodes in tested[0]} == {1797 - 20 - 500}
 
@@ -171,6 +175,7 @@ def test_validation_nodes_are_scored_for_no_method(mtgcn_command, monkeypatch):
         ([*RUN_DIGITS, "--split", "nowhere.json"], "split 'nowhere.json' is neither"),
         (["run", "--dataset", "digits"], "add --labels-per-class"),
         (["run"], "nothing, or two things, to compare on; give either --dataset or own files"),
+        (["compare", "--edges", "e.csv", "--split", "public"], "own files have no public split"),
         ([*RUN_DIGITS, "--edges", "e.csv"], "nothing, or two things, to compare on; give either --dataset"),
         (["fit", "--edges", "e.csv"], "no folder for the model; give --out, or --check to only see"),
         (["predict", "model"], "Missing option '--out'"),
@@ -187,14 +192,7 @@ def test_bad_input_is_one_line_and_status_2(mtgcn_command, arguments, message):
     assert err.count("\n") == 1
 
 
-def test_no_cuda_is_bad_input(mtgcn_command, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    status, _, err = mtgcn_command(*RUN_DIGITS, "--device", "cuda")
-    assert status == 2
-    assert "torch finds no CUDA device; use --device cpu or auto" in err
-
-
-def test_an_interruption_is_no_crash(mtgcn_command, monkeypatch):
+def test_interruption(mtgcn_command, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
@@ -202,7 +200,7 @@ def test_an_interruption_is_no_crash(mtgcn_command, monkeypatch):
     assert mtgcn_command(*RUN_DIGITS) == (130, "", "mtgcn: interrupted\n")
 
 
-def test_a_fault_of_ours_keeps_its_traceback(monkeypatch):
+def test_internal_errors_keep_their_traceback(monkeypatch):
     monkeypatch.setattr(datasets, "load", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cli.main(RUN_DIGITS)
@@ -217,7 +215,7 @@ def without_planetoid(monkeypatch, function):
     monkeypatch.setattr(datasets, function.__name__, reached)
 
 
-def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monkeypatch, tmp_path):
+def test_datasets_lists_what_is_cached_and_what_is_not(mtgcn_command, monkeypatch, tmp_path):
     monkeypatch.delenv("MTGCN_DATA", raising=False)
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
     status, out, err = mtgcn_command("datasets", "--json")
@@ -234,7 +232,7 @@ def test_datasets_shows_what_is_there_and_names_what_is_not(mtgcn_command, monke
 
 
 @pytest.mark.data
-def test_datasets_prints_the_papers_table_1(mtgcn_command):
+def test_datasets_agree_with_table_1_of_the_paper(mtgcn_command):
     try:
         datasets.load("pubmed")
     except datasets.SourceUnreachable as error:
@@ -277,7 +275,7 @@ def test_version_and_help(mtgcn_command):
 
 
 @pytest.mark.slow
-def test_the_module_is_the_command():
+def test_python_m_mtgcn():
     done = subprocess.run(
         [sys.executable, "-m", "mtgcn", "run", "--dataset", "nothing-like-it", "--labels-per-class", "2"],
         capture_output=True,
@@ -289,7 +287,7 @@ def test_the_module_is_the_command():
     assert done.stderr == f"mtgcn: error: unknown dataset 'nothing-like-it'; choose from {known}\n"
 
 
-def test_methods_are_listed_with_the_settings_that_set_takes(mtgcn_command):
+def test_methods_lists_settings(mtgcn_command):
     status, out, _ = mtgcn_command("methods")
     assert status == 0
     assert all(name in out for name in METHODS)

@@ -1,4 +1,4 @@
-"""What `mtgcn run` and `compare` do with a person's own files, and what they write about it."""
+"""`mtgcn run` and `compare` on own files."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ def own(tmp_path, make_graph):
 FAST = ["--methods", "lp,logistic", "--runs", 3, "--labels-per-class", 2]
 
 
-def test_everything_a_researcher_asked_for_is_written(mtgcn_command, own, tmp_path):
+def test_compare_writes_all_files(mtgcn_command, own, tmp_path):
     out, latex, report = tmp_path / "rows", tmp_path / "paper" / "table.tex", tmp_path / "page.html"
     latex.parent.mkdir()
     status, table, err = mtgcn_command("compare", *own, *FAST, "--out", out, "--latex", latex, "--report", report)
@@ -71,7 +71,7 @@ def test_everything_a_researcher_asked_for_is_written(mtgcn_command, own, tmp_pa
     assert {row["scored_nodes"] for row in rows} == {90 - 2 * 3}
 
 
-def test_run_writes_the_same_kinds_of_files(mtgcn_command, own, tmp_path):
+def test_run_writes_all_files(mtgcn_command, own, tmp_path):
     out, latex, report = tmp_path / "rows", tmp_path / "table.tex", tmp_path / "page.html"
     arguments = ["run", *own, "--method", "lp", "--set", "alpha=0.01", "--labels-per-class", 2, "--runs", 3]
     status, table, _ = mtgcn_command(*arguments, "--out", out, "--latex", latex, "--report", report)
@@ -82,7 +82,7 @@ def test_run_writes_the_same_kinds_of_files(mtgcn_command, own, tmp_path):
     assert rows[0].settings == {"alpha": 0.01}
 
 
-def test_the_same_command_goes_on_from_what_is_stored(mtgcn_command, own, tmp_path):
+def test_command_resumes(mtgcn_command, own, tmp_path):
     out = tmp_path / "rows"
     first = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
     stored = (out / "rows.jsonl").read_bytes()
@@ -94,7 +94,7 @@ def test_the_same_command_goes_on_from_what_is_stored(mtgcn_command, own, tmp_pa
     assert len(read_units(out)) == 2
 
 
-def test_few_scored_nodes_are_warned_of(mtgcn_command, own):
+def test_few_scored_nodes_warn(mtgcn_command, own):
     arguments = ["compare", *own, "--methods", "lp", "--runs", 2, "--labels-per-class", 21]
     warning = "a run is scored on 27 nodes, fewer than 30"
     status, _, err = mtgcn_command(*arguments)
@@ -120,9 +120,7 @@ def test_few_scored_nodes_are_warned_of(mtgcn_command, own):
         (["--set", "alpha=many"], "setting alpha='many' is not of type float"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_runs(
-    mtgcn_command, own, tmp_path, monkeypatch, arguments, message
-):
+def test_invalid_options(mtgcn_command, own, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
     status, out, err = mtgcn_command("compare", *own, *FAST, *arguments)
@@ -132,25 +130,25 @@ def test_what_does_not_fit_is_refused_before_anything_runs(
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_files_without_a_label_are_refused(mtgcn_command, own):
+def test_files_without_labels(mtgcn_command, own):
     status, _, err = mtgcn_command("compare", *own[:4], *FAST)
     assert status == 2
     assert "no node is labelled, so nothing can be scored; give --labels" in err
 
 
-def test_a_setting_is_for_all_that_have_it_or_for_the_one_that_is_named():
+def test_settings_of_one_or_all_methods():
     methods, notes = configured_methods(["gcn", "mt-gcn", "lp"], ["hidden-channels=8", "mt-gcn.peers=3", "lp.alpha=2"])
     assert (methods["gcn"].hidden_channels, methods["mt-gcn"].hidden_channels) == (8, 8)
     assert (methods["mt-gcn"].peers, methods["lp"].alpha) == (3, 2.0)
     assert notes == ["--set hidden-channels=8 is for gcn, mt-gcn; no such setting: lp"]
 
 
-def test_a_setting_that_is_given_twice_is_refused():
+def test_duplicate_setting():
     with pytest.raises(InputError, match="'alpha' is given twice"):
         configured_methods(["lp"], ["alpha=1", "lp.alpha=2"])
 
 
-def test_what_was_written_before_something_could_not_be_is_said(mtgcn_command, own, tmp_path, monkeypatch):
+def test_failed_write_lists_written_files(mtgcn_command, own, tmp_path, monkeypatch):
     latex, report, real = tmp_path / "table.tex", tmp_path / "page.html", os.replace
 
     def full(source, target):
@@ -160,13 +158,13 @@ def test_what_was_written_before_something_could_not_be_is_said(mtgcn_command, o
 
     monkeypatch.setattr(os, "replace", full)
     status, _, err = mtgcn_command("compare", *own, *FAST, "--latex", latex, "--report", report)
-    said = f"cannot write {report}: No space left on device; make room there, or give another place"
-    assert (status, err) == (2, f"mtgcn: error: {said}. Written before that: {latex}\n")
+    message = f"cannot write {report}: No space left on device; make room there, or give another place"
+    assert (status, err) == (2, f"mtgcn: error: {message}. Written before that: {latex}\n")
     assert latex.exists()
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])
-def test_final_seeds_are_refused_before_anything_is_read(command, mtgcn_command, tmp_path):
+def test_final_seeds_are_refused(command, mtgcn_command, tmp_path):
     missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
     status, out, error = mtgcn_command(command, *missing, "--seed", 1_000_000)
     assert (status, out) == (2, "")

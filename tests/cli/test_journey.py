@@ -1,4 +1,4 @@
-"""An analyst's journey from end to end: fit, suggest, label, predict for new nodes, by the commands she types."""
+"""The commands of an analyst from end to end: fit, suggest, label, predict new nodes."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ SOURCE = str(Path(mtgcn.__file__).parents[1])  # wherever the commands are start
 
 @pytest.fixture
 def files(tmp_path):
-    """600 customers of three kinds, of whom the last 100 arrive later; what they are is known to `truth` alone."""
+    """600 customers of three classes, the last 100 of them new; `truth` has all classes."""
     random = np.random.default_rng(4)
     kind = random.integers(0, 3, 600)
     names = [f"K{7 * number:05}" for number in range(600)]
@@ -74,7 +74,7 @@ def test_fit_suggest_label_predict(files):
     assert command("predict", "m", "--out", "before.csv")[0] == 0
     before = accuracy(read(folder / "before.csv"), truth)
 
-    # She asks for twelve, fills in what she knows and hands the file back; one she does not know, one is a slip.
+    # Twelve suggestions are filled in; one stays empty, one has a typing error.
     assert command("suggest", "m", "--count", "12", "--out", "ask.csv") == (0, "ask.csv\n", "")
     asked = read(folder / "ask.csv")
     _, two, _ = command("suggest", "m", "--count", "2", "--json")
@@ -82,7 +82,7 @@ def test_fit_suggest_label_predict(files):
     for row in asked[1:]:
         row["label"] = truth[row["id"]]
 
-    def hand_back():
+    def label():
         with (folder / "answered.csv").open("w", newline="", encoding="utf-8") as file:
             table = csv.DictWriter(file, asked[0].keys())
             table.writeheader()
@@ -90,23 +90,23 @@ def test_fit_suggest_label_predict(files):
         return command("label", "m", "answered.csv")
 
     right, asked[5]["label"] = asked[5]["label"], "Kaufer"
-    status, out, err = hand_back()
+    status, out, err = label()
     assert (status, out) == (2, "")
     assert "unknown class 'Kaufer'; did you mean 'Käufer'?" in err
     asked[5]["label"] = right
-    for path in (folder / "cache").rglob("*.npz"):  # so that embeddings could only be made again, or be in the model
+    for path in (folder / "cache").rglob("*.npz"):  # the refit must find embeddings in the model
         path.unlink()
-    status, out, err = hand_back()
+    status, out, err = label()
     assert status == 0, err
     assert out.startswith("added       11: ")
-    assert "nodes that had no label are predicted otherwise than before" in out
+    assert "nodes without a label before" in out
     assert not list((folder / "cache").rglob("*.npz"))
     assert command("predict", "m", "--out", "after.csv")[0] == 0
     after = accuracy(read(folder / "after.csv"), truth)
     assert after > before
     assert after > 0.8
 
-    # A hundred customers arrive, with edges to those she has and to each other.
+    # A hundred new customers with edges to known ones and to each other.
     new = ["--nodes", "new.csv", "--edges", "new-edges.csv"]
     status, out, err = command("predict", "m", *new, "--out", "-")
     assert status == 0, err

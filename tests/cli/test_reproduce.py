@@ -261,7 +261,7 @@ def test_methods_that_are_missing_are_named_but_an_unknown_one_is_an_error(repro
         (["--final", "--seed", "3"], "seed 3 is no final seed; leave --seed out"),
         (["--seed", "1000000"], "seed 1000000 is no development seed; add --final"),
         (["--workers", "0"], "workers is 0; give at least 1"),
-        (["--workers", "1000000000"], "workers is 1000000000; so many processes takes about"),
+        (["--workers", "1000000000"], "workers is 1000000000, which takes about"),
         (["--runs", "0"], "runs is 0; give at least 1"),
         (["--ablation", "--methods", "gcn"], "an ablation is of mt-gcn"),
         (["--protocol", "paper", "--methods", "gcn"], "takes the better of two peers and gcn has none"),

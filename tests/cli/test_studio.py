@@ -1,4 +1,4 @@
-"""`mtgcn studio` where it cannot begin: one line, and nothing written."""
+"""`mtgcn studio` that cannot start: one line of error, and nothing written."""
 
 import socket
 import sys
@@ -10,30 +10,30 @@ from mtgcn.cli.app import main
 
 @pytest.fixture
 def refusal(tmp_path, capsys):
-    """What is said to options that are refused."""
+    """The error message for options that are refused."""
 
     def refused(*options):
         assert main(["studio", "--no-browser", "--project", str(tmp_path / "project"), *options]) == 2
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert told.err.count("\n") == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.count("\n") == 1
         assert not (tmp_path / "project").exists()
-        return told.err
+        return printed.err
 
     return refused
 
 
-def test_without_the_package_one_line_says_how_to_get_it(refusal, monkeypatch):
+def test_missing_package(refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "nicegui", None)
     assert "NiceGUI, which is not installed; pip install 'mtgcn[studio]'" in refusal()
 
 
-def test_an_address_that_cannot_be_served_is_refused(refusal):
+def test_invalid_address(refusal):
     assert "address that others use" in refusal("--host", "0.0.0.0")
     assert "give another --host or --port" in refusal("--host", "no.such.host.invalid")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "give another --host or --port" in refusal("--port", str(taken.getsockname()[1]))
 
 
-def test_a_dataset_and_files_are_two_graphs(refusal, tmp_path):
+def test_two_graphs(refusal, tmp_path):
     assert "give one of them" in refusal("--dataset", "digits", "--edges", str(tmp_path / "edges.csv"))

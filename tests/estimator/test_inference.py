@@ -22,7 +22,7 @@ from mtgcn.estimator.inference import (
 from mtgcn.estimator.inputs import transformed_rows
 from mtgcn.graph import UNLABELED
 from mtgcn.methods import METHODS
-from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
+from mtgcn.methods.mt_plus.views import VIEWS
 from small_models import FEW_EPOCHS, adjacency_of, quick
 
 # ---- all methods
@@ -95,6 +95,7 @@ def test_predict_is_order_invariant(fitted, graph):
 def test_known_rows_keep_their_predictions(fitted, graph):
     np.testing.assert_array_equal(fitted.predict_proba(graph.features), fitted.label_distributions_)
     np.testing.assert_array_equal(fitted.predict_proba(graph.features[:10]), fitted.label_distributions_[:10])
+    np.testing.assert_array_equal(fitted.predict_proba(), fitted.label_distributions_)
 
 
 def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
@@ -106,7 +107,7 @@ def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
     predictions = predict_graph(fitted, renamed)
     assert (predictions.positions == MISSING).all()
     if fitted.method == "mt-plus":  # peers of the graph of the fit are left out
-        stay = np.array([name in OF_ANY_GRAPH for name in fitted.peer_report_.names])
+        stay = np.array([VIEWS[name].transferable for name in fitted.peer_report_.names])
         np.testing.assert_allclose(predictions.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
         weights = fitted.peer_report_.weights[0][stay]
         expected = np.einsum("p,pnc->nc", weights / weights.sum(), fitted.peer_distributions_[stay])
@@ -215,8 +216,8 @@ def test_new_nodes_must_have_the_features_of_the_fit(first_peer_model, graph):
         predict_nodes(first_peer_model, replace(new, features=np.full((3, 12), 1e20)))
 
 
-def test_peer_weights_apply_to_new_nodes(graph, weighted_votes):
-    model = quick(weighted_votes, settings=None).fit_graph(graph)
+def test_peer_weights_apply_to_new_nodes(graph, weighted_peers):
+    model = quick(weighted_peers, settings=None).fit_graph(graph)
     report = model.peer_report_
     assert report.names[1] == "features"
     weighted = np.average(model.peer_distributions_, axis=0, weights=report.weights[0])
@@ -240,15 +241,6 @@ def test_peer_probabilities(model, blobs):
         peers = model.peer_probabilities(*arguments)
         np.testing.assert_allclose(peers.mean(axis=0), model.predict_proba(*arguments), atol=1e-6)
         assert len(peers) == 2
-
-
-def test_training_rows(model, blobs):
-    rows, _, _ = blobs
-    np.testing.assert_array_equal(model.predict(rows), model.transduction_)
-    np.testing.assert_array_equal(model.predict_proba(rows.copy()), model.label_distributions_)
-    some = [5, 3, 3, 40]
-    np.testing.assert_array_equal(model.predict_proba(rows[some]), model.label_distributions_[some])
-    np.testing.assert_array_equal(model.predict_proba(), model.label_distributions_)
 
 
 def test_equal_rows_keep_their_predictions(ring):

@@ -48,7 +48,7 @@ def test_names_that_are_no_numbers_stay_apart(ring, names, kind):
     [
         (["-1", "0", "1"], ["0", "1"], [-1, 0, 1]),
         (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
-        (["1.0", "1", "2"], ["1", "2"], [0, 0, 1]),
+        (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
         (["b", " a", "NA"], ["a", "b"], [1, 0, -1]),
     ],
 )
@@ -175,6 +175,12 @@ def test_invalid_graphs(ring, graph, message):
     rows, y, _, _ = ring
     with pytest.raises(InputError, match=message):
         quick().fit(rows, y, graph=graph)
+
+
+def test_labels_of_another_number(ring):
+    _, y, _, edges = ring
+    with pytest.raises(InputError, match="the graph has 16 nodes and y has 10 labels; give one for each node"):
+        quick().fit(None, y[:10], graph=adjacency_of(edges))
 
 
 def test_magnitude_limit(ring):

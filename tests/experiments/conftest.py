@@ -1,4 +1,4 @@
-"""A graph small enough to count by hand, and a method whose answer is known before it is fitted."""
+"""A small graph, and methods with known predictions."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +21,7 @@ def ring() -> Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class Constant(Method):
-    """Believes the same of every node."""
+    """Predicts the same for every node."""
 
     favourite: int = 0
     confidence: float = 0.6
@@ -35,7 +35,7 @@ class Constant(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantWithValidation(Constant):
-    """Believes the commonest class among the validation nodes of its first run."""
+    """Predicts the most frequent class among the validation nodes of its first run."""
 
     uses_validation: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Training curves: which cells, what is in them, and that none is drawn twice."""
+"""Training curves."""
 
 import json
 
@@ -29,7 +29,7 @@ def digits():
     return Selection(datasets=["digits"], runs=2, curves=True)
 
 
-def test_cells_are_those_with_the_fewest_and_the_most_labels():
+def test_curve_cells():
     cells = curve_cells(Selection())
     assert [(cell.dataset, cell.labels_per_class) for cell in cells] == [
         ("cora", 2),
@@ -46,14 +46,14 @@ def test_cells_are_those_with_the_fewest_and_the_most_labels():
     assert curve_cells(Selection(tables=["1"])) == []
 
 
-def test_curves_say_how_the_training_went(digits, tmp_path):
+def test_draw_curves(digits, tmp_path):
     assert draw_curves(digits, tmp_path) == tmp_path / CURVES_FILE
     few, many = read_curves(tmp_path)
     assert (few.made["labels_per_class"], many.made["labels_per_class"]) == (2, 20)
     assert few.epochs == (10, 20, 25)
     assert few.teaching_from == 12
     assert set(few.losses) == {"supervised", "pseudo-label", "consistency"}
-    assert few.losses["pseudo-label"].mean[0] is None  # nobody teaches in epoch 10
+    assert few.losses["pseudo-label"].mean[0] is None  # no teaching in epoch 10
     assert all(value > 0 for value in few.losses["pseudo-label"].mean[1:])
     assert len(few.precision) == len(few.class_names) == 10
     for band in (few.accuracy, *few.precision):
@@ -65,7 +65,7 @@ def test_curves_say_how_the_training_went(digits, tmp_path):
     assert few.accuracy.mean[-1] == pytest.approx(np.mean([row.accuracy for row in rows]), abs=1e-4)
 
 
-def test_what_was_drawn_is_not_drawn_again(digits, tmp_path, monkeypatch):
+def test_stored_curves_are_not_drawn_again(digits, tmp_path, monkeypatch):
     draw_curves(digits, tmp_path)
     before = (tmp_path / CURVES_FILE).read_bytes()
     trained = []
@@ -79,7 +79,7 @@ def test_what_was_drawn_is_not_drawn_again(digits, tmp_path, monkeypatch):
     assert len(read_curves(tmp_path)) == 4  # those of two runs are kept
 
 
-def test_each_cell_is_written_as_soon_as_it_is_done(digits, tmp_path, monkeypatch):
+def test_each_cell_is_written_at_once(digits, tmp_path, monkeypatch):
     original = curves_module._trained
 
     def interrupted(cell, *rest):
@@ -93,7 +93,7 @@ def test_each_cell_is_written_as_soon_as_it_is_done(digits, tmp_path, monkeypatc
     assert [one.made["labels_per_class"] for one in read_curves(tmp_path)] == [2]
 
 
-def test_no_curves_are_no_error_but_damaged_ones_are(tmp_path):
+def test_missing_and_damaged_curves(tmp_path):
     assert read_curves(tmp_path) == []
     (tmp_path / CURVES_FILE).write_text(json.dumps([{"made": {}}]))
     with pytest.raises(InputError, match="is no file of curves"):
@@ -122,7 +122,7 @@ CURVES = {
 }
 
 
-def test_more_epochs_than_anybody_could_train_are_none_that_were_drawn(tmp_path):
+def test_impossible_epochs_are_refused(tmp_path):
     (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES]))
     [curves] = read_curves(tmp_path)
     assert (curves.epochs, curves.teaching_from) == ((10, 20), 200)

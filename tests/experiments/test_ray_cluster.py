@@ -34,7 +34,7 @@ needs_processes = pytest.mark.skipif(not Path("/proc/self").exists(), reason="lo
 def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
@@ -113,7 +113,7 @@ def waiting_processes(signs):
 
 @pytest.mark.long
 @needs_processes
-def test_a_worker_killed_in_the_midst_of_a_unit_loses_nothing(tmp_path, signs, clean_home):
+def test_killed_worker_loses_nothing(tmp_path, signs, clean_home):
     with started(RAY_SWEEP, tmp_path / "ray", signs, "local") as process:
         wait_until(lambda: waiting_processes(signs))
         cluster = kept_together(process)
@@ -139,7 +139,7 @@ def test_a_worker_killed_in_the_midst_of_a_unit_loses_nothing(tmp_path, signs, c
 
 @pytest.mark.long
 @needs_processes
-def test_a_killed_driver_leaves_what_was_finished_and_no_task(tmp_path, signs, short_folder, monkeypatch):
+def test_killed_driver_leaves_no_task(tmp_path, signs, short_folder, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(short_folder))
     folder = tmp_path / "rows"
     with started(RAY_SWEEP, folder, signs, "local") as process:
@@ -162,7 +162,7 @@ def test_a_killed_driver_leaves_what_was_finished_and_no_task(tmp_path, signs, s
 
 @pytest.mark.long
 @needs_processes
-def test_an_interrupt_ends_the_tasks_and_the_cluster(tmp_path, clean_home):
+def test_interrupt_ends_the_cluster(tmp_path, clean_home):
     # lp is stored at once, mt-gcn takes long: the interrupt comes in the midst of it.
     command = ["reproduce", "--table", "digits", "--methods", "lp,mt-gcn", "--runs", "30", "--ray", "local"]
     with started("-m", "mtgcn", *command, "--out", tmp_path / "rows") as process:
@@ -214,7 +214,7 @@ def cluster_of_others(folder, version=None):
 
 @pytest.mark.long
 @needs_processes
-def test_a_cluster_that_was_there_before_gives_the_rows_of_one_process(tmp_path, short_folder):
+def test_existing_cluster_gives_the_same_rows(tmp_path, short_folder):
     with cluster_of_others(short_folder) as (address, admitted):
         common = ["-m", "mtgcn", *SWEEP, "--device", "cpu"]
         status, out, errors = finished(*common, "--ray", address, "--out", tmp_path / "ray", env=admitted)
@@ -233,7 +233,7 @@ def test_a_cluster_that_was_there_before_gives_the_rows_of_one_process(tmp_path,
 
 @pytest.mark.long
 @needs_processes
-def test_a_cluster_of_another_version_is_refused(tmp_path, short_folder):
+def test_cluster_of_another_version(tmp_path, short_folder):
     with cluster_of_others(short_folder, version="2.1.0") as (address, admitted):
         status, out, errors = finished(
             "-m", "mtgcn", *SWEEP, "--ray", address, "--out", tmp_path / "rows", env=admitted
@@ -251,7 +251,7 @@ def cluster_of(*resources):
     return RayCluster("head:6379", tuple(nodes))
 
 
-def test_room_is_counted_node_by_node():
+def test_units_at_a_time():
     cluster = cluster_of({"CPU": 7.0}, {"CPU": 4.0, "GPU": 3.0}, {"GPU": 1.0}, {})
     assert cluster.at_a_time("cpu", threads=2) == 3 + 2
     assert cluster.at_a_time("cpu", threads=5) == 1
@@ -262,14 +262,14 @@ def test_room_is_counted_node_by_node():
         cluster.at_a_time("cuda (some model)", threads=5)
 
 
-def test_a_node_whose_rows_would_be_others_is_refused():
+def test_check_versions():
     here = {"mtgcn": "1.2.3", "torch": "2.13.0"}
     check_versions(dict(here), here, "n")
     with pytest.raises(InputError, match=r"node n has torch 2\.12\.1 and this process 2\.13\.0"):
         check_versions({"mtgcn": "1.2.3", "torch": "2.12.1"}, here, "n")
 
 
-def test_the_device_is_what_the_nodes_have(monkeypatch):
+def test_chosen_device(monkeypatch):
     with_gpus = cluster_of({"CPU": 2.0}, {"CPU": 2.0, "GPU": 1.0}, {"CPU": 2.0, "GPU": 1.0})
     models = {"1": "cuda (A)", "2": "cuda (A)"}
     monkeypatch.setattr(RayCluster, "_asked", lambda _, node, for_gpu: models[node["NodeID"]] if for_gpu else "cpu")
@@ -353,13 +353,13 @@ def without_seconds(outcomes):
     return [(unit, [replace(row, seconds=0) for row in rows]) for unit, rows in outcomes]
 
 
-def test_a_cluster_is_sent_each_graph_once_and_gives_the_rows_of_this_process(stand_in, units):
+def test_graph_is_sent_once(stand_in, units):
     found = cluster_of({"CPU": 2.0}).execute(units)
     assert without_seconds(found) == without_seconds(in_this_process(units))
     assert [graph.name for graph in stand_in.kept] == ["digits"]
 
 
-def test_a_unit_whose_workers_were_lost_is_told_and_the_next_one_runs(stand_in, units, monkeypatch):
+def test_lost_worker_fails_its_unit_only(stand_in, units, monkeypatch):
     lost, other = units[:2]
 
     def run(unit, *rest):
@@ -375,14 +375,14 @@ def test_a_unit_whose_workers_were_lost_is_told_and_the_next_one_runs(stand_in, 
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_node_that_joined_late_with_other_versions_runs_nothing(units):
+def test_late_node_with_other_versions(units):
     outcome = run_unit(units[0], [], None, module.decisive_versions() | {"torch": "1.0.0"})
     assert isinstance(outcome, InputError)
     assert "and this process 1.0.0, so its rows would be others" in str(outcome)
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_node_that_does_not_answer_is_named(monkeypatch):
+def test_silent_node(monkeypatch):
     def never(for_gpu):
         raise Late
 
@@ -396,26 +396,26 @@ def test_a_node_that_does_not_answer_is_named(monkeypatch):
 def prepared(monkeypatch, tmp_path):
     """What was done before Ray was asked for anything."""
     steps = []
-    monkeypatch.setattr(module, "check_reachable", lambda address: steps.append(f"is {address} there?"))
-    monkeypatch.setattr(module, "_keep_to_this_machine", lambda: steps.append("nobody else"))
+    monkeypatch.setattr(module, "check_reachable", lambda address: steps.append(f"check {address}"))
+    monkeypatch.setattr(module, "_keep_to_this_machine", lambda: steps.append("loopback only"))
     monkeypatch.setattr(module, "_socket_folder", lambda: str(tmp_path))
     return steps
 
 
-def test_a_cluster_of_this_machine_is_ours_alone_and_leaves_nothing_behind(stand_in, prepared, tmp_path):
+def test_local_cluster_leaves_nothing_behind(stand_in, prepared, tmp_path):
     with ray_cluster("local") as cluster:
         assert [node["NodeID"] for node in cluster.nodes] == ["here"]
-        assert prepared == ["nobody else"]
+        assert prepared == ["loopback only"]
         [folder] = tmp_path.iterdir()
         assert stand_in.started == [("local", str(folder))]
     assert stand_in.started == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cluster_of_others_must_answer_and_is_left_as_it_is(stand_in, prepared, tmp_path):
+def test_existing_cluster_is_checked_first(stand_in, prepared, tmp_path):
     with ray_cluster("head:6379") as cluster:
         assert cluster.address == "head:6379"
-        assert prepared == ["is head:6379 there?"]
+        assert prepared == ["check head:6379"]
         assert stand_in.started == [("head:6379", None)]
         assert list(tmp_path.iterdir()) == []
     assert stand_in.started == []

@@ -1,4 +1,4 @@
-"""Sweeps that are killed, shared out and interrupted, each as a process of its own; and how long they will take."""
+"""Sweeps: executors, kills, interrupts, progress."""
 
 import importlib.util
 import json
@@ -36,7 +36,7 @@ def started(folder, workers):
         text=True,
     )
     line = process.stdout.readline()
-    while line and line != "started\n":  # before it, a repair may be told
+    while line and line != "started\n":  # before it, a repair may be seen
         line = process.stdout.readline()
     assert line, process.stderr.read()
     return process
@@ -71,7 +71,7 @@ def is_running(process_id):
 def wait_until(condition, seconds=30):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.02)
 
 
@@ -91,7 +91,7 @@ def test_rows_do_not_depend_on_the_executor(undisturbed, tmp_path):
 
 
 @pytest.mark.long
-def test_a_sweep_killed_again_and_again_ends_with_the_same_rows(undisturbed, tmp_path):
+def test_killed_sweep_resumes_with_the_same_rows(undisturbed, tmp_path):
     random = np.random.default_rng(0)
     rows = tmp_path / "rows.jsonl"
     for _ in range(3):
@@ -116,14 +116,14 @@ def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
     process.kill()
     process.communicate()
     wait_until(lambda: not any(map(is_running, workers)), seconds=10)
-    with Store(tmp_path) as store:  # nobody holds the lock any more
+    with Store(tmp_path) as store:  # the lock is free
         kept = [row for row in undisturbed if row["unit"] in store.units]
     assert kept
     assert rows_without_seconds(tmp_path) == kept
 
 
 @pytest.mark.long
-def test_an_interrupted_command_says_how_to_go_on(tmp_path):
+def test_interrupted_command(tmp_path):
     # lp is stored at once, mt-gcn takes seconds: the interrupt comes in the midst of it.
     command = ["reproduce", "--table", "digits", "--methods", "lp,mt-gcn", "--runs", "10", "--workers", "2"]
     process = subprocess.Popen(
@@ -145,25 +145,25 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path):
     assert second == "mtgcn: interrupted"
 
 
-def test_whoever_watches_is_told_how_little_is_left(tmp_path):
+def test_sweep_progress(tmp_path):
     sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
-    told = []
+    seen = []
 
     @contextmanager
     def watched(units, stored, first_guess):
-        told.append((units, stored, first_guess))
-        yield lambda title, seconds: told.append(seconds)
+        seen.append((units, stored, first_guess))
+        yield lambda title, seconds: seen.append(seconds)
 
     with Store(tmp_path) as store:
         carry_out(sweep, store, sweep_progress=watched)
     units = len(sweep.units)
-    assert told[0] == (units, 0, None)  # nothing was seen yet
-    assert len(told) == 1 + units
-    assert all(seconds > 0 for seconds in told[1:-1])
-    assert told[-1] == 0
+    assert seen[0] == (units, 0, None)  # nothing was seen yet
+    assert len(seen) == 1 + units
+    assert all(seconds > 0 for seconds in seen[1:-1])
+    assert seen[-1] == 0
     with Store(tmp_path) as store:
         carry_out(sweep, store, sweep_progress=watched)
-    assert told[units + 1 :] == [(units, units, 0)]
+    assert seen[units + 1 :] == [(units, units, 0)]
 
 
 def carried_out(sweep, folder, refused):
@@ -178,7 +178,7 @@ def carried_out(sweep, folder, refused):
         return carry_out(sweep, store, Machines("cpu", 1, lambda _: executor))
 
 
-def test_units_that_cannot_be_run_are_told_and_the_others_fill_the_tables(tmp_path):
+def test_failed_units_are_reported(tmp_path):
     sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
     first, *others = sweep.units
     found = carried_out(sweep, tmp_path, [first])
@@ -188,14 +188,14 @@ def test_units_that_cannot_be_run_are_told_and_the_others_fill_the_tables(tmp_pa
     assert found.evidence.units_shown == len(others)
 
 
-def test_where_no_unit_can_be_run_there_is_nothing_to_show(tmp_path):
+def test_all_units_failed(tmp_path):
     sweep = plan(Selection(tables=["digits"], methods=["lp"], runs=1))
     found = carried_out(sweep, tmp_path, sweep.units)
     assert len(found.failures) == len(sweep.units)
     assert (found.tables, found.evidence) == ((), None)
 
 
-def test_time_left_is_guessed_from_what_the_method_took():
+def test_time_left():
     unit = plan(Selection(tables=["2"], methods=["mt-gcn"])).units[0]
 
     class Row:

@@ -13,7 +13,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.experiments import store as store_module
-from mtgcn.experiments.store import Store, read_units, write_text
+from mtgcn.experiments.store import Store, read_units
 from stored_rows import COMPARED, compared_row, stored_row
 
 
@@ -214,19 +214,6 @@ def test_file_size_limit_leaves_no_partial_unit(two_units, path):
     done = subprocess.run([sys.executable, "-c", program, str(two_units)], capture_output=True, text=True, check=False)
     assert "InputError: cannot write to" in done.stderr
     assert path.read_bytes() == before
-
-
-def test_write_text_is_atomic(tmp_path, monkeypatch):
-    def no_space(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with Store(tmp_path):
-        write_text(tmp_path, "summary.md", "old")
-        monkeypatch.setattr(store_module.os, "fsync", no_space)
-        with pytest.raises(InputError, match=r"cannot write .*summary.md: No space left on device; make room there"):
-            write_text(tmp_path, "summary.md", "new")
-    assert (tmp_path / "summary.md").read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "rows.jsonl", "summary.md"]
 
 
 def test_folder_below_a_file_is_refused(tmp_path):

@@ -33,7 +33,7 @@ def test_points_are_divided_by_their_nearest_mean():
 
 
 def test_no_point_is_nearer_to_the_mean_of_another_cluster(monkeypatch):
-    monkeypatch.setattr("mtgcn.linalg.k_means.MOST_ROUNDS", 200)
+    monkeypatch.setattr("mtgcn.linalg.k_means.MAX_ROUNDS", 200)
     monkeypatch.setattr("mtgcn.linalg.k_means.POINTS_AT_ONCE", 7)  # several pieces
     points = torch.from_numpy(np.random.default_rng(0).random((3, 60, 4)))
     cluster = k_means(points, 5)

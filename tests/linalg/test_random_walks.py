@@ -136,11 +136,11 @@ def test_solving_takes_eight_columns_of_doubles_for_each_label_and_never_more_th
     assert solving_bytes(10**8, 40) == 2**29
 
 
-def test_iterations_that_do_not_settle_are_reported(make_graph, monkeypatch):
+def test_no_convergence_warns(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
     monkeypatch.setattr(module, "MOST_ITERATIONS", 2)
     monkeypatch.setattr(module, "MOST_IN_32_BITS", 2)
-    with pytest.warns(RuntimeWarning, match="not settled after 2 iterations"):
+    with pytest.warns(RuntimeWarning, match="not converged after 2 iterations"):
         AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))
 
 

@@ -8,7 +8,7 @@ import torch
 
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.truncated_svd import (
-    SPARE,
+    OVERSAMPLING,
     feature_singular_vectors,
     leading_singular_vectors,
     num_components,
@@ -24,7 +24,7 @@ def start_of(columns, count):
 
 def directions_of(matrix, count):
     product, transposed = products_with(matrix)
-    return leading_singular_vectors(product, transposed, count, start_of(matrix.shape[1], count + SPARE)).numpy()
+    return leading_singular_vectors(product, transposed, count, start_of(matrix.shape[1], count + OVERSAMPLING)).numpy()
 
 
 def products_with(matrix):

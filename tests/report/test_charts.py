@@ -14,7 +14,7 @@ from mtgcn.report.fit_view import Map, fit_view
 from mtgcn.report.plots import comparison_figure, fit_figure
 from mtgcn.report.styles import class_colours
 from mtgcn.uncertainty.peer_weights import contributions
-from weighted_votes import made_up_report
+from weighted_peers import made_up_report
 
 
 def elements(chart, path):

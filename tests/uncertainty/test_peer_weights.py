@@ -9,7 +9,7 @@ from mtgcn.uncertainty.peer_weights import (
     teaching_remark,
     who_decides,
 )
-from weighted_votes import made_up_report
+from weighted_peers import made_up_report
 
 
 def test_contributions_are_sorted_by_weight():

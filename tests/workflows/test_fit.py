@@ -17,7 +17,7 @@ from mtgcn.methods import create
 from mtgcn.uncertainty.peer_weights import contributions
 from mtgcn.workflows import fit
 from mtgcn.workflows.fit import Coverage, FitSummary, available_bytes, fit_files, summary_lines, within_memory
-from weighted_votes import made_up_report
+from weighted_peers import made_up_report
 
 CPU = torch.device("cpu")
 MTGCN = create("mt-gcn", hidden_channels=64)

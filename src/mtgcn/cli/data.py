@@ -1,4 +1,4 @@
-"""`mtgcn datasets` and `methods`: what there is to classify, and with what."""
+"""`mtgcn datasets` and `methods`: the available datasets and methods."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def datasets(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Only this one, with all that is known of it.", metavar="DATASET", autocompletion=dataset_names
+            help="Only this dataset, with all its statistics.", metavar="DATASET", autocompletion=dataset_names
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The graphs that have a name: the paper's table 1 from the data themselves, others beside it, and where they lie.
-    Without a name nothing is fetched."""
+    """List the datasets with the statistics of the paper's table 1 and where they are cached. Without a name nothing is
+    downloaded."""
     from mtgcn import datasets as known
 
     if name is not None:
@@ -40,8 +40,8 @@ def datasets(
     print_table(dataset_table(descriptions))
     print()
     for folder in dict.fromkeys(description.location for description in descriptions):
-        lying = ", ".join(description.name for description in descriptions if description.location == folder)
-        print(f"{lying}: in {folder}")
+        names = ", ".join(description.name for description in descriptions if description.location == folder)
+        print(f"{names}: in {folder}")
     if absent:
         print(f"{', '.join(absent)}: not here; fetched when first used")
 
@@ -49,12 +49,12 @@ def datasets(
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(help="Only this one, with its settings.", metavar="METHOD", autocompletion=method_names),
+        typer.Argument(help="Only this method, with its settings.", metavar="METHOD", autocompletion=method_names),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every method in a line, with the names of its settings; of one that is named, all settings with limits, defaults
-    and what they mean, as --set takes them. module:Class is one of your own."""
+    """List the methods with the names of their settings; of a named method, all settings with limits, defaults and
+    meaning, as --set takes them. module:Class is a method of your own."""
     from mtgcn.methods import METHODS, method_title, typed_method_class
     from mtgcn.settings import described_settings
 
@@ -72,7 +72,7 @@ def methods(
 
     if name is None:
         print_table(method_table(titles, {one: [setting.name for setting in described[one]] for one in chosen}))
-        print("\nmtgcn methods NAME tells what the settings of one mean; --set KEY=VALUE changes them.")
+        print("\nmtgcn methods NAME describes the settings of a method; --set KEY=VALUE changes them.")
     else:
         print(titles[name], "\n")
         print_table(setting_table(described[name]))

@@ -54,16 +54,14 @@ SplitSource = Annotated[
     str,
     typer.Option(
         "--split",
-        help="random (so many of each class), over-all (as many in all, classes as unequal as they are), public "
-        "(Planetoid's own) or a JSON file.",
+        help="random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file.",
         metavar="NAME|FILE",
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="Folder for the rows of every run, with tables and a page of all that it holds; what it holds is not run "
-        "again.",
+        help="Folder for rows, tables and a page; stored methods are not run again.",
         metavar="DIR",
     ),
 ]
@@ -99,8 +97,7 @@ def run(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """One method over many splits of one graph: a named one or your own files, scored on the labels that a split does
-    not draw."""
+    """Fit and score one method on many splits of a named graph or of your own files."""
     compared = _compare(
         [method],
         dataset,
@@ -147,7 +144,7 @@ def compare(
     reference: Annotated[
         str | None,
         typer.Option(
-            help="The method that the others are measured against.",
+            help="The method that the others are compared with.",
             show_default="mt-plus, mt-gcn or the first",
             metavar="NAME",
             autocompletion=method_names,
@@ -164,8 +161,8 @@ def compare(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Several methods on the same splits of one graph: means, intervals and paired differences. Of your own files, the
-    labels that a split does not draw are what it is scored on."""
+    """Compare methods on the same splits of a named graph or of your own files: means, intervals, paired
+    differences."""
     compared = _compare(
         listed(methods, "methods"),
         dataset,

@@ -14,15 +14,13 @@ from mtgcn.errors import InputError
 if TYPE_CHECKING:
     from mtgcn.experiments.protocol import Protocol
 
-RowsFolder = Annotated[
-    Path, typer.Argument(help="Where mtgcn reproduce, or run and compare with --out, put their rows.", metavar="DIR")
-]
-
 
 def reproduce(
     suite: Annotated[
         str | None,
-        typer.Option(help="Instead of the paper's tables, graphs of many kinds.", show_default=False, metavar="world"),
+        typer.Option(
+            help="A suite of other graphs instead of the paper's tables.", show_default=False, metavar="world"
+        ),
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="Tables of the paper, 1 to 5, or digits.", show_default="1 to 5", metavar="N,N…")
@@ -42,9 +40,7 @@ def reproduce(
     runs: Annotated[
         int | None, typer.Option(help="Runs of each cell.", show_default="30, PubMed 10; of a suite 10", metavar="N")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Decides splits and all else that is random.", show_default="0", metavar="N")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of splits and methods.", show_default="0", metavar="N")] = None,
     protocol: Annotated[
         str,
         typer.Option(
@@ -54,22 +50,25 @@ def reproduce(
         ),
     ] = "ours",
     ablation: Annotated[
-        bool, typer.Option("--ablation", help="MT-GCN with parts taken out or turned.", metavar="")
+        bool, typer.Option("--ablation", help="MT-GCN with parts removed or changed.", metavar="")
     ] = False,
     backbones: Annotated[
-        bool, typer.Option("--backbones", help="MT-GCN with other networks, each alone and taught.", metavar="")
+        bool, typer.Option("--backbones", help="MT-GCN with other networks, without and with teaching.", metavar="")
     ] = False,
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Also draw MT-GCN's training at the lowest and highest label rates.", metavar=""),
+        typer.Option(
+            "--curves", help="Also draw training curves of MT-GCN at the lowest and highest label rates.", metavar=""
+        ),
     ] = False,
     final: Annotated[
-        bool, typer.Option("--final", help="On splits kept for final figures; refuses development seeds.", metavar="")
+        bool,
+        typer.Option("--final", help="Use splits reserved for final figures; refuses development seeds.", metavar=""),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the rows; what it holds is not run again.",
+            help="Folder of the rows; stored units are not run again.",
             show_default="reproduction, of a suite reproduction-NAME",
         ),
     ] = None,
@@ -89,8 +88,7 @@ def reproduce(
     threads: Annotated[int, typer.Option(help="Of each unit of work; another number makes new rows.", metavar="N")] = 1,
     device: Device = "auto",
 ) -> None:
-    """The paper's tables, or a suite of other graphs, measured anew. Stopped at any moment, the same command goes on
-    where it was."""
+    """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
     from mtgcn.environment import chosen_device
     from mtgcn.experiments.plan import Selection, plan
     from mtgcn.experiments.protocol import checked_seed
@@ -115,7 +113,7 @@ def reproduce(
     out = out or Path("reproduction" if suite is None else f"reproduction-{suite}")
     with machines(device, threads, workers, ray) as found:
         if curves:
-            chosen_device(found.device.split()[0])  # which this machine must have, too: they are trained here
+            chosen_device(found.device.split()[0])  # curves are trained on this machine
         planned = plan(replace(selection, device=found.device))
         for name in planned.missing_methods:
             remark(f"leaving out {name}, which this version does not have")
@@ -145,7 +143,7 @@ def report(
         typer.Option(help="Of a model: where to write the page.", show_default="MODEL/report.html", metavar="FILE"),
     ] = None,
 ) -> None:
-    """A page about what is stored, without running anything.
+    """Write a page about stored results, without running anything.
 
     Of a model: report.html, with the map of its nodes and all predictions. Of stored rows: report.html and tables.tex
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what

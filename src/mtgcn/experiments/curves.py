@@ -23,10 +23,11 @@ from mtgcn.experiments.protocol import PAPER_TABLES, RANDOM, REFERENCE, TABLES, 
 from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.experiments.scoring import accuracy_over_epochs, pseudo_label_precision
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
-from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described, write_text
+from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described
 from mtgcn.memory import CPU_BUDGET
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
+from mtgcn.storage.files import write_file
 from mtgcn.task import observe
 from mtgcn.training.recording import recording
 
@@ -133,7 +134,7 @@ def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = 
             ):
                 stored[key] = _trained(cell, made)
             text = json.dumps([asdict(curves) for curves in stored.values()], allow_nan=False)
-            write_text(folder, CURVES_FILE, text + "\n")
+            write_file(folder / CURVES_FILE, text + "\n")
     return folder / CURVES_FILE
 
 

@@ -41,7 +41,7 @@ def check_workers(workers: int) -> None:
     """Refuse a number of workers that does not fit into memory."""
     if workers < 1:
         raise InputError(f"workers is {workers}; give at least 1")
-    check_fits(workers * WORKER_BYTES, f"workers is {workers}; so many processes", "give fewer")
+    check_fits(workers * WORKER_BYTES, f"workers is {workers}, which", "give fewer")
 
 
 def in_this_process(units: Sequence[Unit]) -> Generator[Outcome, None, None]:

@@ -27,7 +27,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import RANDOM
 from mtgcn.memory import check_fits
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.files import read_plain, write_file
+from mtgcn.storage.files import read_plain
 from mtgcn.storage.locks import HeldElsewhere, OwnedLock
 
 FORMAT: Final = 3  # of stored rows and curves
@@ -138,11 +138,6 @@ def content_of(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
 
 
-def write_text(folder: Path, name: str, text: str) -> Path:
-    """Write a file of a folder atomically."""
-    return write_file(folder / name, text)
-
-
 class Store:
     """A folder that one process at a time writes to, as a context manager."""
 
@@ -163,18 +158,15 @@ class Store:
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
-            self._file = self._open()
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             self._units = self._read_and_repair()
+        except OSError as error:
+            self._lock.release()
+            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
         except BaseException:
             self._lock.release()
             raise
         return self
-
-    def _open(self) -> int:
-        try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)

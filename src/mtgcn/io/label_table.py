@@ -62,8 +62,9 @@ class Labels:
         node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
         texts = self._texts.texts()
         text = self._without_gap_floats(text, source, texts)
-        used = set(text.tolist())
-        code_of_text, names = classes_of([one if place in used else "" for place, one in enumerate(texts)], beside)
+        used, text = np.unique(text, return_inverse=True)
+        texts = [texts[one] for one in used.tolist()]
+        code_of_text, names = classes_of(texts, beside)
         paths = " and ".join(str(table.path) for table in self._tables)
         self._note_missing_words(paths, text, texts, code_of_text)
         if not names:

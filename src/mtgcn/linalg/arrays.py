@@ -18,7 +18,7 @@ LOOKED_AT_ONCE = 2**20  # where there is little to do with each
 
 
 def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> list[slice]:
-    """The rows of a table of that width, cut after about so many numbers, or `NUMBERS_AT_ONCE`.
+    """Row slices of a table of that width, each with about `at_once` numbers (default `NUMBERS_AT_ONCE`).
 
     >>> blocks_of_rows(5, width=2**15)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -28,7 +28,7 @@ def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> lis
 
 
 def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int | None = None) -> list[slice]:
-    """The rows of a sparse matrix, cut after about as many entries; where one row has more, it is alone.
+    """Row slices of a sparse matrix, each with about `at_once` entries; a longer row forms its own slice.
 
     >>> blocks_of_entries(np.array([0, 2**15, 2**16, 2**18, 2**18 + 1]))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
@@ -40,20 +40,20 @@ def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int 
 
 
 def each_block(blocks: Sequence[slice], work: Callable[[slice], None]) -> None:
-    """`work` on every block, by as many threads as torch takes: NumPy lets others go on while it computes. Blocks must
-    not write to the same place."""
+    """Call `work` on every block in as many threads as torch uses; NumPy releases the lock while it computes. Blocks
+    must not write to the same place."""
     threads = min(torch.get_num_threads(), len(blocks))
     if threads <= 1:
         for block in blocks:
             work(block)
         return
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, blocks):  # which raises what went wrong in one of them
+        for _ in pool.map(work, blocks):  # raises the exception of a block
             pass
 
 
 def all_finite(values: np.ndarray) -> bool:
-    """Whether there is no NaN and no infinity among these numbers, without as many truth values."""
+    """Whether all values are finite, without a boolean array of their size."""
     if values.size <= NUMBERS_AT_ONCE or not values.flags.c_contiguous:
         return bool(np.isfinite(values).all())
     flat, found = values.reshape(-1), []
@@ -122,5 +122,5 @@ def _each_piece(flat: Tensor, move: Callable[[slice], None]) -> None:
     if flat.is_cuda:  # other threads have streams of their own, which know nothing of what this one waits for
         torch.cuda.current_stream(flat.device).synchronize()
     with ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(move, pieces):  # which raises what went wrong in one of them
+        for _ in pool.map(move, pieces):  # raises the exception of a block
             pass

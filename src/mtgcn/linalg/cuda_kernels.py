@@ -1,7 +1,7 @@
-"""Two kernels written by hand, for GPUs. Imported only where there is one, and triton, which comes with torch for it.
+"""Two Triton kernels for GPUs; imported only on CUDA devices.
 
-A sparse product whose sums always run in the same order: the vendor's adds with atomics, so that the same seed
-would not give the same answer twice. And dropout's bits, which would otherwise take some forty small kernels.
+A sparse product with a fixed order of summation, since cuSPARSE adds with atomics and is not reproducible; and the bits
+of dropout, which would otherwise take about forty small kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ WIDEST_BLOCK = 256
 
 
 def sparse_product(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    """The product of a CSR matrix with x (columns, width). A long row is summed by one program from its first
-    entry to its last, so rows should not be much longer than others: see `SparseOperator`."""
+    """The product of a CSR matrix with x (columns, width). One program sums a row, so that rows should have similar
+    lengths: see `SparseOperator`."""
     rows, width = len(row_starts) - 1, x.shape[1]
     result = torch.empty(rows, width, device=x.device)
     block = min(WIDEST_BLOCK, triton.next_power_of_2(width))
@@ -43,9 +43,9 @@ ELEMENTS = 1024  # of a program
 
 
 def bits_of_scrambled(seeded: Tensor, second_key: Tensor) -> Tensor:
-    """The bits, lowest first, of scramble(scramble(seeded) + second_key): the hash of `random_streams`, in one go.
+    """The bits, lowest first, of scramble(scramble(seeded) + second_key): the hash of `DropoutStream` in one kernel.
 
-    `second_key` has the shape of `seeded` but for axes of length 1 that are repeated.
+    `second_key` broadcasts to the shape of `seeded`.
     """
     words = seeded.contiguous()
     keys = second_key.expand_as(words).contiguous()

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GraphOperators:
-    """What a graph convolution needs of a graph on a device; the parts that cost time to make."""
+    """Â and X on a device; what takes time is computed on first use."""
 
     adjacency: SparseOperator  # Â
     features: sp.csr_array | np.ndarray  # X, scaled
 
     def feature_operator(self) -> Operator:
-        """X, scaled, on the device; on the processor made anew for whoever asks, since it is a second copy."""
+        """Scaled X on the device; on the CPU not cached, since it is a second copy."""
         return operator(self.features, self.adjacency.device)
 
     @cached_property
     def smoothed(self) -> sp.csr_array | Tensor:
-        """Â X; not everybody needs it, and on a large graph it takes long."""
+        """Â X."""
         if sp.issparse(self.features):
             return self.adjacency.matrix @ self.features
         dense = self.feature_operator()
@@ -51,7 +51,7 @@ class GraphOperators:
 
     @cached_property
     def input_chain(self) -> tuple[Operator, ...]:
-        """Multiply by Â X."""
+        """Operators that, applied first to last, multiply by Â X."""
         if isinstance(self.smoothed, Tensor):
             return (DenseOperator(self.smoothed),)
         return chain(self.adjacency, self.features, self.smoothed)
@@ -63,15 +63,14 @@ class GraphOperators:
         smoothed: sp.csr_array | Tensor,
         input_chain: tuple[Operator, ...],
     ) -> GraphOperators:
-        """With parts that somebody has made in another way."""
+        """Operators from parts that were computed elsewhere."""
         operators = GraphOperators(adjacency, features)
-        operators.__dict__.update(smoothed=smoothed, input_chain=input_chain)  # where cached properties are looked for
+        operators.__dict__.update(smoothed=smoothed, input_chain=input_chain)  # the values of the cached properties
         return operators
 
 
 class ResidentOperators(GraphOperators):
-    """The same of a graph that was moved to a device, made there. Scaled features come to lie in main memory only if
-    somebody asks for them there."""
+    """Operators computed on a device from the matrices that lie there; `features` copies X to main memory."""
 
     def __init__(self, graph: Graph, scaling: str, device: torch.device) -> None:
         given = check_features(graph)
@@ -80,7 +79,7 @@ class ResidentOperators(GraphOperators):
         self._scaling: str
         self._there: Tensor | None
         there = features_there(graph, device) if isinstance(given, np.ndarray) else None
-        # Where cached properties are looked for, since it is frozen.
+        # The class is frozen.
         vars(self).update(adjacency=adjacency, _given=given, _scaling=scaling, _there=there)
 
     @cached_property
@@ -88,7 +87,7 @@ class ResidentOperators(GraphOperators):
         return scaled_rows(self._given, self._scaling)
 
     def feature_operator(self) -> Operator:
-        # To divide dense features again takes a few milliseconds, and to keep them as much memory as they do.
+        # Scaling takes milliseconds; a cached copy would double the memory.
         return self._sparse if self._there is None else DenseOperator(scaled_there(self._there, self._scaling))
 
     @cached_property
@@ -117,25 +116,24 @@ def _smoothed(adjacency: SparseOperator, features: Float[Tensor, "nodes features
 
 @dataclass(frozen=True, eq=False)
 class ComputationBlock:
-    """What a two-layer network must compute to know a few nodes of each run: Â X at their neighbours, then the
-    rows of Â that lead from there to them. Each run has its own neighbours, so the rows of all runs are listed
-    one after the other and the operators are block-diagonal over runs."""
+    """What a two-layer network computes for a few nodes of each run: Â X at their neighbours, then their rows of Â.
+    The rows of all runs are concatenated, and the operators are block-diagonal over runs."""
 
-    nodes: Int[Tensor, "rows"]  # the node of each row
-    run_index: Int[Tensor, "rows"]  # and its run
+    nodes: Int[Tensor, "rows"]  # node of each row
+    run_index: Int[Tensor, "rows"]  # run of each row
     features: SparseOperator  # rows x (features · runs): Â X
-    runs: SparseOperator  # rows x runs: gives each row what belongs to its run
+    runs: SparseOperator  # rows x runs: selects the run of each row
     readout: SparseOperator  # (some · runs) x rows: Â
 
 
 def computation_block(
     adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: Int[Tensor, "runs some"]
 ) -> ComputationBlock:
-    """The block of the nodes `index`, given Â and Â X; an index below 0 is nobody's and gets an empty row."""
+    """The block of the nodes `index`, given Â and Â X; a negative index gets an empty row."""
     device, runs = index.device, len(index)
     place, run_of_place = np.nonzero(index.T.cpu().numpy() >= 0)
     arrows = adjacency[index.cpu().numpy()[run_of_place, place]].tocoo()
-    # A row of the block is a neighbour in a run; many arrows lead to the same one.
+    # A row of the block is a neighbour in a run, which many edges share.
     neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
     distinct, column = np.unique(neighbour, return_inverse=True)
     run_index, node = np.divmod(distinct, adjacency.shape[0])

@@ -1,7 +1,6 @@
 """k-means for a stack of runs, each with points of its own.
 
-Nothing in it is drawn: centres start as far from each other as can be, so that the clusters depend on the points
-alone and not on the order in which nodes are listed.
+Initial centres are chosen farthest first instead of at random, so that the result does not depend on the node order.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from torch import Tensor
 
 from mtgcn.shapes import Bool, Float, Int
 
-POINTS_AT_ONCE = 1024  # whose distances to all centres are held at a time
-MOST_ROUNDS = 20  # few points change their cluster after that
+POINTS_AT_ONCE = 1024  # in one block of distances
+MAX_ROUNDS = 20
 
 
 def k_means(points: Float[Tensor, "runs nodes width"], clusters: int) -> Int[Tensor, "runs nodes"]:
-    """The cluster of every point: that of the nearest centre, where centres are the means of their clusters."""
+    """The cluster of every point."""
     centres = farthest_first(points, min(clusters, points.shape[1]))
     cluster = nearest(points, centres)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         means, count = cluster_means(points, cluster, centres.shape[1])
         centres = torch.where(count[..., None] > 0, means, centres)
         before, cluster = cluster, nearest(points, centres)
@@ -29,7 +28,7 @@ def k_means(points: Float[Tensor, "runs nodes width"], clusters: int) -> Int[Ten
 
 
 def farthest_first(points: Float[Tensor, "runs nodes width"], count: int) -> Float[Tensor, "runs count width"]:
-    """Points to start from: the one farthest from the mean, then again and again the one farthest from all so far."""
+    """Initial centres: the point farthest from the mean, then repeatedly the point farthest from all chosen ones."""
     each_run = torch.arange(len(points), device=points.device)
     distance = squared_distances(points, points.mean(1, keepdim=True)).squeeze(2)
     chosen = []
@@ -43,7 +42,7 @@ def farthest_first(points: Float[Tensor, "runs nodes width"], count: int) -> Flo
 def nearest(
     points: Float[Tensor, "runs nodes width"], centres: Float[Tensor, "runs centres width"]
 ) -> Int[Tensor, "runs nodes"]:
-    """The nearest centre of every point; of equals, the first."""
+    """The nearest centre of every point; of equal distances the first."""
     parts = [squared_distances(some, centres).argmin(2) for some in points.split(POINTS_AT_ONCE, 1)]
     return torch.cat(parts, 1)
 
@@ -54,10 +53,7 @@ def cluster_means(
     clusters: int,
     counted: Bool[Tensor, "runs nodes"] | None = None,
 ) -> tuple[Float[Tensor, "runs clusters width"], Int[Tensor, "runs clusters"]]:
-    """The mean of each cluster, or of those of its points that are `counted`, and how many there are of them.
-
-    The mean of nothing is 0.
-    """
+    """The mean of each cluster, or of its `counted` points, and their number; 0 for an empty cluster."""
     sums = points.new_zeros(len(points), clusters, points.shape[2])
     count = torch.zeros(len(points), clusters, dtype=torch.int64, device=points.device)
     numbers = torch.arange(clusters, device=points.device)[:, None]
@@ -66,7 +62,7 @@ def cluster_means(
         member = cluster[:, None, some] == numbers  # runs, clusters, some
         if counted is not None:
             member &= counted[:, None, some]
-        # As a product, since adding up at indices has no fixed order on a GPU.
+        # A product, since scatter-add has no fixed order on a GPU.
         sums.baddbmm_(member.to(points.dtype), points[:, some])
         count += member.sum(2)
     return sums / count.clamp(min=1)[..., None], count

@@ -1,13 +1,12 @@
-"""Rows of a table as points in the plane, so that rows that are near each other stay near: t-SNE.
+"""Two-dimensional layout by t-SNE (van der Maaten and Hinton, 2008): neighbouring rows stay neighbours.
 
-t-SNE (van der Maaten and Hinton, 2008) lets every row be drawn to its nearest ones and pushed away by all others. With
-y the points, p the share of a pair in all bonds and q_ij in proportion to 1 / (1 + |y_i - y_j|^2), point i moves along
+With points y, affinities p and q_ij proportional to 1 / (1 + |y_i - y_j|^2), point i moves along
 
     sum_j (p_ij - q_ij) (y_j - y_i) / (1 + |y_i - y_j|^2).
 
-The second part, over all pairs, is a convolution of how densely the plane is peopled with a fixed kernel, so it is
-computed on a grid by Fourier transforms (after Linderman, Rachh, Hoskins, Steinerberger and Kluger, 2019): a step costs
-in proportion to the rows, and nothing about it is random. Bonds join each row with its nearest ones, all alike.
+The repulsion, over all pairs, is a convolution of the density with a fixed kernel. It is computed on a grid by Fourier
+transforms (Linderman et al., 2019), so that a step takes linear time. Affinities are equal for the nearest neighbours
+of a row.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ import torch
 from mtgcn.shapes import Float, Int
 
 NEIGHBOURS = 15
-STEPS, GATHERING_STEPS = 300, 100  # of the former, the first are drawn together harder, so that groups find each other
-GATHERING = 12.0  # times as hard
-MOMENTUM_GATHERING, MOMENTUM = 0.5, 0.8
+STEPS, EXAGGERATION_STEPS = 300, 100  # early exaggeration in the first
+EXAGGERATION = 12.0  # factor of the attraction
+MOMENTUM_EXAGGERATED, MOMENTUM = 0.5, 0.8
 STEPS_BETWEEN_REPORTS = 10
-LEAST_ROWS = 5  # for fewer there are no neighbours of neighbours
-LEAST_CLOSENESS = 1e-3  # of all pairs together; nobody is so far away that the others count for nothing
-LONGEST_STEP = 5.0  # in units of the kernel's width; whoever overshoots comes back instead of flying off
-START = 1e-4  # the spread of the points before the first step
-UNLIKE = 1e-3  # of the spread of the rows: noise that parts equal ones, which would all choose the same neighbours
+LEAST_ROWS = 5  # fewer rows are laid out by PCA
+LEAST_CLOSENESS = 1e-3  # lower bound of the sum over all pairs
+LONGEST_STEP = 5.0  # in units of the kernel's width
+START = 1e-4  # standard deviation of the initial points
+UNLIKE = 1e-3  # noise, relative to the spread of the rows, that separates equal rows
 CELL = 0.5  # of the grid, in units of the kernel's width
 CELLS, MOST_CELLS = 32, 320  # along each side
 ROWS_AT_ONCE = 1024  # whose distances to all others are held at a time
@@ -39,10 +38,9 @@ ROWS_AT_ONCE = 1024  # whose distances to all others are held at a time
 def layout_2d(
     rows: Float[np.ndarray, "rows columns"], *, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Float[np.ndarray, "rows 2"]:
-    """Places that lie wide rather than high: x from 0 to 1, y from 0 to at most 1. `progress` is told the steps done
-    and all there are.
+    """Coordinates with x from 0 to 1 and y from 0 to at most 1. Calls `progress(steps_done, steps)` from time to time.
 
-    Numbers that are none (NaN, infinite) count as 0, and rows that are all the same make one round cloud.
+    NaN and infinite values count as 0; equal rows form one round cloud.
 
     >>> two_groups = np.repeat([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]], 20, axis=0)
     >>> places = layout_2d(two_groups)
@@ -58,16 +56,16 @@ def layout_2d(
     if len(table) < LEAST_ROWS:
         return _laid_wide(start)
     first, second, strength = _bonds(table)
-    # One axis after the other, not one point after the other: long vectors are what numpy is quick with.
+    # Axes first, since NumPy is fast with long vectors.
     points = np.ascontiguousarray(START * start.T)
     velocity, gains = np.zeros_like(points), np.ones_like(points)
-    rate = len(table) / GATHERING
+    rate = len(table) / EXAGGERATION
     for step in range(STEPS):
-        gathering = step < GATHERING_STEPS
+        exaggerated = step < EXAGGERATION_STEPS
         pull = _attraction(points, first, second, strength)
-        slope = 4 * ((GATHERING if gathering else 1.0) * pull - _repulsion(points))
+        slope = 4 * ((EXAGGERATION if exaggerated else 1.0) * pull - _repulsion(points))
         gains = np.maximum(np.where(np.sign(slope) == np.sign(velocity), 0.8 * gains, gains + 0.2), 0.01)
-        velocity = (MOMENTUM_GATHERING if gathering else MOMENTUM) * velocity - rate * gains * slope
+        velocity = (MOMENTUM_EXAGGERATED if exaggerated else MOMENTUM) * velocity - rate * gains * slope
         velocity = np.clip(velocity, -LONGEST_STEP, LONGEST_STEP)
         points = points + velocity
         points -= points.mean(axis=1, keepdims=True)
@@ -77,21 +75,20 @@ def layout_2d(
 
 
 def nearest_rows(table: Float[np.ndarray, "rows columns"], count: int) -> Int[np.ndarray, "rows count"]:
-    """For each row the places of its nearest other rows."""
+    """For each row the indices of its nearest other rows."""
     rows = torch.from_numpy(np.ascontiguousarray(table))
     squares = rows.square().sum(1)
     found = []
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
-        distance = torch.addmm(squares[None], some, rows.T, alpha=-2)  # less what is the same for the whole row
+        distance = torch.addmm(squares[None], some, rows.T, alpha=-2)  # up to a constant of the row
         distance[torch.arange(len(some)), torch.arange(start, start + len(some))] = torch.inf
         found.append(distance.topk(count, largest=False).indices)
     return torch.cat(found).numpy()
 
 
 def _laid_wide(points: np.ndarray) -> np.ndarray:
-    """Turned so that their longer side lies flat, moved and scaled, both axes alike, so that distances keep their
-    proportions."""
+    """Rotated so that the longer side is horizontal, and scaled by one factor to start at 0."""
     turned = _two_main_directions(points.astype(np.float64))
     extent = np.ptp(turned, axis=0)
     if extent[1] > extent[0]:
@@ -106,7 +103,7 @@ def _of_unit_spread(table: np.ndarray) -> np.ndarray:
 
 
 def _two_main_directions(table: np.ndarray) -> np.ndarray:
-    """The rows along the two directions in which they differ most, with a spread of 1 in the first."""
+    """The first two principal components, with a standard deviation of 1 in the first."""
     centred = table - table.mean(axis=0)
     _, directions = np.linalg.eigh(centred.T @ centred)  # the largest come last
     main = centred @ directions[:, ::-1][:, :2]
@@ -115,8 +112,7 @@ def _two_main_directions(table: np.ndarray) -> np.ndarray:
 
 
 def _bonds(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every pair of which one is among the nearest of the other, once, and its share p; all shares sum to 1 where a
-    pair counts for both its ends."""
+    """Pairs of neighbours, each once, and their affinities p, which sum to 1/2."""
     count = min(NEIGHBOURS, len(table) - 1)
     chosen = nearest_rows(table, count).ravel()
     choosing = np.repeat(np.arange(len(table)), count)
@@ -138,29 +134,29 @@ def _repulsion(points: np.ndarray) -> np.ndarray:
     low = points.min(axis=1, keepdims=True)
     extent = max(float((points - low).max()), START)
     cells = int(np.clip(extent / CELL, CELLS, MOST_CELLS))
-    size = extent / (cells - 1) * 1.0001  # so that nobody lies on the far side of the last cell
+    size = extent / (cells - 1) * 1.0001  # all points lie within the last cell
     corners, weights = _corners_around((points - low) / size, cells)
     density = np.bincount(corners.ravel(), weights.ravel(), cells * cells).reshape(cells, cells)
-    # A transform takes its input for a ring; twice as long, nobody meets the other end.
+    # The transform is periodic; padding to twice the length avoids the wrap-around.
     length = scipy.fft.next_fast_len(2 * cells, real=True)
     along = np.arange(length, dtype=np.float32)
     along = size * np.where(along <= length // 2, along, along - length).astype(np.float32)
     kernel = 1 / (1 + along[:, None] ** 2 + along**2)
     spectrum = scipy.fft.rfft2(density.astype(np.float32), (length, length))
 
-    def felt(kernel: np.ndarray) -> np.ndarray:
+    def field_at_points(kernel: np.ndarray) -> np.ndarray:
         field = scipy.fft.irfft2(spectrum * scipy.fft.rfft2(kernel), (length, length))[:cells, :cells]
         return (field.ravel()[corners] * weights).sum(axis=0)
 
     corner = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     of_corners = kernel[tuple(np.moveaxis(corner[:, None] - corner, 2, 0))]
-    itself = ((of_corners @ weights) * weights).sum()  # what the corners of each point take for its neighbour
-    everything = max(float(felt(kernel).sum() - itself), LEAST_CLOSENESS)
-    return np.stack([felt(along[:, None] * kernel**2), felt(along * kernel**2)]) / everything
+    itself = ((of_corners @ weights) * weights).sum()  # the points' own contribution
+    everything = max(float(field_at_points(kernel).sum() - itself), LEAST_CLOSENESS)
+    return np.stack([field_at_points(along[:, None] * kernel**2), field_at_points(along * kernel**2)]) / everything
 
 
 def _corners_around(places: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """The four grid points around each place, and how much of it falls to each."""
+    """The four grid points around each point, and their bilinear weights."""
     corner = np.minimum(places.astype(np.int64), cells - 2)
     inside = (places - corner).astype(np.float32)
     (right, up), (left, down) = inside, 1 - inside

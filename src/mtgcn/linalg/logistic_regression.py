@@ -1,8 +1,7 @@
-"""Logistic regression for a stack of runs, solved to rounding by Newton's method for all of them at once.
+"""One-vs-rest logistic regression for a stack of runs, by Newton's method for all of them at once.
 
-One class against the rest, with a ridge penalty that also covers the constant, as LIBLINEAR does it: that is the
-solver behind the published programs of DeepWalk and of the iterative classifier. A handful of labels makes small
-matrices, so everything is in doubles on the CPU.
+The ridge penalty also covers the intercept, as in LIBLINEAR, which the published programs of DeepWalk and of the
+iterative classifier use. Matrices are small, so everything is in doubles on the CPU.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from mtgcn.task import Nodes
 
 MOST_STEPS = 100  # Newton's method takes about ten
-SETTLED = 1e-6  # a step so small, relative to the coefficients, is the last: the next would be its square
+SETTLED = 1e-6  # convergence: largest step relative to the coefficients
 MOST_HALVINGS = 30  # of one step
-ROUNDING = 1e-12  # by which a loss, relative to itself, may seem to grow
+ROUNDING = 1e-12  # tolerated relative growth of the loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class LinearClassifiers:
         return LinearClassifiers(self.weights[runs], self.constants[runs])
 
     def scores(self, features: sp.csr_array | Float[np.ndarray, "nodes features"]) -> np.ndarray:
-        """What every run says of these nodes, runs x nodes x classes, by one product for all runs."""
+        """Scores of these nodes, runs x nodes x classes, by one product for all runs."""
         runs, inputs, classes = self.weights.shape
         side_by_side = self.weights.transpose(1, 0, 2).reshape(inputs, runs * classes)
         product = np.asarray(features @ side_by_side).reshape(-1, runs, classes)
@@ -46,13 +45,13 @@ class LinearClassifiers:
 
 def probabilities(scores: Float[np.ndarray, "*any classes"]) -> Float[np.ndarray, "*any classes"]:
     """Each class's own probability against the rest, divided by their sum."""
-    return softmax(log_expit(scores), axis=-1)  # in logarithms, where no sum can vanish
+    return softmax(log_expit(scores), axis=-1)  # in logarithms, to avoid underflow
 
 
 def rows_of(
     features: sp.csr_array | Float[np.ndarray, "nodes features"], labelled: Nodes
 ) -> Float[np.ndarray, "runs examples features"]:
-    """The features of each run's labelled nodes; rows of nobody are 0."""
+    """The features of each run's labelled nodes; rows of absent labels are 0."""
     index, present = labelled.index.cpu().numpy(), labelled.present.cpu().numpy()
     rows = features[index.reshape(-1)]
     dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
@@ -65,11 +64,11 @@ def one_vs_rest(
     """The minimum of strength · Σ log(1 + exp(-y f)) + |w|² / 2 over a run's labelled nodes, for every run and class;
     f = w · (x, 1), and y is 1 for the nodes of the class and -1 for all others.
 
-    `strength` is what LIBLINEAR and scikit-learn call C. A class without a label is everywhere unlikely.
+    `strength` is C of LIBLINEAR and scikit-learn. A class without labels gets low scores.
     """
     present = labelled.present.cpu().numpy()
     belongs = labelled.classes.cpu().numpy()[:, None] == np.arange(num_classes)[:, None]  # runs, classes, examples
-    # Examples of nobody are rows of zeros, the constant's included, so they pull on nothing.
+    # Absent labels are rows of zeros, the intercept included, and contribute nothing.
     with_constant = np.concatenate([rows, present[..., None]], axis=2, dtype=np.float64)
     weights = _newton(with_constant, belongs, strength).transpose(0, 2, 1)
     return LinearClassifiers(weights[:, :-1], weights[:, -1])
@@ -80,7 +79,7 @@ def _newton(
     belongs: Bool[np.ndarray, "runs classes examples"],
     strength: float,
 ) -> Float[np.ndarray, "runs classes features"]:
-    """Every run goes on until its own classes have settled, so that none depends on the others."""
+    """Every run iterates until it has converged, so that runs do not depend on each other."""
     solution = np.zeros((*belongs.shape[:2], rows.shape[2]))
     active = np.arange(len(rows))
     problem = _Problem(rows, belongs, strength)
@@ -109,7 +108,7 @@ class _Problem:
 
     @cached_property
     def products(self) -> Float[np.ndarray, "runs examples examples"]:
-        """Of every two examples."""
+        """The kernel matrix of the examples."""
         return self.rows @ self.columns
 
     def loss(self, at: Float[np.ndarray, "runs classes features"]) -> Float[np.ndarray, "runs classes"]:
@@ -134,7 +133,7 @@ class _Problem:
         return right - (root * correction) @ self.rows
 
     def descended(self, here: np.ndarray, step: np.ndarray) -> Float[np.ndarray, "runs classes features"]:
-        """Where the step leads; halved for those whose loss would grow."""
+        """The coefficients after the step, which is halved while the loss would grow."""
         before = self.loss(here)
         for _ in range(MOST_HALVINGS):
             too_far = self.loss(here + step) > before * (1 + ROUNDING)
@@ -145,8 +144,7 @@ class _Problem:
 
 
 def _solution(matrices: Float[np.ndarray, "*any size size"], right: Float[np.ndarray, "*any size"]) -> np.ndarray:
-    """What solves each system. All matrices are symmetric and at least the identity, but where features differ by ten
-    powers of ten that is lost in rounding, and the shortest solution is the one that still means something."""
+    """Solutions of symmetric positive definite systems; where rounding makes one singular, the least-squares one."""
     try:
         return np.linalg.solve(matrices, right[..., None])[..., 0]
     except np.linalg.LinAlgError:

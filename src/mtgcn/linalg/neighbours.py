@@ -1,4 +1,4 @@
-"""Who is near whom in a table of features: edges for those who have no graph, and for rows that come later."""
+"""Nearest neighbours in a table of features: a graph for data without edges, and edges of new rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.shapes import Float, Int
 
 METRICS = ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")
-NOBODY = -1  # fills the lists of rows for which the search found fewer
-EXACT_ROWS = 20_000  # up to here every distance is computed
+MISSING = -1  # pads rows for which the approximate search found fewer neighbours
+EXACT_ROWS = 20_000  # more rows are searched approximately
 
 
 def neighbour_graph(
@@ -22,8 +22,8 @@ def neighbour_graph(
     mutual: bool = False,
     seed: int = 0,
 ) -> sp.csr_array:
-    """A symmetric matrix of ones: two rows are linked when either, or if `mutual` each, is among the other's `k`
-    nearest. Exact up to 20 000 rows; beyond, found by pynndescent, the same for the same seed.
+    """Symmetric adjacency matrix of ones: rows are linked if one, or with `mutual` each, is among the `k` nearest of
+    the other. Exact up to 20 000 rows; beyond, approximate by pynndescent, reproducible by `seed`.
 
     >>> neighbour_graph([[0.0], [1.0], [3.0]], k=1).toarray()
     array([[0., 1., 0.],
@@ -36,7 +36,7 @@ def neighbour_graph(
     _check_metric(metric)
     exact = rows <= EXACT_ROWS
     found = _exact_neighbours(table, k, metric) if exact else _approximate_neighbours(table, k, metric, seed)
-    row, place = np.nonzero(found != NOBODY)
+    row, place = np.nonzero(found != MISSING)
     ones = np.ones(len(row), np.float32)
     edges = sp.coo_array((ones, (row, found[row, place])), shape=(rows, rows)).tocsr()
     return sp.csr_array(edges.minimum(edges.T) if mutual else edges.maximum(edges.T))
@@ -60,13 +60,12 @@ def nearest(
 
 
 def _exact_neighbours(table: Any, k: int, metric: str) -> np.ndarray:
-    # Without rows to look for scikit-learn leaves out each row itself, also where another row is equal to it.
+    # Without query rows scikit-learn excludes each row itself, also among duplicates.
     return _nearest_of(_searcher(table, k, metric), None)
 
 
 def _nearest_of(searcher: Any, rows: Any) -> np.ndarray:
-    """Where several are equally near, which of them is taken depends on how scikit-learn deals out the rows to threads:
-    one thread, so that a graph is the same on every machine."""
+    """With one thread, since ties depend on how scikit-learn distributes rows to threads."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
@@ -89,7 +88,7 @@ def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.nd
 
 
 def _without_self(found: Int[np.ndarray, "rows self_and_k"], k: int) -> Int[np.ndarray, "rows k"]:
-    """Each row's list without the row itself; where equal rows pushed it out of the list, without the last."""
+    """Each list without the row itself; if duplicates displaced it, without the last entry."""
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
     return found[~own].reshape(len(found), k)

@@ -148,7 +148,7 @@ def _normal(keys: Words, seed: int, columns: int) -> Words:
 
 
 def splitmix64(words: Words) -> Words:
-    """Mixes 64-bit words, so that every bit of the result depends on every bit given."""
+    """Mixes 64-bit words, so that every bit of the result depends on every bit of the argument."""
     increment, first, second = _SIGNED if isinstance(words, Tensor) else _UNSIGNED
     words = words + increment
     words = (words ^ _shifted_right(words, 30)) * first
@@ -237,7 +237,7 @@ def _row_sums(terms: Words, row_starts: Any) -> Words:
 
 
 def _streams(keys: Words, seed: int, draws: Sequence[int]) -> Words:
-    """A word for each draw of a seed, which tells it from all others."""
+    """A distinct word for each draw of a seed."""
     words = np.concatenate([np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64) for draw in draws])
     return as_tensor(words).to(keys.device) if isinstance(keys, Tensor) else words
 

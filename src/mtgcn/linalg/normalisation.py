@@ -65,26 +65,26 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
            [-1.,  0.]], dtype=float32)
     """
     laplacian = normalized_laplacian(graph)
-    # Of self-loops alone the Laplacian is 0, and so are its eigenvalues; any number scales it.
+    # With self-loops alone the Laplacian is 0, and any factor scales it.
     largest = _largest_eigenvalue(laplacian) if laplacian.nnz else LARGEST_POSSIBLE
     scaled = 2 / (largest if largest > SMALLEST_EIGENVALUE else LARGEST_POSSIBLE) * laplacian
     scaled = scaled - sp.eye_array(graph.num_nodes)
     return sp.csr_array(scaled, dtype=np.float32)
 
 
-LARGEST_POSSIBLE = 2.0  # eigenvalue of a normalised Laplacian
-SMALLEST_EIGENVALUE = 1e-9  # that is more than the rounding of 0
-FEWEST_FOR_LANCZOS = 100  # of smaller matrices all eigenvalues are found as fast
+LARGEST_POSSIBLE = 2.0  # upper bound of the eigenvalues of a normalised Laplacian
+SMALLEST_EIGENVALUE = 1e-9  # smaller ones are rounding errors
+FEWEST_FOR_LANCZOS = 100  # smaller matrices are decomposed completely
 
 
 def _largest_eigenvalue(matrix: sp.csr_array) -> float:
     nodes = matrix.shape[0]
     if nodes < FEWEST_FOR_LANCZOS:
         return float(np.linalg.eigvalsh(matrix.toarray())[-1])
-    start = np.random.default_rng(0).random(nodes)  # any will do, but always the same one
+    start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
     try:
         return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
-    except ArpackError:  # it does not settle where weights differ by many powers of ten; the bound scales as well
+    except ArpackError:  # no convergence where weights differ by many orders of magnitude; the bound serves as well
         return LARGEST_POSSIBLE
 
 
@@ -92,19 +92,19 @@ SMALLEST_SIZE = 1e-30  # of a feature row that is scaled
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
-    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or as they are: `"none"`."""
+    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or by nothing (`"none"`)."""
     return scaled_rows(check_features(graph), scaling)
 
 
 def check_features(graph: Graph) -> sp.csr_array | np.ndarray:
-    """The features, if there are any."""
+    """The features; an `InputError` if there are none."""
     if graph.features is None:
         raise InputError("this method needs node features and the graph has none; give features, or use lp")
     return graph.features
 
 
 def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_array | np.ndarray:
-    """The same of any rows. One whose divisor is 0, or too small to divide by in 32 bits, stays as it is."""
+    """Scaled rows; a row with a divisor of about 0 stays as it is."""
     if scaling == "none":
         return features
     sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)
@@ -120,19 +120,19 @@ ENTRIES_AT_ONCE = 2**24  # for which numbers of 64 bits are held
 
 @cached_per_graph
 def adjacency_there(graph: Graph, device: torch.device) -> CsrArrays:
-    """A; in a row, columns are in order."""
+    """A on a device, with sorted rows."""
     return csr_arrays(graph.adjacency, device)
 
 
 @cached_per_graph
 def features_there(graph: Graph, device: torch.device) -> Float[Tensor, "nodes features"]:
-    """X as it is, where it is dense."""
+    """Dense X on a device, not scaled."""
     assert isinstance(graph.features, np.ndarray), "sparse features are moved as operators"
     return on_device(graph.features, np.float32, device)
 
 
 def without_self_loops(matrix: CsrArrays) -> CsrArrays:
-    """The same pattern with 0 where a node is its own neighbour; where none is, as mostly, the same arrays."""
+    """The same pattern with 0 on the diagonal; the same arrays if there are no self-loops."""
     row_starts, columns, values = matrix
     loops = columns == rows_of_entries(matrix)
     return (row_starts, columns, values.masked_fill(loops, 0)) if bool(loops.any()) else matrix
@@ -143,21 +143,21 @@ def normalized(matrix: CsrArrays) -> CsrArrays:
     row_starts, columns, values = _with_self_loops(matrix)
     rows = rows_of_entries((row_starts, columns, values))
     degrees = row_sums(values.double(), row_starts).float()
-    # In place: on large graphs every further copy counts.
+    # In place, to save memory.
     of_both = degrees.index_select(0, rows).mul_(degrees.index_select(0, columns)).sqrt_()
     return row_starts, columns, values.div_(of_both)
 
 
 def _with_self_loops(matrix: CsrArrays) -> CsrArrays:
-    """A + I, whose rows are in order again: in fresh arrays."""
+    """A + I in new arrays, with sorted rows."""
     row_starts, columns, values = matrix
     nodes, rows = len(row_starts) - 1, rows_of_entries(matrix)
     node = torch.arange(nodes, dtype=torch.int32, device=rows.device)
     missing = torch.ones_like(node)
     missing[rows[columns == rows]] = 0
-    before = torch.cat([missing.new_zeros(1), missing.cumsum(0, dtype=torch.int32)])  # that came before each row
+    before = torch.cat([missing.new_zeros(1), missing.cumsum(0, dtype=torch.int32)])  # inserted before each row
     new_starts = row_starts + before
-    # An entry moves back by what was put before it: in the rows above, and in its own where it stands behind.
+    # An entry moves by the number of entries inserted before it, in earlier rows and in its own.
     place = torch.arange(len(rows), dtype=torch.int32, device=rows.device)
     place += before.index_select(0, rows)
     place += (columns > rows) & (missing.index_select(0, rows) > 0)
@@ -165,7 +165,7 @@ def _with_self_loops(matrix: CsrArrays) -> CsrArrays:
     total = len(rows) + int(before[-1])
     new_columns, new_values = columns.new_empty(total), values.new_empty(total)
     new_columns[place], new_values[place] = columns, values
-    own = new_starts[:-1] + left  # where a node's entry for itself stands
+    own = new_starts[:-1] + left  # position of the diagonal entry
     new_columns[own] = node
     new_values[own] = torch.where(missing > 0, 0.0, new_values[own]) + 1
     return new_starts, new_columns, new_values
@@ -179,8 +179,7 @@ def rows_of_entries(matrix: CsrArrays) -> Int[Tensor, "entries"]:
 def row_sums(
     terms: Float[Tensor, "entries *rest"] | Int[Tensor, "entries *rest"], row_starts: Int[Tensor, "rows_and_one"]
 ) -> Tensor:
-    """Of terms that stand row after row, the first of which belongs to the first row: exact for whole numbers, which
-    wrap around, and for others in the order in which they stand."""
+    """Row sums of terms in row order. Integers wrap around; floating point numbers are added in order."""
     starts = row_starts - row_starts[0]
     if terms.is_floating_point():
         return torch.segment_reduce(terms, "sum", offsets=starts)
@@ -190,7 +189,7 @@ def row_sums(
 def neighbour_sums(
     matrix: CsrArrays, values: Float[Tensor, "nodes width"], host_starts: Int[np.ndarray, "nodes_and_one"]
 ) -> Float[Tensor, "nodes width"]:
-    """matrix · values in doubles; `host_starts` has the row pointers where Python can look at them."""
+    """matrix · values in doubles; `host_starts` are the row pointers in main memory."""
     row_starts, columns, weights = matrix
     found = torch.empty_like(values, dtype=torch.float64)
     for rows, entries in entry_blocks(host_starts):
@@ -200,13 +199,13 @@ def neighbour_sums(
 
 
 def entry_blocks(host_starts: Int[np.ndarray, "nodes_and_one"]) -> list[tuple[slice, slice]]:
-    """Rows, and the entries in them, of which not too many are looked at together."""
+    """Slices of rows and of their entries, at most about `ENTRIES_AT_ONCE` each."""
     blocks = blocks_of_entries(host_starts, ENTRIES_AT_ONCE)
     return [(rows, slice(int(host_starts[rows.start]), int(host_starts[rows.stop]))) for rows in blocks]
 
 
 def scaled_there(features: Float[Tensor, "nodes features"], scaling: str) -> Float[Tensor, "nodes features"]:
-    """Rows divided by their size (see `scaled_rows`)."""
+    """`scaled_rows` on a device."""
     if scaling == "none":
         return features
     sizes = torch.linalg.vector_norm(features, 2 if scaling == "length" else 1, dim=1, keepdim=True)

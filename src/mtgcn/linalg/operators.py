@@ -22,26 +22,24 @@ from mtgcn.shapes import Float, Int
 
 
 def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
-    """A tensor that nobody else holds, in another shape and not as a view: what writes into a view makes autograd
-    copy the whole gradient later."""
+    """A new tensor in another shape, not as a view, since writing into a view makes autograd copy the gradient."""
     return torch.ops.aten._unsafe_view(fresh, list(shape))
 
 
-# A product with a graph reads a row of x for every entry, anywhere in x. Where x is larger than the cache, the matrix
-# is cut into tiles of columns, each with a part of x that fits.
+# A sparse product reads a row of x for every entry. Where x exceeds the cache, the matrix is split into column tiles.
 UNTILED_BYTES = 14 * 2**20
 TILE_BYTES = 8 * 2**20
 LEAST_PER_ROW = 4
 ROWS_AT_ONCE = 2**14
 
-LONGEST_PIECE = 64  # entries of a row that one GPU program sums before others take over
+LONGEST_PIECE = 64  # entries of a row summed by one GPU program
 
 
 CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
 
 
 def csr_arrays(matrix: sp.csr_array, device: torch.device) -> CsrArrays:
-    """A matrix on a device; 32-bit indices, since reading them is a third of the work."""
+    """A matrix on a device, with 32-bit indices to save bandwidth."""
     return (
         on_device(matrix.indptr, np.int32, device),
         on_device(matrix.indices, np.int32, device),
@@ -50,8 +48,7 @@ def csr_arrays(matrix: sp.csr_array, device: torch.device) -> CsrArrays:
 
 
 def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:
-    """The matrix cut after every `size` columns, each tile as `csr_arrays`. A few rows at a time, so that cutting
-    needs little memory beside the tiles themselves."""
+    """The matrix split after every `size` columns, each tile as `csr_arrays`; a few rows at a time, to save memory."""
     rows, columns = matrix.shape
     count = -(-columns // size)
     entries = np.zeros((rows, count), dtype=np.int32)
@@ -82,14 +79,13 @@ def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:
 
 
 def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    # A weighted sum of rows is what an embedding bag computes, and torch's kernel for it is twice as fast on
-    # the CPU as its product with a CSR matrix.
+    # A weighted sum of rows; on the CPU twice as fast as torch's product with a CSR matrix.
     return torch.embedding_bag(x, columns, row_starts, False, 0, False, values, True)[0]
 
 
 def pieces_of_rows(row_starts: Int[Tensor, "rows_and_one"], longest: int) -> tuple[Tensor, Tensor] | None:
-    """Rows cut into pieces of at most so many entries: where the pieces start in the list of entries, and where the
-    rows start in the list of pieces. None where no row is longer."""
+    """Rows split into pieces of at most `longest` entries: the start of each piece among the entries, and of each row
+    among the pieces. None if no row is longer."""
     lengths = row_starts.diff()
     if not len(lengths) or int(lengths.max()) <= longest:
         return None
@@ -133,7 +129,7 @@ class SparseOperator:
 
     @property
     def most_rows(self) -> int:
-        """That any of those who multiply together holds, by which all of them cut what they multiply alike."""
+        """The largest number of rows of any process, so that all processes choose the same blocks."""
         return max(1, self.shape[0])
 
     @cached_property
@@ -152,14 +148,13 @@ class SparseOperator:
 
     @cached_property
     def transposed_places(self) -> Int[Tensor, "nnz"]:
-        """Where each value of the transposed matrix stands in this one."""
+        """The position of each value of the transposed matrix in this one."""
         places = sp.csr_array((np.arange(self.nnz), self.matrix.indices, self.matrix.indptr), self.matrix.shape)
         return torch.from_numpy(places.T.tocsr().data).to(self.device)
 
     @cached_property
     def _pieces(self) -> tuple[Tensor, Tensor] | None:
-        """For the GPU, where one program sums one row: where the pieces of rows start in the list of entries, and
-        where the rows start in the list of pieces. None if no row is long enough to be worth cutting."""
+        """`pieces_of_rows` for the GPU, where one program sums one piece."""
         return pieces_of_rows(self._arrays[0], LONGEST_PIECE) if self.device.type == "cuda" else None
 
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
@@ -179,19 +174,19 @@ class SparseOperator:
         return product(row_starts, in_order, torch.ones_like(in_order, dtype=torch.float32), partial)
 
     def _tile_count(self, width: int) -> int:
-        """How many tiles to cut the columns into, so that the rows of x that a tile reads stay in the cache."""
+        """The number of column tiles, so that the rows of x that a tile reads fit the cache."""
         rows, columns = self.shape
         table = columns * width * torch.float32.itemsize
         if self.device.type != "cpu" or table <= UNTILED_BYTES:
             return 1
         if self._tiles:
-            return len(self._tiles)  # made for another width; to keep a second set would cost more than it brings
-        # Every tile reads and writes the whole result: only worth it where it has some entries for each row.
+            return len(self._tiles)  # of another width; a second set would not pay off
+        # Every tile reads and writes the whole result, so it needs a few entries per row to pay off.
         return max(1, min(-(-table // TILE_BYTES), self.nnz // (LEAST_PER_ROW * rows)))
 
     @cached_property
     def _tiles(self) -> list[CsrArrays]:
-        """The tiles, once there are any, each as `_arrays` has the whole."""
+        """The tiles, filled on first use."""
         return []
 
     def _multiply_tiles(self, x: Float[Tensor, "columns width"], count: int) -> Float[Tensor, "rows width"]:
@@ -206,7 +201,7 @@ class SparseOperator:
 
 
 class ResidentOperator(SparseOperator):
-    """A square matrix that was made on a device and lies nowhere else, until somebody asks for it."""
+    """A square matrix computed on a device; `matrix` copies it to main memory."""
 
     def __init__(self, arrays: CsrArrays, *, symmetric: bool = False) -> None:
         vars(self).update(_arrays=arrays, device=arrays[0].device, symmetric=symmetric)  # it is frozen
@@ -232,7 +227,7 @@ class _Reweighted(SparseOperator):
     original: SparseOperator = field(kw_only=True)
 
     def _tile_count(self, width: int) -> int:
-        return 1  # weights change with every epoch, tiles would have to be cut anew
+        return 1  # weights change with every epoch
 
     @cached_property
     def _arrays(self) -> CsrArrays:
@@ -241,7 +236,7 @@ class _Reweighted(SparseOperator):
 
     @property
     def _pieces(self) -> tuple[Tensor, Tensor] | None:
-        return self.original._pieces  # which is known already where an epoch is recorded as a CUDA graph
+        return self.original._pieces  # computed before an epoch is recorded as a CUDA graph
 
     @cached_property
     def transposed(self) -> SparseOperator:
@@ -261,7 +256,7 @@ class _Product(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class DenseOperator:
-    """A dense matrix on a device with the face of a `SparseOperator`."""
+    """A dense matrix on a device with the interface of a `SparseOperator`."""
 
     matrix: Float[Tensor, "rows columns"]
 
@@ -275,7 +270,7 @@ class DenseOperator:
 
 Operator = SparseOperator | DenseOperator
 
-# One multiplication in a dense product costs about this fraction of one in a sparse product.
+# Cost of a multiplication in a dense product, relative to one in a sparse product.
 DENSE_DISCOUNT = {"cpu": 1 / 4, "cuda": 1 / 10}
 
 

@@ -20,15 +20,14 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 
-CACHED_BYTES = 8 * 2**20  # of values that a walk takes through all its steps without leaving the cache
-FEWEST_COLUMNS = 16  # that are taken along together: fewer would waste a part of what memory hands over at once
+CACHED_BYTES = 8 * 2**20  # of values that stay in the cache through all steps
+FEWEST_COLUMNS = 16  # propagated together; fewer waste memory bandwidth
 
 
 def personalized_page_rank(
     start: Float[Tensor, "nodes *rest"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes *rest"]:
-    """`steps` times x := (1 - restart) Â x + restart · start: where walks along Â are after so many steps, that at each
-    of them go back to where they began with the probability `restart`.
+    """`steps` iterations of x := (1 - restart) Â x + restart · start.
 
     >>> import numpy as np
     >>> import scipy.sparse as sp
@@ -41,7 +40,7 @@ def personalized_page_rank(
 
 
 class _PageRank(torch.autograd.Function):
-    """Linear in what it starts from, by a polynomial of Â, which is symmetric: the gradient takes the same walk."""
+    """A symmetric linear map, a polynomial of Â, so that the gradient is the same map."""
 
     @staticmethod
     def forward(ctx: Any, start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
@@ -56,7 +55,7 @@ class _PageRank(torch.autograd.Function):
 def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
-    """On the CPU as many columns at a time as stay in the cache."""
+    """On the CPU in slices of columns that fit the cache."""
     columns_at_once = cached_columns(adjacency.most_rows, start.element_size())
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
@@ -67,7 +66,7 @@ def _walked_in_slices(
 
 
 def cached_columns(nodes: int, itemsize: int = torch.float32.itemsize) -> int:
-    """How many columns of so many nodes are taken along together on the CPU."""
+    """The number of columns that are propagated together on the CPU."""
     return max(FEWEST_COLUMNS, CACHED_BYTES // (itemsize * max(1, nodes)))
 
 
@@ -80,7 +79,7 @@ def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float
     return place
 
 
-CUDA_COLUMNS = 512  # taken along the walk together
+CUDA_COLUMNS = 512  # propagated together
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +103,13 @@ class PropagatedFeatures:
     scale: Float[Tensor, "nodes"]
 
     def times(self, weight: Float[Tensor, "features *rest"]) -> Float[Tensor, "nodes *rest"]:
-        """All rows · weight: the product takes the walk, not the rows."""
+        """All rows · weight, by propagating the product instead of the rows."""
         moved = self.walk(self.features(weight))
         return moved * self.scale.view(-1, *[1] * (weight.ndim - 1))
 
     def rows_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "runs some features"]:
-        """The rows of some nodes; those of NOBODY are node 0's, for the caller to ignore.
-
-        A row of the walk is a column of it, as it is symmetric: where a walk from that node alone goes.
-        """
+        """The rows of some nodes; a negative index gives node 0. By symmetry a row of the walk is one of
+        its columns."""
         nodes, place = index.clamp(min=0).unique(return_inverse=True)
         rows = torch.cat([self._rows(some) for some in nodes.split(_columns_at_once(len(self.scale), index.device))])
         return (rows * self.scale[nodes, None])[place]
@@ -151,7 +148,7 @@ def propagated_features(
 def _sizes(
     features: sp.csr_array | np.ndarray, walk: Walk, scaling: str, device: torch.device
 ) -> Float[Tensor, "nodes"]:
-    """The length of every row after the walk, or the sum of its absolute values."""
+    """The length of every propagated row, or the sum of its absolute values, a few columns at a time."""
     nodes, columns = features.shape
     by_column = sp.csc_array(features) if sp.issparse(features) else features
     at_once = _columns_at_once(nodes, device)
@@ -164,5 +161,5 @@ def _sizes(
 
 
 def _columns_at_once(nodes: int, device: torch.device) -> int:
-    """As many as a walk takes along together."""
+    """The number of columns propagated together."""
     return CUDA_COLUMNS if device.type == "cuda" else cached_columns(nodes)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def random_walks(
     adjacency: sp.csr_array, starts: Int[np.ndarray, "walks"], length: int, random: np.random.Generator
 ) -> Int[np.ndarray, "walks length"]:
-    """Walks over so many nodes, the start included: every step takes an edge with a probability proportional to its
-    weight. Every start must have an edge; there is always a way back, so no walk gets stuck.
+    """Walks over `length` nodes, the start included: a step takes an edge with probability proportional to its weight.
+    Every start must have an edge.
 
     >>> pair = sp.csr_array(np.array([[0, 1], [1, 0]]))
     >>> random_walks(pair, np.array([0, 1]), 4, np.random.default_rng(0))
@@ -36,7 +36,7 @@ def random_walks(
            [1, 0, 1, 0]], dtype=int32)
     """
     row_starts = adjacency.indptr.astype(np.int64)
-    # Edges side by side on a line, each as long as its weight: a step is a throw at the stretch of its node.
+    # Inverse transform sampling: edges lie side by side on a line, each as long as its weight.
     line = np.concatenate([[0.0], np.cumsum(adjacency.data, dtype=np.float64)])
     visited = np.empty((length, len(starts)), dtype=np.int32)
     visited[0] = starts
@@ -49,29 +49,26 @@ def random_walks(
     return np.ascontiguousarray(visited.T)
 
 
-# What a graph costs to factor and what conjugate gradients need of it go against each other: where everything is a few
-# steps from everything (a random graph of 17,000 nodes, 60 iterations), factors fill in and take a quarter of a minute;
-# where parts of it hang together by little (dblp, as large, 350 iterations), they take a second. So one column is
-# solved for first, and by how long that takes it is decided.
+# Factorisation is slow where conjugate gradients converge fast (a random graph of 17,000 nodes: 15 s, 60 iterations)
+# and fast where they converge slowly (dblp: 1 s, 350 iterations). The iterations for one column decide.
 FEW_ITERATIONS = 100
-FACTORED_WEIGHTS = 300_000  # a graph of more stored weights is never factored, since factors may fill all memory
-SOLVED_AT_ONCE = 2**23  # numbers in the columns that are solved together: 64 MiB of doubles
+FACTORED_WEIGHTS = 300_000  # larger graphs are never factored, to bound memory
+SOLVED_AT_ONCE = 2**23  # numbers in the columns solved together: 64 MiB
 ROUNDING = 1e-13  # of a sum of doubles
-RESIDUAL = 1e-12  # what may be left of the right-hand side
-COLUMNS_AT_ONCE = 32  # solved by conjugate gradients; products are fastest with so many
-LEFT_OVER = 1e-4  # what conjugate gradients in 32 bits may leave, each time that they are begun
+RESIDUAL = 1e-12  # relative tolerance
+COLUMNS_AT_ONCE = 32  # solved together by conjugate gradients
+TOLERANCE_32 = 1e-4  # relative tolerance of one refinement step in 32 bits
 MOST_ITERATIONS, MOST_IN_32_BITS = 5_000, 500
 
 
 class AbsorbingWalk:
-    """A random walk that may end at any node (Wu et al., 2012), by the matrix (L + αI)^-1 with L = D - A, weights of A
-    in units of their mean.
+    """Partially absorbing random walk (Wu et al., 2012): the matrix (L + αI)^-1 with L = D - A, weights of A divided by
+    their mean.
 
-    Its entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer it walks.
-    For a tiny α a column is almost the same number, 1 / (α · nodes), all over its component, and only what is left
-    tells labelled nodes apart. That number is known, so it is taken out of the right-hand side and added to the
-    solution: what remains to be solved has no part in the one direction where the matrix is nearly singular.
-    Everything is in doubles, on the CPU.
+    Entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer the walk. For a
+    tiny α a column is nearly constant, 1 / (α · nodes), on its component. This constant is subtracted from the
+    right-hand side and added to the solution, since the matrix is nearly singular in its direction. Everything is in
+    doubles, on the CPU.
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -83,13 +80,13 @@ class AbsorbingWalk:
 
     def __init__(self, graph: Graph, alpha: float) -> None:
         weights = graph.adjacency.astype(np.float64)
-        weights = (weights + weights.T) / 2  # a graph's two directions may differ by rounding
-        weights -= sp.diags_array(weights.diagonal())  # a step along a self-edge leads nowhere
+        weights = (weights + weights.T) / 2  # the two directions of an edge may differ by rounding
+        weights -= sp.diags_array(weights.diagonal())  # self-loops have no effect
         weights.eliminate_zeros()
         if weights.nnz:
-            weights /= weights.data.mean()  # their unit means nothing
+            weights /= weights.data.mean()  # the result does not depend on their unit
         self.degrees = weights.sum(axis=1)
-        # An α that rounding swallows beside the heaviest node would leave the matrix singular.
+        # An α lost to rounding beside the largest degree would leave the matrix singular.
         self.alpha = max(alpha, ROUNDING * float(self.degrees.max(initial=0)))
         laplacian = sp.diags_array(self.degrees) - weights
         self.matrix = sp.csr_array(laplacian + self.alpha * sp.eye_array(graph.num_nodes))
@@ -98,15 +95,15 @@ class AbsorbingWalk:
         self.stored_weights = weights.nnz
 
     def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
-        """The columns of (L + αI)^-1 that belong to these nodes; 0 in other components."""
+        """The columns of (L + αI)^-1 of these nodes."""
         component = self.component[nodes]
         differences = self._centred(self._solved(self._right_hand_side(nodes), component), component=component)
         everywhere = 1 / (self.alpha * self.component_sizes[component])
         return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
     def by_class(self, labelled: Nodes, num_classes: int, combine: np.ufunc) -> Float[np.ndarray, "runs classes nodes"]:
-        """For every run and class, the columns of its labelled nodes combined, by `np.maximum` or `np.add`; 0 where
-        no walk leads to a node of that class. A node that several runs were given is solved for once."""
+        """For every run and class, the columns of its labelled nodes combined by `np.maximum` or `np.add`. A node that
+        is labelled in several runs is solved for once."""
         index, classes = labelled.index.cpu().numpy(), labelled.classes.cpu().numpy()
         run, place = np.nonzero(labelled.present.cpu().numpy())
         distinct, column = np.unique(index[run, place], return_inverse=True)
@@ -147,8 +144,7 @@ class AbsorbingWalk:
         *,
         component: Int[np.ndarray, "all"],
     ) -> Float[np.ndarray, "nodes some"]:
-        """Columns that are 0 outside of a component each, without their mean in it, which is rounding alone: some of
-        those that belong to these components."""
+        """Columns without their mean over their component, which is a rounding error."""
         component = component[columns]
         mean = values.sum(axis=0) / self.component_sizes[component]
         if len(self.component_sizes) == 1:
@@ -157,13 +153,13 @@ class AbsorbingWalk:
 
     @cached_property
     def factored(self) -> bool:
-        """Whether systems are solved by factors; else by conjugate gradients."""
+        """Whether systems are solved by factorisation instead of conjugate gradients."""
         if self.stored_weights > FACTORED_WEIGHTS:
             return False
-        somebody = np.flatnonzero(self.component == self.component_sizes.argmax())[:1]
+        node = np.flatnonzero(self.component == self.component_sizes.argmax())[:1]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # what has not settled is factored
-            return in_64_bits(self.matrix, self._right_hand_side(somebody))[1] > FEW_ITERATIONS
+            warnings.simplefilter("ignore", RuntimeWarning)  # a matrix without convergence is factored
+            return in_64_bits(self.matrix, self._right_hand_side(node))[1] > FEW_ITERATIONS
 
     @cached_property
     def _in_32_bits(self) -> SparseOperator:
@@ -171,8 +167,7 @@ class AbsorbingWalk:
 
     @cached_property
     def _factors(self) -> SuperLU:
-        # The matrix is symmetric with a dominant diagonal: no pivoting is needed, and an ordering made for such
-        # matrices fills in a quarter of what the default does.
+        # Symmetric with a dominant diagonal: no pivoting, and an ordering with a quarter of the default's fill-in.
         return splu(
             sp.csc_array(self.matrix),
             permc_spec="MMD_AT_PLUS_A",
@@ -182,13 +177,13 @@ class AbsorbingWalk:
 
 
 def solving_bytes(num_nodes: int, labelled: int) -> int:
-    """About what solving for so many labelled nodes takes: conjugate gradients keep eight columns for each."""
+    """About the memory of a solution for `labelled` nodes: eight columns for each."""
     return 8 * 8 * min(SOLVED_AT_ONCE, num_nodes * labelled)
 
 
 @cached_per_graph
 def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
-    """The walk on a graph, made and factored once for every α."""
+    """The walk on a graph, cached for every α."""
     return AbsorbingWalk(graph, alpha)
 
 
@@ -198,17 +193,16 @@ def refined(
     right: Float[np.ndarray, "nodes some"],
     centred: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Float[np.ndarray, "nodes some"]:
-    """matrix^-1 · right for a symmetric positive definite matrix: conjugate gradients in 32 bits, begun again with what
-    is left until nothing is. Columns that are solved are looked at no more; those for which 32 bits are not enough,
-    since weights differ by many orders of magnitude, are solved in 64. `centred` takes out of some columns of a step
-    what the matrix all but forgets, and 32 bits cannot find."""
+    """matrix^-1 · right for a symmetric positive definite matrix, by iterative refinement: conjugate gradients in 32
+    bits on the residual. Columns for which 32 bits do not suffice are solved in 64. `centred` removes from a step the
+    nearly singular direction."""
     solution, left, size = np.zeros_like(right), right.copy(), np.linalg.norm(right, axis=0)
     enough, unsolved = RESIDUAL * size, np.flatnonzero(size)
     left, size = left[:, unsolved], size[unsolved]
     diagonal = torch.from_numpy(matrix.diagonal().astype(np.float32))
     while len(unsolved):
         unit = torch.from_numpy(np.ascontiguousarray(left / size, dtype=np.float32))
-        found, _ = conjugate_gradients(in_32_bits, diagonal, unit, LEFT_OVER, MOST_IN_32_BITS)
+        found, _ = conjugate_gradients(in_32_bits, diagonal, unit, TOLERANCE_32, MOST_IN_32_BITS)
         step = centred(size * found.numpy(), unsolved)
         solution[:, unsolved] += step
         left -= _multiplied(matrix, step)
@@ -225,7 +219,7 @@ def refined(
 def in_64_bits(
     matrix: sp.csr_array, right: Float[np.ndarray, "nodes some"]
 ) -> tuple[Float[np.ndarray, "nodes some"], int]:
-    """The same by conjugate gradients in doubles, and the number of iterations."""
+    """The solution by conjugate gradients in doubles, and the number of iterations."""
 
     def product(values: Tensor) -> Tensor:
         return torch.from_numpy(_multiplied(matrix, values.numpy()))
@@ -234,8 +228,7 @@ def in_64_bits(
     found, iterations = conjugate_gradients(product, diagonal, torch.from_numpy(right), RESIDUAL, MOST_ITERATIONS)
     if iterations == MOST_ITERATIONS:
         warnings.warn(
-            f"absorption probabilities have not settled after {MOST_ITERATIONS} iterations; a larger alpha settles "
-            "sooner",
+            f"absorption probabilities have not converged after {MOST_ITERATIONS} iterations; increase alpha",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -249,9 +242,8 @@ def conjugate_gradients(
     left_over: float,
     most: int,
 ) -> tuple[Float[Tensor, "nodes some"], int]:
-    """A^-1 · right for a symmetric positive definite matrix that is known by its products and its diagonal, until no
-    more of it is left, and the number of iterations: every column takes steps of its own, with one product for all of
-    them. Scaled by the diagonal."""
+    """A^-1 · right for a symmetric positive definite matrix, and the number of iterations. Preconditioned by the
+    diagonal; columns have separate steps and share the products."""
     scale = 1 / diagonal[:, None]
     solution, residual = torch.zeros_like(right), right.clone()
     enough = left_over**2 * right.square().sum(0)
@@ -271,7 +263,7 @@ def conjugate_gradients(
 
 
 def _multiplied(matrix: sp.csr_array, values: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
-    """The product, by several threads."""
+    """The product, in several threads."""
     found = np.empty_like(values)
 
     def some(rows: slice) -> None:
@@ -282,5 +274,5 @@ def _multiplied(matrix: sp.csr_array, values: Float[np.ndarray, "nodes some"]) -
 
 
 def _ratio(numerator: Float[Tensor, "some"], denominator: Float[Tensor, "some"]) -> Float[Tensor, "some"]:
-    """0 where a column is solved and nothing is left to divide by."""
+    """The ratio; 0 for a column that is solved."""
     return torch.where(denominator > 0, numerator / denominator, 0.0)

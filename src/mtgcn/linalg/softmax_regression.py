@@ -2,9 +2,9 @@
 
     loss = - Σ_i m_i log p_i[y_i] + λ |W|²,  p_i = softmax(x_i W),  with weights m_i.
 
-With a handful of labels on thousands of columns the minimum lies in the span of the labelled rows, W = Xᵀ α. That makes
-it a small problem, and in the eigenbasis of X Xᵀ the bound of its curvature is diagonal: every direction has a step of
-its own. With every node as an example, the bound is a matrix of the width's square, and dividing by it serves as well.
+With few labels and many columns the minimum lies in the span of the labelled rows, W = Xᵀ α. In the eigenbasis of X Xᵀ
+the bound of the curvature is diagonal, so that every direction has its own step size. With every node as an example the
+bound is a width x width matrix, whose inverse scales the gradient.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch.nn import functional
 
 from mtgcn.shapes import Float, Int
 
-SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ, whose own rounding is about as large
-CURVATURE = 0.5  # what the second derivative of a softmax's loss never exceeds
-STEPS_BETWEEN_LOOKS = 25  # at whether all have settled
-SETTLED = 1e-7  # a step so small, relative to the logits, changes no more than their rounding
-ROUNDING = 1e-6  # of the weights, which a bound must exceed to be positive in 32 bits
+SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ; about its rounding error
+CURVATURE = 0.5  # upper bound of the second derivative of the loss
+STEPS_BETWEEN_CHECKS = 25  # of convergence
+SETTLED = 1e-7  # convergence: largest step relative to the logits
+ROUNDING = 1e-6  # added to the bound, relative to the weights, so that it is positive definite in 32 bits
 
 Total = Callable[[Tensor], Tensor]
 InverseBound = Float[Tensor, "runs width width"]
@@ -36,17 +36,15 @@ def fit_to_labels(
     penalties: Float[Tensor, "penalties"],
     steps: int = 150,
 ) -> Float[Tensor, "runs parts penalties labelled classes"]:
-    """The coefficients α of every run, for each of several weightings of its labels and each penalty λ.
+    """The coefficients α of every run, for each weighting ("part") of its labels and each penalty λ.
 
-    The kernel is X Xᵀ of a run's labelled rows X. What the coefficients say of a node: (its row · Xᵀ) α, or its row ·
-    (Xᵀ α), are its logits. A constant is a column of ones among the rows, and is penalised as any other. The weights of
-    a part sum to 1; an absent label has weight 0 in all parts, and whatever its row holds, its coefficients are 0.
+    The kernel is X Xᵀ of a run's labelled rows X; the logits of a node with row x are (x Xᵀ) α. An intercept is a
+    column of ones, penalised like any other. The weights of a part sum to 1; an absent label has weight 0 in all parts
+    and coefficients 0.
 
-    At most `steps` of accelerated gradient descent that starts over where it goes uphill (Nesterov, 1983; O'Donoghue
-    and Candès, 2015), fewer where all have settled. With rows of length 1 and a penalty of 1e-4, 150 bring logits
-    within about 1e-3; a smaller penalty takes more, and who stops before has a fit that is regularised more.
-    Eigenvectors are found in doubles, all else is in 32 bits, which leaves about 1e-4. Memory: about 8 times the
-    result, and 40 bytes for every pair of labels of a run.
+    At most `steps` steps of accelerated gradient descent with restarts (Nesterov, 1983; O'Donoghue and Candès, 2015).
+    With rows of length 1 and a penalty of 1e-4, 150 steps bring logits within about 1e-3; smaller penalties take more.
+    Memory: about 8 times the result, and 40 bytes for every pair of labels of a run.
     """
     present = weights.sum(1) > 0
     eigenvalues, basis = torch.linalg.eigh(torch.where(present[:, None] & present[..., None], kernel, 0.0).double())
@@ -54,8 +52,7 @@ def fit_to_labels(
     (runs, parts, labels), trials = weights.shape, weights.shape[1] * len(penalties)
     roots = eigenvalues.sqrt()[..., None, None]
     labelled = basis * eigenvalues.sqrt()[:, None]  # the rows in the eigenbasis: runs, labels, directions
-    # Coefficients of all parts and penalties lie side by side, classes before them: one product serves all of a run,
-    # and a softmax over few classes goes along many contiguous numbers.
+    # Classes come before parts and penalties: one product per run, and a softmax along contiguous memory.
     target = functional.one_hot(classes, num_classes).float()[..., None]  # runs, labels, classes, 1
     weight = weights.mT[:, :, None, :, None].expand(-1, -1, -1, -1, len(penalties)).flatten(3)
     pull = 2 * penalties.repeat(parts)
@@ -63,7 +60,7 @@ def fit_to_labels(
     bound = CURVATURE * largest * eigenvalues[..., None, None] + pull
 
     found = kernel.new_zeros(runs, labels, num_classes, trials)
-    ahead, since = found, kernel.new_zeros(runs, 1, 1, trials)  # steps since it started over
+    ahead, since = found, kernel.new_zeros(runs, 1, 1, trials)  # steps since the last restart
     for step in range(steps):
         error = (labelled @ ahead.flatten(2)).view_as(ahead).softmax(2).sub_(target).mul_(weight)
         gradient = (labelled.mT @ error.flatten(2)).view_as(ahead).add_(ahead * pull)
@@ -72,7 +69,7 @@ def fit_to_labels(
         uphill = (gradient * move).sum((1, 2), keepdim=True) > 0
         since = torch.where(uphill, 0.0, since + 1)
         ahead, found = new + since / (since + 3) * move, new
-        if step % STEPS_BETWEEN_LOOKS == STEPS_BETWEEN_LOOKS - 1 and _settled(roots * move, roots * new):
+        if step % STEPS_BETWEEN_CHECKS == STEPS_BETWEEN_CHECKS - 1 and _settled(roots * move, roots * new):
             break
     coefficients = (basis @ (found / roots).flatten(2)).view(runs, labels, num_classes, parts, len(penalties))
     return coefficients.permute(0, 3, 4, 1, 2).contiguous() * present[:, None, None, :, None]
@@ -92,15 +89,15 @@ def fit_to_all(
     total: Total = lambda of_these_nodes: of_these_nodes,
     bound: InverseBound | None = None,
 ) -> tuple[Float[Tensor, "runs width classes"], InverseBound]:
-    """So many steps from `start` towards W with every node as an example: each run has its own weights and classes of
-    the nodes, and its own penalty. Two dozen steps from 0 leave a loss within a percent of the smallest; the smaller
-    the penalty and the further off the start, the more they leave. Where nodes are spread over many processes, `total`
-    is the sum of what each of them has found of its own.
+    """W after `steps` steps from `start` with every node as an example, and the inverse bound of the curvature.
 
-    The bound of the curvature comes with the result. To make it takes as long as several steps, so one that was made
-    for examples much like these may be given; a run that it leads uphill goes again with one of its own.
+    Each run has its own weights and classes of the nodes, and its own penalty. Two dozen steps from 0 leave a loss
+    within a percent of the minimum. Where nodes are distributed, `total` sums over processes.
+
+    The bound costs as much as several steps, so a bound for similar examples may be passed; a run whose loss it
+    increases is fitted again with its own.
     """
-    counting = (weights > 0).any(0).nonzero()[:, 0]  # the others need not be looked at in every step
+    counting = (weights > 0).any(0).nonzero()[:, 0]  # nodes with a weight in any run
     examples = _Examples(rows.index_select(0, counting), weights[:, counting], classes[:, counting], penalty, total)
     start = start.mT.contiguous()  # runs, classes, width
     if bound is None:
@@ -117,7 +114,7 @@ def fit_to_all(
 
 @dataclass(frozen=True, eq=False)
 class _Examples:
-    """What W is fitted to."""
+    """The examples that W is fitted to."""
 
     rows: Float[Tensor, "nodes width"]
     weights: Float[Tensor, "runs nodes"]
@@ -144,19 +141,19 @@ class _Examples:
         return found
 
     def loss(self, weight: Float[Tensor, "runs classes width"]) -> Float[Tensor, "runs"]:
-        told = _by_class(self.rows, weight).log_softmax(1).gather(1, self.classes[:, None])[:, 0]
-        return self.penalty * weight.square().sum((1, 2)) - self.total((self.weights * told).sum(1))
+        log_likelihood = _by_class(self.rows, weight).log_softmax(1).gather(1, self.classes[:, None])[:, 0]
+        return self.penalty * weight.square().sum((1, 2)) - self.total((self.weights * log_likelihood).sum(1))
 
     def inverse_bound(self) -> InverseBound:
-        """One over what the second derivative never exceeds."""
+        """The inverse of an upper bound of the second derivative."""
         return torch.stack([self._inverse_bound(*one) for one in zip(self.weights, self.penalty, strict=True)])
 
     def _inverse_bound(
         self, weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
     ) -> Float[Tensor, "width width"]:
-        mine = weights > 0
-        counting = self.rows if bool(mine.all()) else self.rows[mine]
-        bound = self.total(CURVATURE * (counting * weights[mine][:, None]).T @ counting)
+        used = weights > 0
+        rows = self.rows if bool(used.all()) else self.rows[used]
+        bound = self.total(CURVATURE * (rows * weights[used][:, None]).T @ rows)
         bound.diagonal().add_(2 * penalty + ROUNDING * self.total(weights.sum()))
         inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
         return inverse
@@ -167,7 +164,7 @@ def probabilities_of(
     weight: Float[Tensor, "runs width classes"],
     temperature: Float[Tensor, "runs"] | None = None,
 ) -> Float[Tensor, "runs nodes classes"]:
-    """How probable every run takes each class of every node to be. In memory, nodes lie side by side."""
+    """Class probabilities of every node in every run; nodes are contiguous in memory."""
     logits = _by_class(rows, weight.mT)
     return (logits if temperature is None else logits / temperature[:, None, None]).softmax(1).mT
 
@@ -175,6 +172,5 @@ def probabilities_of(
 def _by_class(
     rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs classes width"]
 ) -> Float[Tensor, "runs classes nodes"]:
-    """Logits with nodes last: a softmax over few classes then goes along many contiguous numbers, which takes a
-    twentieth of the time."""
+    """Logits with nodes last, which makes a softmax over few classes 20 times faster."""
     return (weight.flatten(0, 1) @ rows.T).view(*weight.shape[:2], len(rows))

@@ -1,9 +1,5 @@
-"""Features for a graph that has none, made from its edges.
-
-Two nodes are alike if short random walks from them end at the same places. Where they end is a row of as many numbers
-as there are nodes; what is kept of it is its part along the directions in which the rows of a component differ most,
-and a few random numbers that tell one component from another.
-"""
+"""Features from the edges, for a graph without features: leading eigenvectors of averaged random walks, and a random
+code for each connected component."""
 
 from __future__ import annotations
 
@@ -27,17 +23,17 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 DIMENSIONS = 128
-OF_COMPONENTS = 16  # of these, so many tell components apart
+OF_COMPONENTS = 16  # columns that encode the component
 LONGEST_WALK = 80
-ROUNDS, STEPS = 2, 10  # of the search: products with Â, and how many of them before the columns are straightened
-SPARE = 8  # directions searched for beside those kept, which makes the kept ones more exact
+ROUNDS, STEPS = 2, 10  # of subspace iteration, and products with Â in each
+OVERSAMPLING = 8  # additional columns, which make the leading ones more exact
 COLUMNS_AT_ONCE = 32  # multiplied together
 ROWS_AT_ONCE = 2**16
-NO_DIRECTION = 1e-11  # of the largest square: what is shorter is rounding
+NEGLIGIBLE = 1e-11  # of the largest eigenvalue; smaller ones are rounding errors
 
 
 def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
-    """The same graph, labels and all; its features are `structural_features`, made once for every seed."""
+    """The graph with its `structural_features`, cached for every seed."""
     return _bare_with_structural_features(graph, seed).with_labels_of(graph)
 
 
@@ -49,16 +45,14 @@ def _bare_with_structural_features(graph: Graph, seed: int) -> Graph:
 def structural_features(
     graph: Graph, dimensions: int = DIMENSIONS, seed: int = 0
 ) -> Float[np.ndarray, "nodes dimensions"]:
-    """At most `dimensions` numbers for each node, which mean nothing on another graph.
+    """At most `dimensions` features for each node; they are not comparable between graphs.
 
-    With W = (Â + Â² + … + Â^T) / T, the average of walks of up to T steps, they are W's leading eigenvectors, each as
-    long as its eigenvalue. Every component has one with eigenvalue 1 that is the same, up to degree, for all of its
-    nodes. A graph of many components would be described by those alone, so they are left out of the search and take
-    part as a random sum of `OF_COMPONENTS` columns.
+    With W = (Â + Â² + … + Â^T) / T, the average of walks of up to T steps, they are the leading eigenvectors of W,
+    scaled by their eigenvalues. Every component has an eigenvector with eigenvalue 1 that is constant up to degree.
+    These are projected out and replaced by `OF_COMPONENTS` columns with a random code for each component.
 
-    They are searched for by subspace iteration (Halko, Martinsson and Tropp, 2011), from random numbers that follow
-    from the seed and from what nodes are, whatever their order. A million nodes take about a minute and little more
-    memory than the result. docs/estimator.md compares other ways to get features.
+    Computed by subspace iteration (Halko, Martinsson and Tropp, 2011) from `node_keys`, so that the order of the nodes
+    does not matter. A million nodes take about a minute and little more memory than the result.
     """
     if graph.num_edges == 0:
         raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
@@ -68,32 +62,32 @@ def structural_features(
     of_components = min(OF_COMPONENTS, dimensions)
     code = components @ keyed_normal(_component_keys(components, keys), seed, of_components)
     most = dimensions - of_components
-    # All that follows is written over the same numbers, since there may be hundreds of millions of them.
-    features = keyed_normal(keys, seed, dimensions + SPARE)
-    basis = features[:, : min(most + SPARE, graph.num_nodes)]
+    # In place from here on, to save memory.
+    features = keyed_normal(keys, seed, dimensions + OVERSAMPLING)
+    basis = features[:, : min(most + OVERSAMPLING, graph.num_nodes)]
     for _ in range(ROUNDS):
         for columns in _column_slices(basis):
             moved = _propagated(basis[:, columns], adjacency, STEPS)
-            for _ in range(2):  # once leaves rounding errors, which may be as long as what is searched for
+            for _ in range(2):  # twice, against rounding errors
                 moved -= components @ (components.T @ moved)
             basis[:, columns] = moved
         basis = _orthonormal(basis)
-    found = _turned_to_eigenvectors(basis, adjacency, most).shape[1]
+    found = _leading_eigenvectors(basis, adjacency, most).shape[1]
     features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
     return features[:, : found + of_components]
 
 
 def _component_vectors(graph: Graph) -> sp.csr_array:
-    """For each component, a column of length one: the square roots of its nodes' degrees in A + I, and 0 elsewhere."""
+    """A unit column for each component: square roots of the degrees in A + I of its nodes."""
     count, component = connected_components(graph.adjacency, directed=False)
     degree = graph.adjacency.sum(axis=1, dtype=np.float64) + 1
     share = degree / np.bincount(component, degree)[component]
-    everyone = np.arange(graph.num_nodes + 1)
-    return sp.csr_array((np.sqrt(share).astype(np.float32), component, everyone), shape=(graph.num_nodes, count))
+    row_starts = np.arange(graph.num_nodes + 1)
+    return sp.csr_array((np.sqrt(share).astype(np.float32), component, row_starts), shape=(graph.num_nodes, count))
 
 
 def _component_keys(components: sp.csr_array, keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "components"]:
-    """A key for each component, from those of its nodes in whatever order."""
+    """A key for each component, from those of its nodes in any order."""
     found = np.zeros(components.shape[1], dtype=np.uint64)
     np.add.at(found, components.indices, splitmix64(keys))
     return found
@@ -108,18 +102,16 @@ def _propagated(columns: np.ndarray, adjacency: SparseOperator, steps: int) -> n
 
 
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
-    """Columns of length one, orthogonal to each other, that span the same; fewer where some were not independent.
-
-    By the eigenvectors of the columns' products with each other: a few rows at a time, in place of what was given.
-    """
+    """An orthonormal basis of the columns, in place, by the eigenvectors of their Gram matrix; fewer columns where some
+    are dependent."""
     products = sum(part.T.astype(np.float64) @ part for part in _row_parts(columns))
     lengths, combine = np.linalg.eigh(products)
-    independent = lengths > NO_DIRECTION * lengths.max(initial=np.finfo(np.float32).tiny)
+    independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
     return _combined(columns, combine[:, independent] / np.sqrt(lengths[independent]))
 
 
-def _turned_to_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: int) -> np.ndarray:
-    """Within the space of this basis, the leading eigenvectors of W, each as long as its eigenvalue."""
+def _leading_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: int) -> np.ndarray:
+    """The leading eigenvectors of W within the span of the basis, scaled by their eigenvalues."""
     products = np.empty((basis.shape[1],) * 2)
     for columns in _column_slices(basis):
         products[:, columns] = basis.T @ _propagated(basis[:, columns], adjacency, 1)
@@ -130,7 +122,7 @@ def _turned_to_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: 
 
 
 def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """columns · weights, written over the columns."""
+    """columns · weights, in place."""
     weights = weights.astype(np.float32)
     for part in _row_parts(columns):
         part[:, : weights.shape[1]] = part @ weights

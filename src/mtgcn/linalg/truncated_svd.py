@@ -1,4 +1,4 @@
-"""The directions in which the rows of a matrix differ most: its leading right singular vectors."""
+"""Truncated singular value decomposition: the leading right singular vectors of a matrix."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.shapes import Float
 
-ROUNDS = 4  # of subspace iteration; more change no accuracy
-SPARE = 16  # directions searched for beside those kept, which makes the kept ones more exact
-LARGEST_TABLE = 2**25  # numbers in a table of all nodes; large graphs keep fewer directions
-LARGEST_STEP = 2**27  # numbers that a step along all edges reads; those with many edges, too
-FEWEST_DIRECTIONS = 32
+ROUNDS = 4  # of subspace iteration
+OVERSAMPLING = 16  # additional vectors, which make the leading ones more exact
+MAX_TABLE = 2**25  # numbers in a table of all nodes
+MAX_STEP = 2**27  # numbers read by a product with the adjacency
+MIN_COMPONENTS = 32
 
 
 Product = Callable[[Tensor], Tensor]
@@ -42,12 +42,11 @@ def leading_singular_vectors(
     orthonormal: Product = _orthonormal,
     gram: Product = _gram,
 ) -> Float[Tensor, "columns count"]:
-    """An orthonormal basis of about the `count` leading directions of a matrix that is known by what products with it
-    and with its transpose are: `product(basis)` keeps most of each row.
+    """The `count` leading right singular vectors of a matrix, given by its products and those of its transpose.
 
-    By subspace iteration (Halko, Martinsson and Tropp, 2011) from the numbers in `start`, random ones with `SPARE`
-    columns more than are kept. Which basis of these directions it is depends on rounding; lengths and angles of rows in
-    it do not. Where rows are spread over many processes, `orthonormal` and `gram` know how to look at all of them.
+    By subspace iteration (Halko, Martinsson and Tropp, 2011) from `start`, random columns of which `OVERSAMPLING` are
+    additional. Signs and rotations depend on rounding; lengths and angles of projected rows do not. Where rows are
+    distributed over processes, `orthonormal` and `gram` act on all of them.
     """
     basis = start
     for _ in range(ROUNDS):
@@ -60,8 +59,8 @@ def leading_singular_vectors(
 def feature_singular_vectors(
     graph: Graph, scaling: str, device: torch.device, wanted: int, steps: int = 0, restart: float = 0.0
 ) -> Float[Tensor, "features directions"]:
-    """The directions in which the features of nodes differ most, or those of their surroundings: features after so many
-    steps of a walk that goes back to where it began with the probability `restart`. All where there are few."""
+    """The leading right singular vectors of the scaled features, or of features propagated by `steps` steps of
+    personalised PageRank; the identity if there are few features."""
     operators = graph_operators(graph, scaling, device)
     columns, count = graph.num_features, num_components(wanted, graph)
     if columns <= count:
@@ -72,8 +71,8 @@ def feature_singular_vectors(
 
     along = operators.feature_operator()
     back = DenseOperator(along.matrix.T) if isinstance(along, DenseOperator) else along.transposed
-    # The start is drawn by column, so that it does not know the order of nodes.
-    start = np.random.default_rng(0).standard_normal((columns, count + SPARE), dtype=np.float32)
+    # Drawn by column, so that the order of nodes does not matter.
+    start = np.random.default_rng(0).standard_normal((columns, count + OVERSAMPLING), dtype=np.float32)
     found = leading_singular_vectors(
         lambda values: walk(along(values)), lambda values: back(walk(values)), count, torch.from_numpy(start).to(device)
     )
@@ -81,13 +80,12 @@ def feature_singular_vectors(
 
 
 def num_components(wanted: int, graph: Graph) -> int:
-    """So many directions, fewer on large graphs."""
+    """`wanted`, or fewer on large graphs, to bound memory and time."""
     nodes, entries = max(1, graph.num_nodes), max(1, round(graph.num_nodes * graph.mean_degree))
-    return min(wanted, max(FEWEST_DIRECTIONS, min(LARGEST_TABLE // nodes, LARGEST_STEP // entries)))
+    return min(wanted, max(MIN_COMPONENTS, min(MAX_TABLE // nodes, MAX_STEP // entries)))
 
 
 def with_fixed_signs(basis: Float[Tensor, "columns directions"]) -> Float[Tensor, "columns directions"]:
-    """Each direction or its opposite, whichever lies on one side of the origin: which of the two is found depends on
-    rounding, and who learns from them step by step should not."""
+    """The vectors with signs that do not depend on rounding: positive products with a fixed random vector."""
     side = np.random.default_rng(1).standard_normal(len(basis))
     return basis * torch.from_numpy(side).to(basis).matmul(basis).sign()

@@ -1,4 +1,4 @@
-"""Stacked networks that predict first and propagate then: an MLP whose logits take a walk through the graph."""
+"""Stacked APPNP networks: an MLP whose logits are propagated by personalised PageRank."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class APPNP(TwoLayerNetwork):
     """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger, Bojchevski and Günnemann, 2019), for all
     runs and peers at once.
 
-    A node sees `STEPS` hops, on the paper's graphs nearly all there is. So there is no computation block of a few
-    nodes: every epoch computes the whole graph.
+    The receptive field is `STEPS` hops, so every epoch computes the whole graph.
     """
 
     STEPS = 10  # K in the paper
@@ -41,8 +40,7 @@ class APPNP(TwoLayerNetwork):
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int) -> int:
-        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and the
-        values an epoch keeps at nodes."""
+        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
         parameters = task.graph.num_features * hidden_channels
         at_nodes = task.num_nodes * (8 * hidden_channels + 15 * task.num_classes)
         return 4 * (4 * parameters + at_nodes)

@@ -38,8 +38,8 @@ CHEBYSHEV_DEGREE = 2  # as in the paper's tables
 
 @dataclass(frozen=True)
 class _Named:
-    stack: Callable[[Task, int, NetworkSettings], StackedNetwork]  # of so many peers
-    bytes_per_model: Callable[[Task, int], int]  # of so many hidden channels
+    stack: Callable[[Task, int, NetworkSettings], StackedNetwork]  # task, peers, settings
+    bytes_per_model: Callable[[Task, int], int]  # task, hidden channels
 
 
 BACKBONES = {
@@ -50,12 +50,12 @@ BACKBONES = {
     "appnp": _Named(APPNP, APPNP.bytes_per_model),
     "gat": _Named(GAT, GAT.bytes_per_model),
 }
-# What a person's own module decides for itself.
-_OF_NAMED_ONES = ("hidden_channels", "dropout", "input_dropout", "decay_on", "bias", "init")
+# Settings that do not apply to a user's own module.
+_NAMED_ONLY = ("hidden_channels", "dropout", "input_dropout", "decay_on", "bias", "init")
 
 
 def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
-    """Refuse what is no backbone, and settings that a module of one's own would not heed."""
+    """Raise an `InputError` for an invalid backbone, or for settings that a user's module ignores."""
     if isinstance(backbone, str):
         if backbone not in BACKBONES:
             raise unknown_name("backbone", backbone, BACKBONES)
@@ -66,7 +66,7 @@ def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
             "or a function of (features, classes) that makes one"
         )
     defaults = {field.name: field.default for field in fields(NetworkSettings)}
-    for name in _OF_NAMED_ONES:
+    for name in _NAMED_ONLY:
         if getattr(settings, name) != defaults[name]:
             raise InputError(
                 f"{name} is {getattr(settings, name)!r}, but a module of your own decides that itself; leave it out"
@@ -74,30 +74,31 @@ def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
 
 
 def stacked_network(backbone: Backbone, task: Task, peers: int, settings: NetworkSettings) -> StackedNetwork:
-    """The networks of all runs and peers of a task, before training."""
+    """The untrained networks of all runs and peers of a task."""
     if isinstance(backbone, str):
         return BACKBONES[backbone].stack(task, peers, settings)
     return ModuleNetwork(task, peers, settings, backbone)
 
 
 def bytes_per_model(backbone: Backbone, task: Task, settings: NetworkSettings) -> int:
-    """About what one of these networks takes in training."""
+    """About the memory of one network in training."""
     if isinstance(backbone, str):
         return BACKBONES[backbone].bytes_per_model(task, settings.hidden_channels)
     return ModuleNetwork.bytes_per_model(task, settings, backbone)
 
 
-_INITIAL, _DROPOUT = 0xA0, 0xA1  # tell the two uses of a run's seed apart
+_INITIAL, _DROPOUT = 0xA0, 0xA1  # streams of a run's seed
 
 
 class ModuleNetwork(StackedNetwork):
-    """Copies of a module, or modules fresh from a factory, drawn anew for every run and peer from the run's seed.
+    """A user's module for every run and peer, initialised from the run's seed and evaluated one after the other.
 
-    What they draw while they run, as dropout does, comes from torch's own generator, which is set for each of them by
-    run, peer and epoch and put back afterwards.
+    `forward(x, edge_index)` or `forward(x, edge_index, edge_weight)`, as in PyTorch Geometric, returns logits or
+    log-probabilities, nodes x classes. Dropout draws from torch's global generator, which is seeded by run, peer and
+    epoch and restored afterwards.
     """
 
-    can_be_recorded: ClassVar[bool] = False  # a module may wait for its device, which no recorded epoch can
+    can_be_recorded: ClassVar[bool] = False  # a module may synchronise, which cannot be recorded
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, backbone: nn.Module | Factory) -> None:
         super().__init__(task, peers)
@@ -105,8 +106,7 @@ class ModuleNetwork(StackedNetwork):
         self._call = _Call(task, settings)
         drawn = [[_drawn(backbone, self._call, (seed, peer)) for peer in range(peers)] for seed in task.seeds]
         template = drawn[0][0]
-        # In a list, which torch does not look into: what is trained are the stacked numbers, which take the places of
-        # the module's own.
+        # In a list, so that torch does not register its parameters: the stacked ones replace them.
         self._template = [template]
         self._names = {name: name.replace(".", "/") for name, _ in _numbers(template)}
         trained = _trained_names(template, self._call)
@@ -116,8 +116,8 @@ class ModuleNetwork(StackedNetwork):
 
     @staticmethod
     def bytes_per_model(task: Task, settings: NetworkSettings, backbone: nn.Module | Factory) -> int:
-        """What one model takes in training, found by trying: its numbers with gradient and Adam's two moments, and what
-        a pass keeps for the gradient."""
+        """The memory of one model in training, measured: parameters with gradient and Adam's two moments, and the
+        tensors that a forward pass saves."""
         call = _Call(task, settings)
         module = _drawn(backbone, call, (task.seeds[0], 0))
         kept: dict[int, int] = {}
@@ -152,7 +152,7 @@ class ModuleNetwork(StackedNetwork):
 
 
 class _Call:
-    """What a module is called with, and how: found from the names and the number of what its `forward` takes."""
+    """Calls a module with the arguments that its `forward` takes."""
 
     def __init__(self, task: Task, settings: NetworkSettings) -> None:
         features = scaled_features(task.graph, settings.feature_scaling)
@@ -196,7 +196,7 @@ def _takes_weights(module: nn.Module) -> bool:
 
 
 def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) -> nn.Module:
-    """A module on the task's device, its numbers drawn from a run's seed and a peer's number."""
+    """A module on the task's device, initialised from the seed of a run and the number of a peer."""
     task = call.task
     with _seeded((_INITIAL, *seed), task.device):
         if isinstance(backbone, nn.Module):
@@ -208,28 +208,28 @@ def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) ->
             module = module.to(task.device)
         if any(is_lazy(one) for one in module.parameters()):
             with torch.no_grad():
-                call(module.eval())  # which tells it its sizes
+                call(module.eval())  # initialises lazy parameters
         if isinstance(backbone, nn.Module):
-            _draw_anew(module)
+            _reset_parameters(module)
     return module
 
 
-def _draw_anew(module: nn.Module) -> None:
+def _reset_parameters(module: nn.Module) -> None:
     if callable(reset := getattr(module, "reset_parameters", None)):
         reset()
         return
     for name, _ in module.named_parameters(recurse=False):
         raise InputError(
-            f"{type(module).__name__} has a parameter {name!r} but no reset_parameters() to draw it anew for every "
+            f"{type(module).__name__} has a parameter {name!r} but no reset_parameters() to initialise it for every "
             "peer; give it one, or pass a function of (features, classes) that makes the module"
         )
     for child in module.children():
-        _draw_anew(child)
+        _reset_parameters(child)
 
 
 def _trained_names(module: nn.Module, call: _Call) -> set[str]:
-    """The parameters that the answer depends on and that are not meant to stay as they are."""
-    tried = deepcopy(module).train()  # a pass may change what the module counts
+    """The parameters that require a gradient and affect the output."""
+    tried = deepcopy(module).train()  # a forward pass may change buffers
     wanted = {name: parameter for name, parameter in tried.named_parameters() if parameter.requires_grad}
     with torch.enable_grad(), _seeded((0,), call.task.device):
         answer = call(tried)
@@ -246,7 +246,7 @@ def _numbers(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 @contextmanager
 def _seeded(key: tuple[int, ...], device: torch.device) -> Iterator[None]:
-    """While this lasts, torch's generators start from the key; afterwards they go on as if nothing had been."""
+    """Within this context torch's generators are seeded by the key; afterwards they are restored."""
     seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -27,20 +27,20 @@ NODES, CLASSES, RUNS, PEERS = range(4)
 def rows_at(
     values: Float[Tensor, "nodes classes runs peers"], index: Int[Tensor, "runs some"]
 ) -> Float[Tensor, "some classes runs peers"]:
-    """The values at some nodes of each run; rows of NOBODY are those of node 0, for the caller to ignore."""
+    """The values at some nodes of each run; a negative index gives node 0."""
     _, classes, _, peers = values.shape
     return values.gather(NODES, index.clamp(min=0).T[:, None, :, None].expand(-1, classes, -1, peers))
 
 
 def mean_of_peers(probabilities: Float[Tensor, "nodes classes runs peers"]) -> Float[np.ndarray, "runs nodes classes"]:
-    """The peers' average probabilities, in the order a prediction has it."""
+    """The mean over peers, with the axes of a prediction."""
     return probabilities.mean(PEERS).permute(2, 0, 1).contiguous().cpu().numpy()
 
 
 def each_peer(
     probabilities: Float[Tensor, "nodes classes runs peers"],
 ) -> Float[np.ndarray, "runs peers nodes classes"]:
-    """Every peer's probabilities, in the order a prediction has it."""
+    """The probabilities of every peer, with the axes of a prediction."""
     return probabilities.permute(2, 3, 0, 1).contiguous().cpu().numpy()
 
 
@@ -49,7 +49,7 @@ FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is di
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(Settings):
-    """What the GCN-like methods share. Defaults are the paper's; where it is silent, its authors' program's."""
+    """Settings of the GCN-like methods. Defaults are the paper's, or those of its authors' program."""
 
     hidden_channels: PositiveInt = 16  # of the hidden layer
     dropout: Rate = 0.5  # on the hidden layer
@@ -63,7 +63,7 @@ class NetworkSettings(Settings):
 
 
 class StackedParameters(nn.Module):
-    """The parameters of `runs` x `peers` models, side by side: how they are trained, stored and copied."""
+    """The stacked parameters of `runs` x `peers` models."""
 
     can_be_recorded: ClassVar[bool] = True  # whether an epoch may be replayed as a CUDA graph
 
@@ -73,10 +73,10 @@ class StackedParameters(nn.Module):
         self._run_axis: dict[str, int] = {}
 
     def new_epoch(self) -> None:
-        """Fresh random numbers from here on; until the next call, every pass sees the same ones."""
+        """Draw fresh random numbers; until the next call every forward pass uses the same ones."""
 
     def add_parameter(self, name: str, values: Tensor, run_axis: int, *, trained: bool = True) -> None:
-        """Values of all models, that are stored and copied; those that are not `trained` stay as they are."""
+        """Register the values of all models as a parameter, or as a buffer if they are not `trained`."""
         self._run_axis[name] = run_axis
         values = values.to(self.device).contiguous()
         if trained:
@@ -85,11 +85,11 @@ class StackedParameters(nn.Module):
             self.register_buffer(name, values)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
-        """The parameters that weight decay pulls on."""
+        """The parameters with weight decay."""
         return list(self.parameters())
 
     def trained(self) -> dict[str, np.ndarray]:
-        """All values as plain arrays whose first axis is the runs: what `load_trained` takes."""
+        """All values as arrays with runs as the first axis, for `load_trained`."""
         return {
             name: np.ascontiguousarray(np.moveaxis(getattr(self, name).detach().cpu().numpy(), axis, 0))
             for name, axis in self._run_axis.items()
@@ -97,27 +97,27 @@ class StackedParameters(nn.Module):
 
     @torch.no_grad()
     def load_trained(self, parameters: Mapping[str, np.ndarray]) -> None:
-        """Take over what a stack of the same kind, on a graph with as many features and classes, has `trained`."""
+        """Load the values that `trained` returned for a stack with the same settings, features and classes."""
         for name, axis in self._run_axis.items():
-            mine = getattr(self, name)
-            wanted = tuple(mine.movedim(axis, 0).shape)
+            own = getattr(self, name)
+            wanted = tuple(own.movedim(axis, 0).shape)
             given = parameters.get(name, np.empty(0))
             if given.shape != wanted:
                 raise InputError(
                     f"trained {name} of shape {given.shape} where this network has {wanted}; use settings and a graph "
                     "with the features and classes that it was trained with"
                 )
-            mine.copy_(torch.from_numpy(np.moveaxis(given, 0, axis).copy()))
+            own.copy_(torch.from_numpy(np.moveaxis(given, 0, axis).copy()))
 
     def clone_parameters(self) -> dict[str, Tensor]:
-        """With what is not trained but counted, such as the means of a batch normalisation."""
+        """A copy of all parameters and buffers."""
         return {name: getattr(self, name).detach().clone() for name in self._run_axis}
 
     @torch.no_grad()
     def copy_runs(
         self, source: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs *peers"]
     ) -> None:
-        """target := source for the runs, or the single peers of runs, that are marked."""
+        """target := source for the marked runs, or the marked peers of runs."""
         for name, axis in self._run_axis.items():
             shape = [1] * source[name].ndim
             shape[axis : axis + runs.ndim] = runs.shape  # in every parameter, peers follow runs
@@ -125,7 +125,7 @@ class StackedParameters(nn.Module):
 
 
 class StackedNetwork(StackedParameters, ABC):
-    """`runs` x `peers` networks of one kind that classify the nodes of one graph, each with parameters of its own."""
+    """`runs` x `peers` networks of one architecture that classify the nodes of one graph."""
 
     def __init__(self, task: Task, peers: int) -> None:
         super().__init__(task.runs, peers, task.device)
@@ -133,10 +133,10 @@ class StackedNetwork(StackedParameters, ABC):
 
     @abstractmethod
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        """What every model says of every node; with dropout in training mode."""
+        """Logits of every model at every node; with dropout in training mode."""
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
-        """What the models say of a few nodes of each run."""
+        """Logits at a few nodes of each run."""
         return rows_at(self.logits(), index)
 
     @torch.no_grad()
@@ -153,12 +153,12 @@ class StackedNetwork(StackedParameters, ABC):
 
 
 class TwoLayerNetwork(StackedNetwork):
-    """Two layers with a ReLU and dropout between them; what a layer does with the graph is left to the subclass."""
+    """Two layers with ReLU and dropout between them; subclasses define how a layer uses the graph."""
 
     FIRST_LAYER: ClassVar[tuple[str, ...]] = ("weight0", "bias0")
 
     weight0: nn.Parameter  # the first axis is features; the last, hidden
-    bias0: Tensor  # runs, peers, hidden; trained, or zeros where there are to be no biases
+    bias0: Tensor  # runs, peers, hidden; zeros if `bias` is off
     weight1: nn.Parameter
     bias1: Tensor  # classes, runs, peers; likewise
     input: InputProduct
@@ -169,8 +169,7 @@ class TwoLayerNetwork(StackedNetwork):
         self.settings = settings
 
     def _add_layers(self, initial: Callable[[int, int, int], Tensor]) -> None:
-        """Weights and biases of both layers, and dropout between them; `initial` draws the weights of a layer from
-        its numbers of inputs and outputs and its label."""
+        """Add weights and biases of both layers, and dropout; `initial(inputs, outputs, label)` draws weights."""
         inputs, hidden, classes = self.task.graph.num_features, self.settings.hidden_channels, self.task.num_classes
         bias0, bias1 = self._initial_bias(hidden, label=1), self._initial_bias(classes, label=3).permute(2, 0, 1)
         self.add_parameter("weight0", initial(inputs, hidden, 0).permute(2, 0, 1, 3), run_axis=1)
@@ -181,7 +180,7 @@ class TwoLayerNetwork(StackedNetwork):
         self._all_nodes = torch.arange(self.task.num_nodes, device=self.device)
 
     def _activated(self, hidden: Float[Tensor, "nodes runs peers hidden"]) -> Float[Tensor, "nodes runs peers hidden"]:
-        """ReLU and, in training, dropout, written over what is given."""
+        """ReLU and, in training, dropout, in place."""
         kept = self.dropout.kept(self._all_nodes).view_as(hidden) if self._drops else None
         activated: Tensor = ReluDropout.apply(hidden, kept)
         return activated
@@ -210,5 +209,5 @@ class TwoLayerNetwork(StackedNetwork):
 
     @property
     def _readout_weight(self) -> Float[Tensor, "runs peers hidden classes"]:
-        """Θ1, made larger to make up for what dropout takes away: cheaper here than at every node."""
+        """Θ1, scaled by 1 / (1 - dropout) in training, which is cheaper than scaling the hidden layer."""
         return self.weight1 / (1 - self.settings.dropout) if self._drops else self.weight1

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 class Chebyshev(TwoLayerNetwork):
     """Z = Σ_k T_k(L̃) ReLU(Σ_k T_k(L̃) X Θ0_k) Θ1_k, k = 0 … degree (Defferrard et al., 2016), for all runs and peers
-    at once. Degree 0 is a network that knows no neighbours: ReLU(X Θ0) Θ1.
+    at once. Degree 0 is an MLP: ReLU(X Θ0) Θ1.
 
-    A node sees `2 · degree` hops, on the paper's graphs most of what there is. So there is no computation
-    block of a few nodes: every epoch computes the whole graph.
+    The receptive field is `2 · degree` hops, so every epoch computes the whole graph.
     """
 
     weight0: nn.Parameter  # features, runs, peers, (degree + 1) · hidden: Θ0_0, Θ0_1, …
@@ -40,8 +39,7 @@ class Chebyshev(TwoLayerNetwork):
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int, degree: int) -> int:
-        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and the
-        values an epoch keeps at nodes."""
+        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
         parameters = task.graph.num_features * hidden_channels
         at_nodes = task.num_nodes * (8 * hidden_channels + 12 * task.num_classes)
         return 4 * (degree + 1) * (4 * parameters + at_nodes)
@@ -53,13 +51,13 @@ class Chebyshev(TwoLayerNetwork):
         return self._filtered(products, axis=CLASSES) + self.bias1
 
     def _filtered(self, products: Tensor, axis: int) -> Tensor:
-        """Σ_k T_k(L̃) · product k; the products of all k stand side by side along the axis."""
+        """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis."""
         if self.laplacian is None:
             return products
         return chebyshev_sum(products.chunk(self.terms, axis), self.laplacian)
 
     def _initial_terms(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs terms·outputs"]:
-        """The weights of each k drawn as a layer of its own would be."""
+        """The weights of each k, initialised as a separate layer."""
         return torch.cat([self._initial(inputs, outputs, label + 4 * k) for k in range(self.terms)], -1)
 
 

@@ -1,4 +1,4 @@
-"""Stacked graph attention networks: every node weighs its neighbours by what they say."""
+"""Stacked graph attention networks (Veličković et al., 2018)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class GAT(TwoLayerNetwork):
     layer's input times Θ (Veličković et al., 2018), for all runs and peers at once.
 
     The first layer has 8 heads, laid side by side, and an ELU. Dropout falls on the hidden layer and on the α of both
-    layers. An edge either is or is not: its weight plays no part.
+    layers. Edge weights are ignored.
     """
 
     FIRST_LAYER: ClassVar[tuple[str, ...]] = (*TwoLayerNetwork.FIRST_LAYER, "attention0")
 
     weight0: nn.Parameter  # features, runs, peers, heads · channels: Θ0
-    attention0: nn.Parameter  # 2, channels, runs, peers, heads: a, for the node that looks and the one looked at
+    attention0: nn.Parameter  # 2, channels, runs, peers, heads: a, for target and source
     weight1: nn.Parameter  # runs, peers, heads · channels, classes: Θ1
     attention1: nn.Parameter  # 2, classes, runs, peers, 1
 
@@ -57,7 +57,7 @@ class GAT(TwoLayerNetwork):
             task.num_classes,
         )
         hidden = HEADS * channels
-        # The weights of each head, and each half of a, are drawn as a layer of their own would be.
+        # Each head, and each half of a, is initialised as a separate layer.
         heads = torch.cat([self._initial(inputs, channels, label=10 + head) for head in range(HEADS)], -1)
         self.add_parameter("weight0", heads.permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("attention0", self._initial_attention(HEADS, channels, label=4), run_axis=2)
@@ -75,8 +75,7 @@ class GAT(TwoLayerNetwork):
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int) -> int:
-        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and the
-        values an epoch keeps at nodes and edges."""
+        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
         hidden = HEADS * channels_per_head(hidden_channels)
         edges = task.graph.adjacency.nnz + task.num_nodes
         at_nodes = task.num_nodes * (10 * hidden + 15 * task.num_classes)
@@ -103,9 +102,9 @@ class GAT(TwoLayerNetwork):
         attention: Float[Tensor, "2 channels runs peers heads"],
         dropout: DropoutStream,
     ) -> Float[Tensor, "nodes channels runs peers heads"]:
-        """What each node sees of its neighbours, each as much as it attends to it."""
-        looking, looked_at = ((seen * part).sum(1) for part in attention)  # nodes, runs, peers, heads
-        scores = leaky_relu(self.edges.target_of(looking) + self.edges.source_of(looked_at), SLOPE)
+        """The attention-weighted sums over neighbours."""
+        target, source = ((seen * part).sum(1) for part in attention)  # nodes, runs, peers, heads
+        scores = leaky_relu(self.edges.target_of(target) + self.edges.source_of(source), SLOPE)
         weights: Tensor = _SoftmaxOverNeighbours.apply(scores, self.edges)
         if self._drops:
             weights = weights * dropout.kept(self.edges.all).view_as(weights) / (1 - self.settings.dropout)
@@ -119,7 +118,7 @@ class GAT(TwoLayerNetwork):
 
 
 class _Edges:
-    """Every edge in both directions and one from each node to itself, in the order of the nodes that look."""
+    """Every edge in both directions and all self-loops, ordered by target."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
         pattern = normalized_adjacency(graph)
@@ -127,7 +126,7 @@ class _Edges:
         count, target = pattern.nnz, np.repeat(np.arange(self.nodes), np.diff(pattern.indptr))
         self.all = torch.arange(count, device=device)
         self.source, self.target = (torch.from_numpy(end).to(device) for end in (pattern.indices.astype(int), target))
-        # Sums over edges run in a fixed order, also on a GPU, where adding at an index would not.
+        # Sums over edges in a fixed order, which scatter-add on a GPU does not have.
         self.target_of, self.source_of = (
             SparseOperator(sp.csr_array((np.ones(count), (np.arange(count), end)), (count, self.nodes)), device)
             for end in (target, pattern.indices)
@@ -141,7 +140,7 @@ class _Edges:
 
 
 class _SoftmaxOverNeighbours(torch.autograd.Function):
-    """The softmax of the scores of all edges that lead to the same node."""
+    """The softmax of scores over the edges of each target."""
 
     @staticmethod
     def forward(ctx: Any, scores: Float[Tensor, "edges *rest"], edges: _Edges) -> Tensor:
@@ -164,12 +163,12 @@ class _SoftmaxOverNeighbours(torch.autograd.Function):
         return weighted.sub_(shared.mul_(weights)), None
 
 
-# What single edges carry is never kept: it is made for some runs at a time, and made again for the gradient.
+# Messages are computed for a few runs at a time, and again for the gradient, to save memory.
 CARRIED_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # numbers
 
 
 class _WeightedSum(torch.autograd.Function):
-    """For each node the sum over its edges of what their other ends hold, times the edges' weights."""
+    """For each node the weighted sum of the values at its neighbours."""
 
     @staticmethod
     def forward(ctx: Any, seen: Tensor, weights: Tensor, edges: _Edges) -> Tensor:

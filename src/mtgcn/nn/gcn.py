@@ -34,13 +34,12 @@ class GCN(TwoLayerNetwork):
         self._add_layers(self._initial)
         # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
         self._propagate_hidden = settings.hidden_channels < task.num_classes
-        # By the identity of the index tensor, which is kept so that no other can take its place.
+        # By the id of the index tensor, which is stored so that the id stays in use.
         self._blocks: dict[int, tuple[Tensor, ComputationBlock | None]] = {}
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int) -> int:
-        """About what one model of a stack takes in training: weights with gradient and Adam's two moments, and
-        the values an epoch keeps at nodes."""
+        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
         parameters = task.graph.num_features * hidden_channels
         at_nodes = task.num_nodes * (8 * hidden_channels + 12 * task.num_classes)
         return 4 * (4 * parameters + at_nodes)
@@ -53,7 +52,7 @@ class GCN(TwoLayerNetwork):
 
     @torch.no_grad()
     def embeddings(self) -> Float[Tensor, "nodes runs peers hidden"]:
-        """What the second layer classifies, without dropout: Â ReLU(Â X Θ0)."""
+        """The input of the second layer, without dropout: Â ReLU(Â X Θ0)."""
         return self.adjacency((self.input(self.weight0, drops=False) + self.bias0).relu_())
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
@@ -67,12 +66,12 @@ class GCN(TwoLayerNetwork):
         return torch.einsum("srph,rphc->scrp", propagated, self._readout_weight) + self.bias1
 
     def _block(self, index: Int[Tensor, "runs some"]) -> ComputationBlock | None:
-        """The part of the graph these nodes can see, where that is less work than the whole graph."""
+        """The computation block of these nodes; None if the whole graph is cheaper."""
         if self.settings.input_dropout:
             return None
         if id(index) not in self._blocks:
             block = computation_block(self.adjacency.matrix, self.operators.smoothed, index)
-            # A local product serves one run, a product with the whole graph all of them.
+            # A block belongs to one run; a product with the whole graph serves all runs.
             whole = (self.input.cost + self.adjacency.nnz) * self.task.runs
             worth_it = block.features.nnz + block.readout.nnz < whole
             self._blocks[id(index)] = index, block if worth_it else None

@@ -1,10 +1,8 @@
-"""Deep Graph Infomax (Velickovic et al., ICLR 2019): encoders that learn without a single label.
+"""Deep Graph Infomax (Velickovic et al., ICLR 2019): encoders trained without labels.
 
-An encoder sees every node's surroundings twice, as they are and with the features moved to other nodes, and learns to
-tell the two apart by comparing each with a summary of the graph. It can be applied to graphs it has not seen.
-
-What it sees needs no gradient. So surroundings are gathered once, a few corrupted ones too, and a step of training
-looks at some of the nodes only: it costs the same on a graph of any size.
+An encoder learns to distinguish the propagated features of a node from corrupted ones, in which features are permuted
+between nodes, by comparison with a summary of the graph. Propagated features need no gradient, so they are computed
+once, and a training step uses a batch of nodes: its cost does not depend on the size of the graph.
 """
 
 from __future__ import annotations
@@ -27,19 +25,17 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 
-LARGEST_LAYER = 2**24  # numbers that an encoder gives to all nodes
+MAX_EMBEDDINGS = 2**24  # numbers in the embeddings of all nodes
 FEWEST_DIMENSIONS = 64
-NODES_AT_ONCE = 512  # that a step of training looks at
-MOST_CORRUPTIONS, FEWEST_CORRUPTIONS = 8, 2  # that steps take in turn
+FEWEST_CORRUPTIONS = 2  # used in turn
 LARGEST_CORRUPTIONS = 2**26  # numbers in all of them
-TABLES_ON_THE_WAY = 7  # of what is seen of all nodes, beside those that are kept, while they are made
-SLOPE = 0.25  # of the activation's negative side; where the paper's PReLU starts
+TABLES_ON_THE_WAY = 7  # temporary tables of propagated features
 
 
 @dataclass(frozen=True)
 class Propagation:
-    """What an encoder sees of a node: features scaled by their `"sum"` or `"length"`, propagated along so many
-    steps of a random walk that starts again at the node with probability `restart`."""
+    """The input of an encoder: features scaled by their `"sum"` or `"length"` and propagated by `steps` steps of
+    personalised PageRank."""
 
     feature_scaling: str
     steps: int
@@ -48,13 +44,16 @@ class Propagation:
 
 @dataclass(frozen=True)
 class InfomaxSettings(Settings):
-    """How two encoders are trained, side by side: one freely, one whose weights are held back."""
+    """Training of two encoders side by side, without and with weight decay."""
 
     dimensions: PositiveInt = 256  # of an encoder's embeddings
-    width: PositiveInt = 256  # of what it sees of a node
-    epochs: NonNegativeInt = 200  # in each of which it looks at some of the nodes
+    width: PositiveInt = 256  # of its input
+    epochs: NonNegativeInt = 200  # of one batch each
     learning_rate: LearningRate = 0.002
-    held_decay: NonNegativeFloat = 4e-3  # weight decay of the one that is held back
+    held_decay: NonNegativeFloat = 4e-3  # weight decay of the second encoder
+    batch_size: PositiveInt = 512  # nodes per training step
+    max_corruptions: PositiveInt = 8  # corrupted graphs used in turn; fewer on large graphs
+    slope: NonNegativeFloat = 0.25  # of the activation below 0: the initial value of the paper's PReLU
 
     @property
     def weight_decays(self) -> tuple[float, ...]:
@@ -62,17 +61,17 @@ class InfomaxSettings(Settings):
         return (0.0, self.held_decay)
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:
-        """On large graphs shorter embeddings, so that memory does not run away."""
-        room = LARGEST_LAYER // max(1, graph.num_nodes)
+        """Shorter embeddings on large graphs, to bound memory."""
+        room = MAX_EMBEDDINGS // max(1, graph.num_nodes)
         return replace(self, dimensions=min(self.dimensions, max(room, FEWEST_DIMENSIONS)))
 
     def corruptions(self, nodes: int, width: int) -> int:
-        """How many corrupted graphs encoders learn from: fewer where they would take much memory."""
-        return min(MOST_CORRUPTIONS, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
+        """The number of corrupted graphs; fewer where they would take much memory."""
+        return min(self.max_corruptions, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
 
     def bytes_for(self, graph: Graph) -> int:
-        """About what training the encoders takes: what they see of all nodes, some times over, and weights with their
-        gradient and Adam's two moments."""
+        """About the memory of training: the propagated features several times, and weights with gradient and Adam's two
+        moments."""
         width, encoders = min(num_components(self.width, graph), graph.num_features), len(self.weight_decays)
         seen = (TABLES_ON_THE_WAY + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
@@ -80,7 +79,7 @@ class InfomaxSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What encoders see of the nodes of a graph, and at which of them each step of training looks."""
+    """The inputs of the encoders and the batch of each epoch."""
 
     rows: Float[Tensor, "nodes width"]
     corrupted: Float[Tensor, "corruptions nodes width"]
@@ -88,8 +87,8 @@ class Views:
 
 
 class Infomax(StackedParameters):
-    """One-layer encoders, and for each the discriminator that compares a node with the summary. They are the peers of
-    a stack with one run, which differ in their random numbers and in how much their weights are held back."""
+    """One-layer encoders, each with a discriminator that compares a node with the summary: the peers of a stack with
+    one run, with different seeds and weight decays."""
 
     weight: nn.Parameter  # width, runs, encoders, dimensions
     bias: nn.Parameter  # runs, encoders, dimensions
@@ -105,42 +104,43 @@ class Infomax(StackedParameters):
         self.add_parameter("bias", torch.zeros(1, encoders, dimensions), run_axis=0)
         discriminator = uniform((seed,), (encoders, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
         self.add_parameter("discriminator", discriminator, run_axis=0)
+        self.slope = settings.slope
         self.weight_decays = torch.tensor(settings.weight_decays, device=device)
-        # On the device, so that an epoch recorded once as a CUDA graph sees it move.
+        # A tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
 
     def new_epoch(self) -> None:
         self.epoch += 1
 
     def loss(self) -> Float[Tensor, "runs encoders"]:
-        """How badly nodes as they are and corrupted ones are told apart, each compared with the summary."""
+        """Binary cross-entropy of original and corrupted nodes, plus weight decay."""
         rows, corrupted_rows = self._seen()
         positive, corrupted = self._encoded(rows), self._encoded(corrupted_rows)
         summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # encoders, dimensions, 1
-        # Block-diagonal, so that one product compares the embeddings of every encoder with that encoder's summary.
+        # Block-diagonal, so that one product serves all encoders.
         compared = torch.block_diag(*(self.discriminator[0] @ summary))
-        told = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
-        return (told + self.weight_decays / 2 * self._squares())[None]
+        loss = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
+        return (loss + self.weight_decays / 2 * self._squares())[None]
 
     def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
-        """What is seen in this epoch of the nodes that are looked at, as they are and corrupted."""
+        """Original and corrupted inputs of the current batch."""
         looked_at, corruption = self._this_epoch()
         moved = corruption * len(self.views.rows) + looked_at
         return self.views.rows.index_select(0, looked_at), self.views.corrupted.flatten(0, 1).index_select(0, moved)
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
-        return activated(rows @ self.weight.flatten(1), self.bias.flatten())
+        return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)
 
     def _squares(self) -> Float[Tensor, "encoders"]:
-        """Of all parameters of an encoder; half of them times the weight decay has Adam's weight decay as gradient."""
+        """The squared norm of the parameters of each encoder; half of it, times the decay, has Adam's gradient."""
         of_weight, of_bias = self.weight[:, 0].square().sum((0, 2)), self.bias[0].square().sum(1)
         return of_weight + of_bias + self.discriminator[0].square().sum((1, 2))
 
     def _this_epoch(self) -> tuple[Int[Tensor, "some"], Int[Tensor, "1"]]:
-        """The nodes that are looked at, and which corruption is."""
+        """The nodes of the current batch, and the number of its corruption."""
         number = (self.epoch - 1).clamp(max=len(self.views.batches) - 1)
         return self.views.batches.index_select(0, number)[0], number % len(self.views.corrupted)
 
 
-def activated(values: Tensor, bias: Tensor) -> Tensor:
-    return functional.leaky_relu_(values + bias, SLOPE)
+def activated(values: Tensor, bias: Tensor, slope: float) -> Tensor:
+    return functional.leaky_relu_(values + bias, slope)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def uniform(seeds: Sequence[int], shape: Sequence[int], bound: float, label: int) -> Float[Tensor, "runs *shape"]:
-    """Numbers uniform in (-bound, bound), for each run from its own seed; `label` tells parameters apart."""
+    """Uniform numbers in (-bound, bound), for each run from its own seed; `label` distinguishes parameters."""
     draws = np.empty((len(seeds), *shape), dtype=np.float32)
     for seed, draw in zip(seeds, draws, strict=True):
         np.random.default_rng([seed, label]).random(out=draw, dtype=np.float32)
@@ -30,7 +30,7 @@ def uniform(seeds: Sequence[int], shape: Sequence[int], bound: float, label: int
 
 
 class ReluDropout(torch.autograd.Function):
-    """ReLU with some units set to 0, written over what it is given: gradient passes where the result is not 0."""
+    """ReLU and dropout, in place; gradient passes where the result is not 0."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: Tensor | None) -> Tensor:
@@ -51,10 +51,11 @@ BITS = 32  # in a word
 
 
 class DropoutStream:
-    """Which units dropout keeps, for a stack of runs: `units` decisions for each node of each run, fresh in every
-    epoch, 1 for what is kept and 0 for what is dropped.
+    """Dropout masks for a stack of runs: `units` values for each node of each run and epoch, 1 for kept units.
 
-    At the rate 0.5 a unit costs one random bit, at any other a word of 32.
+    Masks are a hash of seed, epoch and node. They do not depend on other runs, on the device, or on which nodes are
+    asked for, so that a part of a graph is computed exactly as the whole graph. At the rate 0.5 a unit costs one random
+    bit, at other rates a word of 32.
     """
 
     def __init__(self, seeds: Sequence[int], units: int, rate: float, device: torch.device, label: int = 0xD0) -> None:
@@ -62,23 +63,23 @@ class DropoutStream:
         self.words = units if rate != 0.5 else -(-units // BITS)
         keys = [np.random.SeedSequence([seed, label]).generate_state(2, np.uint32).view(np.int32) for seed in seeds]
         self.keys = torch.from_numpy(np.stack(keys)).to(device)  # runs, 2
-        # A tensor, so that an epoch recorded once as a CUDA graph sees the counter move.
+        # A tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros((), dtype=torch.int32, device=device)
 
     def advance(self) -> None:
-        """The next epoch: every decision is drawn anew."""
+        """The next epoch, with new masks."""
         self.epoch += 1
 
     def go_to(self, epoch: int) -> None:
-        """What is drawn after so many epochs, for a training that goes on where another was stopped."""
+        """Continue after `epoch` epochs, for a resumed training."""
         self.epoch.fill_(epoch)
 
     def kept(self, nodes: Int[Tensor, "nodes"]) -> Float[Tensor, "nodes runs units"]:
-        """What is kept of these nodes in every run."""
+        """Masks of these nodes in every run."""
         return self._kept(nodes[:, None], self.keys[:, 0], self.keys[:, 1])
 
     def kept_by(self, nodes: Int[Tensor, "rows"], runs: Int[Tensor, "rows"]) -> Float[Tensor, "rows units"]:
-        """What is kept of one node in one run each."""
+        """Masks of one node in one run each."""
         return self._kept(nodes, self.keys[runs, 0], self.keys[runs, 1])
 
     def _kept(self, nodes: Tensor, first_key: Tensor, second_key: Tensor) -> Tensor:
@@ -98,7 +99,7 @@ class DropoutStream:
 
 
 def _bits(words: Int[Tensor, "*any words"]) -> Float[Tensor, "*any bits"]:
-    """The bits of each word, lowest first. Looking bytes up beats shifting and masking every bit."""
+    """The bits of each word, lowest first; a byte-wise lookup is faster than shifts."""
     return torch.embedding(_bits_of_a_byte(words.device), words.view(torch.uint8).int()).flatten(-2)
 
 
@@ -109,7 +110,7 @@ def _bits_of_a_byte(device: torch.device) -> Float[Tensor, "256 8"]:
 
 
 def _scrambled(words: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-    """A mixing of 32-bit words in which each bit of the result depends on every bit given (xor-shift-multiply)."""
+    """Mixes 32-bit words (xor-shift-multiply)."""
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
         # >> keeps the sign; the mask makes it the shift of an unsigned word.
         words = (words ^ ((words >> shift) & ((1 << (BITS - shift)) - 1))) * factor
@@ -117,8 +118,7 @@ def _scrambled(words: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
 
 
 class InputProduct:
-    """X Θ for the stacked Θ, or Â X Θ where `adjacency` is given: through `chain`, which multiplies by all of it, or,
-    if dropout on X is asked for, through X and then Â."""
+    """X Θ for the stacked Θ, or Â X Θ with `adjacency`: by `chain`, or with dropout on X by X and Â."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class InputProduct:
         return weight
 
     def _dropped(self, weight: Tensor) -> Tensor:
-        # Every model drops other features, so here, and only here, models multiply one by one.
+        # Every model drops other features, so models are multiplied one by one.
         weights = self.stream.kept(self.entries) / (1 - self.rate)  # entries, runs, peers
         _, runs, peers, _ = weight.shape
         products = [
@@ -172,8 +172,8 @@ def modelwise_product(
 
 
 class _BatchedProduct(torch.autograd.Function):
-    """One batched product over models. The weights' gradient sums over all nodes for a handful of numbers: cut into
-    slices of the nodes it keeps a whole GPU busy, which it otherwise would not."""
+    """One batched product over models. The gradient of the weights is summed over slices of the nodes, to use the whole
+    GPU."""
 
     SLICES = 32
 
@@ -196,8 +196,8 @@ class _BatchedProduct(torch.autograd.Function):
 
 
 class _GroupedProduct(torch.autograd.Function):
-    """Products with a handful of columns waste most of a vector unit. A few models at a time, as one product with
-    a block-diagonal matrix, do several times the arithmetic in less than half the time."""
+    """On the CPU, products with few columns waste the vector units. Groups of models as one product with a
+    block-diagonal matrix take less than half the time."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ class _GroupedProduct(torch.autograd.Function):
 
 
 def _grouped(left: Tensor, blocks: Tensor, right: Tensor) -> Any:
-    """Group by group: the columns of `left`, the block as a matrix, the columns of `right`."""
+    """For each group: its columns of `left`, its block as a matrix, its columns of `right`."""
     count, group = blocks.shape[:2]
     return zip(
         left.view(len(left), count, -1).unbind(1),

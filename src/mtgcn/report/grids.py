@@ -12,7 +12,7 @@ from mtgcn.experiments.protocol import ALL_TABLES, ALONE, BACKBONE_NAMES, OVER_A
 from mtgcn.experiments.statistics import PairedTest, RankComparison, compare_ranks
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable
 from mtgcn.report.styles import styles_of
-from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, percent, with_minus_sign
+from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Grid:
 
     def differences(self, heading: str = "") -> Table:
         """Paired differences from the reference, with corrected p-values."""
-        rows = [self._row(row, map(Entry.difference, row.tests)) for row in self.compared_rows]
+        rows = [self._row(row, map(_difference, row.tests)) for row in self.compared_rows]
         return self._table(self.title, rows, [heading or f"minus {self.reference}", "p"])
 
     def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
@@ -90,7 +90,7 @@ class Grid:
                 entries: list[Entry] = []
                 for *lines, test in zip(alone.lines, taught.lines, taught.tests, strict=True):
                     entries += [Entry.mean(line.accuracy) if line else Entry() for line in lines]
-                    entries += Entry.difference(test)
+                    entries += _difference(test)
                 rows.append(Row(name, entries))
         return self._table(self.title, rows, ["alone", "taught", "gain", "p"], first="network")
 
@@ -125,6 +125,13 @@ class Grid:
         measured = [other for row in self.rows if not row.optimistic for other in row.lines if other]
         column = [other.reported for other in measured if other.place.cell == line.place.cell]
         return len(column) > 1 and line.reported == max(column)
+
+
+def _difference(test: PairedTest | None) -> list[Entry]:
+    """A paired difference and its corrected p-value; empty without a test."""
+    if test is None:
+        return [Entry(), Entry()]
+    return [Entry.mean(test.difference, SIGNED), Entry(p_value(test.p_corrected), bold=test.is_significant)]
 
 
 def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:

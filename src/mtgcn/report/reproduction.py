@@ -28,7 +28,6 @@ from mtgcn.experiments.protocol import (
 )
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.statistics import SampleSummary
-from mtgcn.experiments.store import write_text
 from mtgcn.experiments.tables import COUNTS, Evidence, Line, MeasuredTable, table_1
 from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks
@@ -42,15 +41,14 @@ from mtgcn.report.tables import (
     Row,
     Table,
     csv_text,
-    difference_fields,
     interval,
     latex,
     markdown_lines,
-    measured_fields,
     number,
     percent,
     seconds,
 )
+from mtgcn.storage.files import write_file
 
 
 def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, list[Path]]:
@@ -61,10 +59,10 @@ def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, l
     """
     name = f"summary{_suffix(reproduction.plan.selection)}"
     text = markdown(reproduction.tables, reproduction.counts)
-    files = [write_text(folder, f"{name}.md", text)]
+    files = [write_file(folder / f"{name}.md", text)]
     files += [reproduction.curves] if reproduction.curves else []
     if reproduction.evidence:
-        files.append(write_text(folder, f"{name}.csv", comma_separated(reproduction.tables)))
+        files.append(write_file(folder / f"{name}.csv", comma_separated(reproduction.tables)))
         files += write_report(folder, reproduction.evidence)
     return text, files
 
@@ -76,8 +74,8 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     curves = [] if evidence.suite else read_curves(folder)  # curves are of the paper's cells
     suffix = f"-{evidence.suite.name}" if evidence.suite else ""
     return [
-        write_text(folder, f"report{suffix}.html", html_page(evidence, counts, curves)),
-        write_text(folder, f"tables{suffix}.tex", latex_tables(evidence)),
+        write_file(folder / f"report{suffix}.html", html_page(evidence, counts, curves)),
+        write_file(folder / f"tables{suffix}.tex", latex_tables(evidence)),
     ]
 
 
@@ -176,8 +174,15 @@ def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
         "reported_percent": line.reported,
         "printed_percent": line.printed,
         "difference_percent": line.difference,
-        **measured_fields(line),
-        **difference_fields(test),
+        "accuracy_mean": line.accuracy.mean,
+        "accuracy_std": line.accuracy.std,
+        "accuracy_low": line.accuracy.ci95[0],
+        "accuracy_high": line.accuracy.ci95[1],
+        "macro_f1_mean": line.macro_f1.mean,
+        "calibration_error_mean": line.calibration_error.mean,
+        "minus_reference_mean": test and test.difference.mean,
+        "minus_reference_low": test and test.difference.ci95[0],
+        "minus_reference_high": test and test.difference.ci95[1],
         "p_value": test and test.p_value,
         "p_value_holm": test and test.p_corrected,
         "seconds_per_run": line.seconds_per_run,

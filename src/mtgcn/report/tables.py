@@ -19,8 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mtgcn.datasets import Description
-from mtgcn.experiments.statistics import PairedTest, SampleSummary
-from mtgcn.experiments.tables import CellSummary
+from mtgcn.experiments.statistics import SampleSummary
 from mtgcn.settings import SettingDescription
 
 SIGNED = "+.1f"  # format of differences
@@ -95,13 +94,6 @@ class Entry:
         """A mean in per cent with its interval."""
         ends = _ends(sample, form)
         return cls(percent(sample.mean, form), ends, "" if ends else ONE_RUN, bold)
-
-    @classmethod
-    def difference(cls, test: PairedTest | None) -> list[Entry]:
-        """A paired difference and its corrected p-value; empty without a test."""
-        if test is None:
-            return [cls(), cls()]
-        return [cls.mean(test.difference, SIGNED), cls(p_value(test.p_corrected), bold=test.is_significant)]
 
 
 @dataclass(frozen=True)
@@ -184,25 +176,6 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
         writer.writeheader()
         writer.writerows(records)
     return text.getvalue()
-
-
-def measured_fields(cell: CellSummary) -> dict[str, float]:
-    """The measures of a cell for CSV files, as shares."""
-    low, high = cell.accuracy.ci95
-    return {
-        "accuracy_mean": cell.accuracy.mean,
-        "accuracy_std": cell.accuracy.std,
-        "accuracy_low": low,
-        "accuracy_high": high,
-        "macro_f1_mean": cell.macro_f1.mean,
-        "calibration_error_mean": cell.calibration_error.mean,
-    }
-
-
-def difference_fields(test: PairedTest | None) -> dict[str, float | None]:
-    """The difference from the reference for CSV files."""
-    mean, low, high = (test.difference.mean, *test.difference.ci95) if test else (None, None, None)
-    return {"minus_reference_mean": mean, "minus_reference_low": low, "minus_reference_high": high}
 
 
 def latex(table: Table, caption: str) -> str:

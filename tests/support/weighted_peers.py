@@ -1,4 +1,4 @@
-"""A method whose peers have votes of different weight, for tests of whatever tells of them."""
+"""A method with peer weights, and its report."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +10,7 @@ from mtgcn.methods import Method
 from mtgcn.task import PeerReport, Prediction
 
 NAMES = ("far neighbourhood", "features", "near neighbourhood", "structure")
-STEPS = (2, 0, 1, None)  # along the edges; the last knows the nodes of the fit alone
+STEPS = (2, 0, 1, None)  # along the edges; the last peer predicts nodes of the fit only
 WEIGHTS = (0.3, 0.1, 0.55, 0.05)
 HELD_OUT = (0.7, 0.52, 0.8, np.nan)
 
@@ -23,8 +23,8 @@ def made_up_report(weights=WEIGHTS, names=NAMES, teaching=0.93, held_out=HELD_OU
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightedVotes(Method):
-    """Peers that compare nodes with the classes' means, after more or fewer steps along the edges; one is of no use."""
+class WeightedPeers(Method):
+    """Nearest-class-mean peers on features smoothed over some steps; the last peer always predicts class 0."""
 
     weights: ClassVar = WEIGHTS
     teaching: float = 0.93
@@ -37,7 +37,7 @@ class WeightedVotes(Method):
             index, classes = index[index >= 0], classes[index >= 0]
             of_class = [index[classes == number] for number in range(task.num_classes)]
             means.append([[of_step[nodes].mean(0) for nodes in of_class] for of_step in rows])
-        parameters = {"means": np.array(means), "votes": np.tile(self.weights, (task.runs, 1))}
+        parameters = {"means": np.array(means), "weights": np.tile(self.weights, (task.runs, 1))}
         peers = self.apply(parameters, task.graph)
         peers[:, 3] = np.eye(task.num_classes)[0]
         together = self.combined(peers, parameters)
@@ -48,7 +48,7 @@ class WeightedVotes(Method):
             parameters=parameters,
             peer_report=PeerReport(
                 NAMES,
-                parameters["votes"],
+                parameters["weights"],
                 np.tile(HELD_OUT, (task.runs, 1)),
                 agreement,
                 np.full(task.runs, self.teaching),
@@ -59,12 +59,12 @@ class WeightedVotes(Method):
         distance = ((smoothed_rows(graph)[None, :, :, None] - parameters["means"][:, :, None]) ** 2).sum(-1)
         likely = np.exp(-distance)
         known = likely / likely.sum(-1, keepdims=True)
-        votes = parameters["votes"][:, :3, None, None]
-        rest = (votes * known).sum(1, keepdims=True) / votes.sum(1, keepdims=True)
+        weights = parameters["weights"][:, :3, None, None]
+        rest = (weights * known).sum(1, keepdims=True) / weights.sum(1, keepdims=True)
         return np.concatenate([known, rest], axis=1)
 
     def combined(self, peers, parameters=None):
-        return (parameters["votes"][:, :, None, None] * peers).sum(axis=1)
+        return (parameters["weights"][:, :, None, None] * peers).sum(axis=1)
 
 
 def smoothed_rows(graph):

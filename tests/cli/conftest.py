@@ -1,0 +1,69 @@
+"""Commands run in this process, on a small graph in CSV files."""
+
+import shutil
+
+import pytest
+
+from mtgcn.cli import app as cli
+from own_files import OwnFiles
+
+
+@pytest.fixture
+def mtgcn_command(capfd):
+    """Runs a command in this process; returns exit status, standard output and standard error."""
+
+    def command(*arguments):
+        status = cli.main([str(argument) for argument in arguments])
+        printed = capfd.readouterr()
+        return status, printed.out, printed.err
+
+    return command
+
+
+@pytest.fixture
+def succeeds(mtgcn_command):
+    """Runs a command that must succeed without a note or a warning; returns its standard output."""
+
+    def command(*arguments):
+        status, out, err = mtgcn_command(*arguments)
+        assert status == 0, err
+        assert "mtgcn:" not in err  # where progress may stand on a slow machine
+        return out
+
+    return command
+
+
+@pytest.fixture
+def refused(mtgcn_command, own):
+    """Runs a command that must end with one line of error and status 2, and must not change a file."""
+
+    def command(message, *arguments):
+        before = own.content()
+        status, out, err = mtgcn_command(*arguments)
+        assert (status, out) == (2, ""), err
+        assert err.startswith("mtgcn: error: ")
+        assert err.count("\n") == 1
+        assert message in err, err
+        assert own.content() == before
+
+    return command
+
+
+@pytest.fixture
+def own(tmp_path, make_graph):
+    return OwnFiles(tmp_path, make_graph)
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory, make_graph):
+    """Files and their model; tests must not change them."""
+    files = OwnFiles(tmp_path_factory.mktemp("own"), make_graph)
+    assert cli.main([str(part) for part in files.fit]) == 0
+    return files
+
+
+@pytest.fixture
+def model(fitted, own):
+    """A copy of that model beside `own`, which has the same files."""
+    shutil.copytree(fitted.out, own.out)
+    return own.out

@@ -1,0 +1,696 @@
+"""`mtgcn fit`, `predict`, `label` and `suggest` on files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mtgcn.estimator.persistence import load_model, read_card
+from own_files import CLASSES, NODES, QUICK, read_csv, write_csv
+
+
+def starting_with(word, text):
+    return [line for line in text.splitlines() if line.startswith(word)]
+
+
+# fit
+
+
+def test_fit_prints_a_summary_and_writes_a_model(succeeds, own):
+    page = own.folder / "pages" / "fit.html"
+    out = succeeds("fit", *own.options, *QUICK, "--out", own.out, "--report", page)
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert lines["graph"].startswith("60 nodes, ")
+    assert lines["graph"].endswith(" edges, 12 features")
+    assert lines["labels"] == "24: ant 8, bee 8, cat 8"
+    assert lines["fitted"].startswith("mt-gcn, 40 iterations, ")
+    assert "% expected (95 % interval" in lines["accuracy"]
+    assert "cross-validated on 24 labels in 5 folds" in lines["accuracy"]
+    assert (lines["model"], lines["report"]) == (str(own.out), str(page))
+    assert own.accuracy(load_model(own.out)) > 0.9
+    assert page.read_text().lstrip().lower().startswith("<!doctype html")
+
+
+def test_fit_json_is_one_object(succeeds, own):
+    summary = json.loads(succeeds("fit", *own.options, "--out", own.out, *QUICK, "--json"))
+    assert (summary["nodes"], summary["features"], summary["method"]) == (60, 12, "mt-gcn")
+    assert summary["labels"] == {"ant": 8, "bee": 8, "cat": 8}
+    assert summary["expected_accuracy"]["labels"] == 24
+    assert 0 <= summary["expected_accuracy"]["ci95"][0] <= summary["expected_accuracy"]["accuracy"] <= 1
+    assert summary["why_no_expected_accuracy"] is None
+    assert 1 / 3 < summary["mean_confidence"] <= 1
+    assert (summary["peers"], summary["teaching"]) == (None, None)
+    assert summary["model"] == str(own.out)
+    training = read_card(own.out)["training"]
+    assert training["expected_accuracy"] == summary["expected_accuracy"]
+    assert training["labels_given"] == summary["labels"]
+
+
+def test_fit_reports_label_coverage(succeeds, own):
+    # Two nodes connected to each other and one isolated node, all without labels.
+    own.node_rows += [[name, *["0.5"] * 12] for name in ("x1", "x2", "x3")]
+    own.edge_rows += [["x1", "x2"]]
+    own.write()
+    coverage = json.loads(succeeds(*own.fit, "--json"))["coverage"]
+    assert coverage["nodes_without_labels"] >= 3
+    assert coverage["isolated_nodes"] >= 1
+    assert coverage["components"] - coverage["components_with_labels"] >= 2
+    out = succeeds(*own.fit)
+    assert "in components without labels" in out
+    assert "accuracy    not known: not measured, as asked (--folds 0)" in out
+
+
+def test_fit_warns_of_few_labels_and_notes_what_reading_changed(succeeds, own):
+    own.label_rows = own.label_rows[:6]  # ant 2, bee 2, cat 1
+    own.edge_rows += [own.edge_rows[1][::-1]]  # one edge in both directions, so that the others seem directed
+    own.write()
+    out = succeeds("fit", *own.options, "--out", own.out, *QUICK)
+    assert "accuracy    not known: 5 labels are too few to tell; 20 are needed" in out
+    assert "'cat'" in starting_with("warning", out)[0]
+    assert "without direction" in starting_with("note", out)[0]
+
+
+def test_labels_in_the_node_table(succeeds, own):
+    labels = dict(own.label_rows[1:])
+    own.node_rows = [[*row, "label" if row[0] == "id" else labels.get(row[0], "")] for row in own.node_rows]
+    own.write()
+    succeeds("fit", "--edges", own.edges, "--nodes", own.nodes, "--out", own.out, *QUICK, "--folds", 0)
+    assert load_model(own.out).n_features_in_ == 12
+
+
+def test_columns_can_be_named(succeeds, own):
+    own.edge_rows[0], own.label_rows[0] = ["one", "other"], ["who", "what"]
+    own.node_rows = [["remark", *row] if row[0] == "id" else ["text", *row] for row in own.node_rows]
+    own.write()
+    named = ["--column", "source=one", "--column", "target=other"]
+    succeeds(*own.fit, *named, "--features", "f0,f1,f2,f3")
+    assert load_model(own.out).graph_.feature_names == ("f0", "f1", "f2", "f3")
+    # The column of text is no feature of the model, so predict ignores it.
+    predictions = own.folder / "predictions.csv"
+    succeeds("predict", own.out, *own.options[:4], *named, "--new-graph", "--out", predictions)
+    assert len(read_csv(predictions)) == NODES
+
+
+def test_edges_without_features(succeeds, own):
+    connected = {name for row in own.edge_rows[1:] for name in row}
+    own.label_rows = [row for row in own.label_rows if row[0] in connected or row[0] == "id"]
+    own.edges = own.edges.rename(own.folder / "cora.csv")
+    write_csv(own.labels, own.label_rows)
+    out = succeeds("fit", "--edges", own.edges, "--labels", own.labels, "--out", own.out, *QUICK, "--folds", 0)
+    assert "no features" in out
+    assert load_model(own.out).graph_.name == "cora.csv"  # not taken for the dataset
+
+
+def test_features_without_edges(succeeds, own):
+    succeeds("fit", "--nodes", own.nodes, "--knn", 5, "--labels", own.labels, "--out", own.out, *QUICK, "--folds", 0)
+    model = load_model(own.out)
+    assert model.neighbors == 5
+    assert model.graph_.num_edges >= 5 * NODES / 2
+    assert own.accuracy(model) > 0.9
+
+
+def test_graph_file(succeeds, own):
+    import networkx as nx
+
+    labels = dict(own.label_rows[1:])
+    graph = nx.Graph()
+    for name, *values in own.node_rows[1:]:
+        known = {"label": labels[name]} if name in labels else {}
+        graph.add_node(name, **{f"f{place}": float(value) for place, value in enumerate(values)}, **known)
+    graph.add_edges_from(own.edge_rows[1:])
+    path, predictions = own.folder / "own.graphml", own.folder / "predictions.csv"
+    nx.write_graphml(graph, path)
+    out = succeeds("fit", "--graph", path, "--out", own.out, *QUICK, "--json")
+    assert json.loads(out)["labels"] == {"ant": 8, "bee": 8, "cat": 8}
+    succeeds("predict", own.out, "--graph", path, "--out", predictions)
+    assert [row["id"] for row in read_csv(predictions)] == own.ids
+
+
+def test_the_seed_decides_the_model(succeeds, own):
+    probabilities = []
+    for seed in (5, 5, 6):
+        succeeds(*own.fit, "--seed", seed)
+        probabilities.append(load_model(own.out).label_distributions_)
+    assert np.array_equal(probabilities[0], probabilities[1])
+    assert not np.array_equal(probabilities[0], probabilities[2])
+
+
+def test_fit_reports_peer_weights(succeeds, own, weighted_peers):
+    fit = ["fit", *own.options, "--out", own.out, "--method", weighted_peers, "--device", "cpu", "--folds", 0]
+    assert "peers       the near neighbourhood decides here" in succeeds(*fit)
+    out = succeeds(*fit, "--set", "teaching=0.1")
+    assert len(starting_with("peers", out)) == 3  # with a remark on teaching
+    summary = json.loads(succeeds(*fit, "--set", "teaching=0.1", "--json"))
+    assert [peer["name"] for peer in summary["peers"]][::3] == ["near neighbourhood", "structure"]
+    assert summary["peers"][0].keys() == {"name", "weight", "held_out_accuracy", "agreement"}
+    assert summary["peers"][3]["held_out_accuracy"] is None
+    training = read_card(own.out)["training"]
+    assert (training["peers"], training["teaching"]) == (summary["peers"], 0.1)
+    path = own.folder / "predictions.csv"
+    succeeds("predict", own.out, "--out", path)
+    peers = load_model(own.out).peer_distributions_.argmax(axis=2)
+    agree = [row["peers_agree"] == "yes" for row in read_csv(path)]
+    assert agree == (peers[0] == peers[2]).tolist()  # the peers with weights 0.55 and 0.3
+    assert not (peers == peers[0]).all(axis=0).all()
+
+
+@pytest.fixture
+def mixed(own):
+    """The same graph with features of all kinds: decimal commas, gaps, dates, categories and notes."""
+    header, *rows = own.node_rows
+    own.node_rows = [[*header[:4], "income", "city", "joined", "member", "notes"]]
+    for place, row in enumerate(rows):
+        kind = CLASSES.index(own.truth[row[0]])
+        income = "" if place % 9 == 4 else f"{(kind + 1) * 20000 + 37 * place},50"
+        city = "?" if place % 11 == 3 else ("Köln", "Ulm", "Hof")[kind]
+        decimals = [cell.replace(".", ",") for cell in row[1:4]]
+        joined = f"{place % 28 + 1:02}.{kind + 1:02}.2024"
+        own.node_rows.append([row[0], *decimals, income, city, joined, ("yes", "no")[kind % 2], f"note {place}"])
+    own.write()
+    return own
+
+
+def test_columns_are_preprocessed_and_described(succeeds, refused, mixed):
+    out = succeeds(*mixed.fit)
+    columns = [line.split(maxsplit=1)[1] for line in starting_with("column ", out)]
+    assert [line.split(":")[0] for line in columns] == mixed.node_rows[0][1:]
+    assert read_card(mixed.out)["training"]["columns"] == columns
+    assert mixed.accuracy(load_model(mixed.out)) > 0.95
+    # New nodes: other order of columns, no notes, an unknown city, a missing income.
+    header, *rows = mixed.node_rows
+    new = [["new " + row[0], *row[1:]] for row in rows[30:]]
+    new[0][5], new[1][4] = "Paris", "n/a"
+    table = [[row[place] for place in (5, 0, 4, 3, 2, 1, 7, 6)] for row in (header, *new)]
+    nodes, predictions = mixed.folder / "new.csv", mixed.folder / "predictions.csv"
+    predict = ["predict", mixed.out, "--nodes", nodes, "--out", predictions]
+    write_csv(nodes, table)
+    succeeds(*predict)
+    right = [row["predicted"] == mixed.truth[row["id"].removeprefix("new ")] for row in read_csv(predictions)]
+    assert np.mean(right) > 0.9
+    write_csv(nodes, [row[1:] for row in table])
+    refused("the model was fitted with the column 'city', which", *predict)
+    refused("the column kinds are those of the model", *predict, "--column", "date=joined")
+
+
+def test_kinds_of_columns_can_be_given(succeeds, mixed):
+    given = ["--column", "category=member", "--column", "ignore=notes", "--column", "text=city", "--exclude", "f0,f1"]
+    columns = json.loads(succeeds("fit", *mixed.options, *given, "--check", "--json"))["columns"]
+    assert [line.split(":")[0] for line in columns] == ["f2", "income", "city", "joined", "member"]
+    assert "city: left out, free text, 3 different values" in columns
+    assert "member: 2 values, one-hot" in columns
+    columns = json.loads(succeeds("fit", *mixed.options, "--features", "income,city", "--check", "--json"))["columns"]
+    assert [line.split(":")[0] for line in columns] == ["income", "city"]
+
+
+@pytest.mark.parametrize(("choice", "nodes"), [("drop", 60), ("add", 62)])
+def test_unknown_nodes(succeeds, refused, own, choice, nodes):
+    own.edge_rows += [["0007", "x"], ["y", "x"], ["0007", "0014"]]
+    own.write()
+    line = len(own.edge_rows) - 2
+    refused(f"(line {line} 'x', line {line + 1} 'y'); add these there, or use --unknown-nodes drop", *own.fit)
+    summary = json.loads(succeeds(*own.fit, "--unknown-nodes", choice, "--json"))
+    assert summary["nodes"] == nodes
+    assert "2 ids that are not in" in summary["notes"][0]
+
+
+# Labels that look like numbers
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third"), [("1_23", "12_3", "123"), ("007", "7", "07"), ("-1", "x", "1.0"), ("1.0", "+1", "1")]
+)
+def test_labels_that_are_text_stay_distinct(succeeds, refused, own, first, second, third):
+    """In files, --classes, `mtgcn label` and --new-classes."""
+    own.label_rows = [["id", "label"], *([name, (first, second)[place % 2]] for place, name in enumerate(own.ids[:8]))]
+    own.write()
+
+    def given():
+        return read_card(own.out)["training"]["labels_given"]
+
+    fit = ["fit", *own.options, "--method", "lp", "--folds", 0, "--out", own.out]
+    succeeds(*fit, "--classes", f"{first},{second}")
+    assert given() == {first: 4, second: 4}
+    label = ["label", own.out, own.folder / "more.csv", "--folds", 0]
+    own.write_labels([own.ids[10], first])
+    succeeds(*label)
+    assert given() == {first: 5, second: 4}
+    own.write_labels([own.ids[11], third])
+    refused(f"unknown class '{third}'", *label)
+    succeeds(*label, "--new-classes", third)
+    assert given() == {first: 5, second: 4, third: 1}
+
+
+def test_labels_that_are_numbers_have_one_spelling(succeeds, own):
+    own.label_rows = [["id", "label"], *([name, ("1.0", "2")[place % 2]] for place, name in enumerate(own.ids[:8]))]
+    own.write()
+    succeeds("fit", *own.options, "--method", "lp", "--folds", 0, "--out", own.out, "--classes", "1,2.0")
+    more = own.write_labels([own.ids[10], "2.0"], [own.ids[11], "3.0"])
+    succeeds("label", own.out, more, "--folds", 0, "--new-classes", "3.0")
+    assert read_card(own.out)["training"]["labels_given"] == {"1": 4, "2": 5, "3": 1}
+
+
+# predict
+
+
+def test_predictions_for_the_nodes_of_the_fit(succeeds, fitted, tmp_path):
+    path = tmp_path / "predictions.csv"
+    assert succeeds("predict", fitted.out, "--out", path).startswith("60 nodes: ant ")
+    rows = read_csv(path)
+    assert list(rows[0]) == [
+        *("id", "predicted", "probability", "probability_ant", "probability_bee", "probability_cat"),
+        *("peers_agree", "role", "pseudo_label_epoch"),
+    ]
+    assert [row["id"] for row in rows] == fitted.ids  # with leading zeros
+    labelled = {name for name, _ in fitted.label_rows[1:]}
+    for row in rows:
+        shares = {kind: float(row[f"probability_{kind}"]) for kind in CLASSES}
+        assert sum(shares.values()) == pytest.approx(1, abs=3e-6)
+        assert row["predicted"] == max(shares, key=shares.get)
+        assert float(row["probability"]) == max(shares.values())
+        assert (row["role"] == "given") == (row["id"] in labelled)
+        assert (row["role"] == "pseudo-label") == (row["pseudo_label_epoch"] != "")
+        assert row["peers_agree"] in ("yes", "no")
+    epochs = {int(row["pseudo_label_epoch"]) for row in rows if row["pseudo_label_epoch"]}
+    assert epochs
+    assert epochs <= set(range(21, 41))  # teaching starts after 20 epochs
+
+
+def test_predictions_for_another_graph(succeeds, fitted, tmp_path):
+    # The same graph with other ids and columns in another order gets the same predictions.
+    header, *rows = fitted.node_rows
+    order = range(len(header) - 1, 0, -1)
+    renamed = [[f"new {row[0]}", *(row[column] for column in order)] for row in rows]
+    nodes = write_csv(tmp_path / "nodes.csv", [["id", *(header[column] for column in order)], *renamed])
+    ends = [[f"new {one}", f"new {other}"] for one, other in fitted.edge_rows[1:]]
+    edges = write_csv(tmp_path / "edges.csv", [fitted.edge_rows[0], *ends])
+    before, after = tmp_path / "before.csv", tmp_path / "after.csv"
+    succeeds("predict", fitted.out, "--out", before)
+    files = ["--edges", edges, "--nodes", nodes]
+    out = succeeds("predict", fitted.out, *files, "--new-graph", "--out", after, "--json")
+    assert json.loads(out)["nodes"] == NODES
+    for old, new in zip(read_csv(before), read_csv(after), strict=True):
+        assert new["id"] == f"new {old['id']}"
+        assert (new["predicted"], new["peers_agree"]) == (old["predicted"], old["peers_agree"])
+        assert float(new["probability"]) == pytest.approx(float(old["probability"]), abs=1e-4)
+        assert (new["role"], new["pseudo_label_epoch"]) == ("neither", "")
+
+
+def test_predictions_for_a_table_of_nodes(mtgcn_command, succeeds, fitted, tmp_path):
+    header, *rows = fitted.node_rows
+    similar = [[f"new{place}", *(str(float(value) * 1.01) for value in row[1:])] for place, row in enumerate(rows[:3])]
+    new, of_fit, again = tmp_path / "new.csv", tmp_path / "fit.csv", tmp_path / "again.csv"
+    succeeds("predict", fitted.out, "--nodes", write_csv(tmp_path / "nodes.csv", [header, *similar]), "--out", new)
+    assert [row["predicted"] for row in read_csv(new)] == list(CLASSES)
+    succeeds("predict", fitted.out, "--out", of_fit)
+    known = ["predict", fitted.out, "--nodes", write_csv(tmp_path / "nodes.csv", [header, *rows[::-1]]), "--out", again]
+    note = "60 of 60 nodes have ids of the model and get the predictions of the fit"
+    status, _, err = mtgcn_command(*known)
+    assert (status, err) == (0, f"mtgcn: note: {note}\n")
+    assert read_csv(again) == read_csv(of_fit)[::-1]
+    assert json.loads(succeeds(*known, "--json"))["notes"] == [note]
+
+
+def test_new_nodes_join_the_graph(succeeds, fitted, tmp_path):
+    header, *rows = fitted.node_rows
+    nodes = write_csv(tmp_path / "new.csv", [header, ["9001", *rows[0][1:]], ["9002", *rows[1][1:]]])
+    ends = [["9001", rows[3][0]], ["9001", rows[6][0]], [rows[4][0], "9002"], ["9002", rows[7][0]]]
+    new = ["--nodes", nodes, "--edges", write_csv(tmp_path / "new-edges.csv", [["source", "target"], *ends])]
+    path, complete, of_fit = (tmp_path / name for name in ("new-p.csv", "all.csv", "fit.csv"))
+    assert succeeds("predict", fitted.out, *new, "--out", path) == f"2 nodes: ant 1, bee 1, cat 0\n{path}\n"
+    assert [(row["id"], row["predicted"]) for row in read_csv(path)] == [("9001", "ant"), ("9002", "bee")]
+    succeeds("predict", fitted.out, "--out", of_fit)
+    succeeds("predict", fitted.out, *new, "--all", "--out", complete)
+    assert read_csv(complete) == read_csv(of_fit) + read_csv(path)
+
+
+def test_predictions_on_standard_output(mtgcn_command, succeeds, refused, model, tmp_path):
+    path = tmp_path / "predictions.csv"
+    succeeds("predict", model, "--out", path)
+    status, out, err = mtgcn_command("predict", model, "--out", "-")
+    assert (status, out) == (0, path.read_text(encoding="utf-8"))
+    assert err.startswith("mtgcn: 60 nodes: ant ")
+    assert not (tmp_path / "-").exists()
+    message = "--out - and --json both print on standard output; give a file, or leave out --json"
+    refused(message, "predict", model, "--out", "-", "--json")
+    refused(message, "suggest", model, "--out", "-", "--json")
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_is_no_error(fitted):
+    program = f"{sys.executable} -m mtgcn predict {fitted.out} --out - | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {program}"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("id,predicted,")
+    assert (done.stdout.count("\n"), "Broken pipe" in done.stderr, "Traceback" in done.stderr) == (1, False, False)
+
+
+def test_a_method_without_parameters_predicts_its_own_graph_only(succeeds, refused, own):
+    succeeds("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)
+    assert not (own.out / "weights.safetensors").exists()
+    predictions, same = own.folder / "p.csv", own.folder / "same.csv"
+    succeeds("predict", own.out, "--out", predictions)
+    assert {row["peers_agree"] for row in read_csv(predictions)} == {""}
+    new_graph = ["predict", own.out, *own.options[:4], "--new-graph", "--out", same]
+    succeeds(*new_graph)
+    assert same.read_text() == predictions.read_text()
+    own.edge_rows.pop()
+    own.write()
+    refused("keeps nothing that could be applied to another graph", *new_graph)
+
+
+# label and suggest
+
+
+def test_label_reports_changes_and_replaces_the_model(succeeds, own, model):
+    before = load_model(model)
+    one, two, wrong, known, empty = (own.ids[place] for place in (30, 31, 0, 1, 40))
+    more = own.write_labels(
+        [one, own.truth[one]], [two, own.truth[two]], [wrong, "bee"], [known, own.truth[known]], [empty, ""]
+    )
+    lines = dict(line.split(maxsplit=1) for line in succeeds("label", model, more).splitlines())
+    assert lines["added"] == "2: ant 1, bee 1"
+    assert lines["corrected"] == f"{wrong}: ant before, now bee"
+    assert lines["known"] == "1 of the labels are in the model already"
+    assert lines["labels"] == "26: ant 8, bee 10, cat 8"
+    assert lines["changed"].endswith("of 36 nodes without a label before")
+    assert lines["confidence"].endswith(" before")
+    assert "% expected" in lines["accuracy"]
+    assert lines["accuracy"].endswith("; not known before")  # the first fit did not estimate it
+    after = load_model(model)
+    assert after.graph_.label_counts.tolist() == [8, 10, 8]
+    assert after.method_ == before.method_
+    training = read_card(model)["training"]
+    assert (training["labels_given"], training["expected_accuracy"]["labels"]) == ({"ant": 8, "bee": 10, "cat": 8}, 26)
+    content = own.content()
+    summary = json.loads(succeeds("label", model, more, "--json"))
+    assert (summary["refit"], summary["changes"]["repeated"]) == (None, 4)
+    assert succeeds("label", model, more).splitlines()[-1] == f"model       {model}, unchanged: no label is new"
+    assert own.content() == content
+
+
+def test_label_keeps_the_notes_of_the_fit(succeeds, own):
+    own.edge_rows.append(own.edge_rows[1][::-1])  # both directions, which reading notes
+    own.write()
+    succeeds("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)
+    notes = read_card(own.out)["training"]["notes"]
+    assert notes
+    succeeds("label", own.out, own.write_labels([own.ids[50], own.truth[own.ids[50]]]))
+    assert read_card(own.out)["training"]["notes"][: len(notes)] == notes
+    assert succeeds("report", own.out) == f"{own.out / 'report.html'}\n"
+    assert notes[0].split(";")[0][-20:] in (own.out / "report.html").read_text(encoding="utf-8")
+
+
+def test_label_json_compares_with_the_fit_before(succeeds, own, model):
+    more = write_csv(own.folder / "more.csv", [["who", "what"], [own.ids[50], own.truth[own.ids[50]]]])
+    named = ["--column", "id=who", "--column", "label=what"]
+    refit = json.loads(succeeds("label", model, more, *named, "--folds", 0, "--json"))["refit"]
+    assert refit["nodes_without_label_before"] == 36
+    assert 0 <= refit["nodes_predicted_otherwise"] <= 36
+    assert refit["fit"]["labels"] == {"ant": 8, "bee": 8, "cat": 9}
+    assert refit["fit"]["why_no_expected_accuracy"] == "not measured, as asked (--folds 0)"
+
+
+def test_new_classes_must_be_declared(succeeds, refused, own, model):
+    more = own.write_labels([own.ids[50], "dog"], [own.ids[51], "dog"])
+    refused("unknown class 'dog'; choose from ant, bee, cat", "label", model, more)
+    assert "new class   dog" in succeeds("label", model, more, "--new-classes", "dog", "--folds", 0)
+    assert load_model(model).classes_.tolist() == ["ant", "bee", "cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([["x", "ant"]], [], "'x' is not in"),
+        ([], [], "holds a header and no label"),
+        ([["0007", "ant"], ["0007", "bee"]], [], "two labels for node '0007'"),
+        ([["0007", "ant"]], ["--folds", 1], "folds is 1; give at least 2, or 0"),
+        ([["0007", "ant"]], ["--column", "source=x"], "unknown column role 'source'"),
+        ([["0007", "ant"]], ["--device", "gpu"], "unknown device 'gpu'"),
+    ],
+)
+def test_label_refuses(refused, own, model, rows, options, message):
+    refused(message, "label", model, own.write_labels(*rows), *options)
+
+
+def test_suggestions_can_be_filled_in(mtgcn_command, succeeds, refused, own, model):
+    path = own.folder / "ask.csv"
+    assert succeeds("suggest", model, "--count", 3, "--out", path) == f"{path}\n"
+    rows = read_csv(path)
+    assert list(rows[0]) == ["id", "label", "predicted", "score", "reason"]
+    assert {row["label"] for row in rows} == {""}
+    suggestions = json.loads(succeeds("suggest", model, "--json"))["suggestions"]
+    assert len({one["node"] for one in suggestions} - set(own.ids[:24])) == 10  # all unlabelled
+    assert [one["node"] for one in suggestions][:3] == [row["id"] for row in rows]
+    assert all(one["reason"] for one in suggestions)
+    table = succeeds("suggest", model)
+    assert all(one["node"] in table for one in suggestions)
+    assert succeeds("suggest", model, "--count", 3, "--out", "-") == path.read_text(encoding="utf-8")
+    for count in (0, 37):
+        refused(f"count is {count}", "suggest", model, "--count", count)
+    succeeds("label", model, own.write_labels(*([row["id"], "ant"] for row in rows)), "--folds", 0)
+    graph = load_model(model).graph_
+    assert set(graph.node_ids[graph.known]) >= {row["id"] for row in rows}
+
+
+# Invalid input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda own: [row.__setitem__(2, "many") for row in own.node_rows[5:9]],
+            "nodes.csv, column 'f1': 4 of 60 values are not numbers (line 6 'many', line 7 'many', line 8 'many', …)",
+        ),
+        (lambda own: own.node_rows[5].__setitem__(2, "inf"), "1 of 60 values are not numbers (line 6 'inf')"),
+        (lambda own: own.edge_rows.append(["0007", "x"]), "node 'x' is not in"),
+        (lambda own: own.label_rows.append(["x", "ant"]), "node 'x' is not in"),
+        (lambda own: own.label_rows.append(["0000", "bee"]), "0000"),
+        (lambda own: own.node_rows.append(own.node_rows[3]), "keep one row per node"),
+        (lambda own: own.label_rows.__delitem__(slice(2, None)), "one class"),
+        (lambda own: own.label_rows.__delitem__(slice(1, None)), "labels.csv holds a header and no label"),
+        (lambda own: own.edge_rows.__delitem__(slice(1, None)), "edges.csv holds a header and no edge"),
+        (lambda own: own.node_rows.__delitem__(slice(1, None)), "nodes.csv holds a header and no row"),
+        (
+            lambda own: own.label_rows.extend([name, kind] for name, kind in list(own.truth.items())[24:]),
+            "all 60 nodes are labelled, so there is nothing to predict",
+        ),
+    ],
+)
+def test_fit_refuses_tables(refused, own, change, message):
+    change(own)
+    own.write()
+    refused(message, *own.fit)
+
+
+def half_latin_1(content):
+    return content.replace(b"ant", "améise".encode("latin-1")).replace(b"bee", "abéille".encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("edges.csv", lambda _: b"", "edges.csv is empty"),
+        ("nodes.csv", lambda _: b"", "nodes.csv is empty"),
+        ("labels.csv", lambda _: b"", "labels.csv is empty"),
+        ("nodes.csv", lambda content: content[: len(content) // 2], "if it was cut off"),
+        ("labels.csv", half_latin_1, "is not UTF-8 while line"),
+        ("edges.csv", lambda _: b"source,target,weight\n0000,0007,-0.5\n", "is -0.5; weights must be >= 0"),
+    ],
+)
+def test_fit_refuses_files(refused, own, name, damage, message):
+    path = own.folder / name
+    path.write_bytes(damage(path.read_bytes()))
+    refused(message, *own.fit)
+
+
+def test_fit_refuses_graph_files(refused, own):
+    np.savez(own.folder / "oblong.npz", adjacency=np.ones((2, 3)), labels=[0, 1])
+    np.savez(own.folder / "short.npz", adjacency=np.ones((3, 3)), features=np.ones((2, 4)), labels=[0, 1, -1])
+    (own.folder / "half.graphml").write_text("<graphml><graph>")
+    for name, message in (("oblong.npz", "square"), ("short.npz", "one row per node"), ("half.graphml", "XML")):
+        refused(message, "fit", "--graph", own.folder / name, "--out", own.out, *QUICK)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["edges.csv", "nodes.csv", "labels.csv"]),
+    place=st.floats(0, 1),
+    size=st.integers(0, 40),
+    piece=st.sampled_from(
+        [b"", b",", b"\n", b'"', b"-1", b"nan", b"\xff", b"\x00", b"0007", b"label", b";", b"1e999", b"#"]
+    ),
+)
+@pytest.mark.slow
+def test_damaged_files_give_a_model_or_one_line(mtgcn_command, own, name, place, size, piece):
+    own.write()
+    path = own.folder / name
+    content = path.read_bytes()
+    cut = int(place * len(content))
+    path.write_bytes(content[:cut] + piece + content[cut + size :])
+    status, out, err = mtgcn_command("fit", *own.options, "--out", own.out, "--method", "lp", "--folds", 0)
+    if status == 0:
+        assert np.isfinite(load_model(own.out).label_distributions_).all()
+    else:
+        assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--classes", "ant,bee,cat,dog"], "class 'dog' has no labelled node; label at least one"),
+        (["--classes", "ant,bee"], "a node is labelled 'cat', which --classes does not list"),
+        (["--knn", "3"], "--edges gives the edges and --knn would make others"),
+        (["--graph", "own.graphml"], "--graph already holds edges and features"),
+        (["--method", "mt-gnc"], "unknown method 'mt-gnc'; did you mean 'mt-gcn'?"),
+        (["--set", "warmup=3"], "unknown setting 'warmup'; did you mean 'warmup_epochs'?"),
+        (["--column", "label"], "column 'label'; write role=column"),
+        (["--column", "labels=what"], "unknown role or kind of column 'labels'; did you mean 'label'?"),
+        (["--column", "label=what"], "unknown column 'what'"),
+        (["--features", "f1,g2"], "unknown column 'g2'"),
+        (["--folds", "1"], "folds is 1; give at least 2, or 0"),
+        (["--seed", "-1"], "seed is -1; give at least 0"),
+        (["--seed", str(2**128 + 1)], "seed is 34028236692093846346…; give at most 2**128"),
+        (["--device", "gpu"], "unknown device 'gpu'"),
+        (["--edges", "nowhere.csv"], "nowhere.csv does not exist"),
+    ],
+)
+def test_fit_refuses_options(refused, own, options, message):
+    refused(message, *own.fit, *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "--labels"], "no edges; give --edges or --graph, or --nodes with --knn"),
+        (["--edges", "--nodes"], "no node is labelled; give --labels"),
+        (["--labels", "--knn"], "--knn joins nodes with similar features and there are none; add --nodes"),
+        (["--ids", "--knn", "--labels"], "has no feature columns"),
+    ],
+)
+def test_fit_refuses_too_few_files(refused, own, options, message):
+    ids = ["--nodes", write_csv(own.folder / "ids.csv", [row[:1] for row in own.node_rows])]
+    values = {"--edges": own.edges, "--nodes": own.nodes, "--labels": own.labels, "--knn": 3}
+    given = [part for option in options for part in (ids if option == "--ids" else (option, values[option]))]
+    refused(message, "fit", *given, "--out", own.out, *QUICK)
+
+
+def test_cuda_must_be_available(refused, own, model, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    message = "torch finds no CUDA device; use --device cpu or auto"
+    refused(message, *own.fit, "--device", "cuda")
+    refused(message, "predict", model, "--out", own.folder / "predictions.csv", "--device", "cuda")
+
+
+def test_memory_is_checked_before_fitting(refused, own, monkeypatch):
+    monkeypatch.setattr("mtgcn.workflows.fit.available_bytes", lambda _: 20_000)
+    monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    refused("out of memory: fitting 60 nodes takes about", *own.fit)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="uses resource limits of Linux")
+def test_running_out_of_memory_is_one_line(own):
+    program = (
+        "import resource, sys, mtgcn.memory, mtgcn.workflows.fit as fit\n"
+        "from mtgcn.cli.app import main\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "fit.available_bytes = mtgcn.memory.free_bytes = lambda *_: 2**40\n"  # so that the checks pass
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = [*own.fit, "--set", "hidden_channels=1000000"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        # A thread that cannot start would end the process without a message.
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "out of memory while fitting 60 nodes" in done.stderr
+    assert not own.out.exists()
+
+
+# Models that cannot be read
+
+
+def set_format(model, **changes):
+    card = json.loads((model / "card.json").read_text())
+    (model / "card.json").write_text(json.dumps(card | changes))
+
+
+def flip_a_bit(model):
+    content = bytearray((model / "weights.safetensors").read_bytes())
+    content[-1] ^= 1
+    (model / "weights.safetensors").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (flip_a_bit, "weights.safetensors was changed after it was written"),
+        (lambda model: set_format(model, format=99), "has format '99'"),
+        (
+            lambda model: set_format(model, format=1, versions={"mtgcn": "0.2.0"}),
+            "has format '1', written by mtgcn 0.2.0",
+        ),
+        (lambda model: (model / "card.json").unlink(), "is no model folder"),
+    ],
+)
+def test_damaged_models_are_refused(refused, own, model, damage, message):
+    damage(model)
+    refused(message, "predict", model, "--out", own.folder / "predictions.csv")
+    refused(message, "suggest", model)
+    refused(message, "label", model, own.labels)
+
+
+def test_predict_refuses_other_columns_and_known_nodes(refused, own, model):
+    predict = ["predict", model, *own.options[:4], "--out", own.folder / "p.csv"]
+    refused("the model already has 60 of these 60 nodes, for instance '0000'", *predict)
+    own.node_rows = [row[:-1] for row in own.node_rows]
+    own.write()
+    refused("'f11'", *predict)
+
+
+# Imports
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys; from mtgcn.cli.app import main; main(['fit', '--help']); "
+        "print(*[name for name in ('torch', 'numpy', 'sklearn', 'pyarrow') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "--labels" in done.stdout
+    assert done.stderr.split() == []
+
+
+UNUSED = ("sklearn", "scipy.stats", "scipy.optimize", "pandas", "matplotlib", "numba", "networkx", "gensim", "jinja2")
+
+
+@pytest.mark.parametrize("method", [["gcn", "--set", "epochs=3"], ["mt-plus"]], ids=lambda method: method[0])
+def test_commands_import_only_what_they_use(mixed, method):
+    folder, first = mixed.folder, mixed.node_rows[1]
+    new = ["--nodes", write_csv(folder / "new.csv", [mixed.node_rows[0], ["new", *first[1:]]])]
+    new += ["--edges", write_csv(folder / "new-edges.csv", [["source", "target"], ["new", first[0]]])]
+    commands = [
+        ["fit", *mixed.options, "--out", mixed.out, "--method", *method],
+        ["label", mixed.out, mixed.write_labels(*([name, mixed.truth[name]] for name in mixed.ids[24:27]))],
+        ["predict", mixed.out, "--out", folder / "all.csv"],
+        ["predict", mixed.out, *new, "--out", folder / "some.csv"],
+    ]
+    program = (
+        "import json, sys; from mtgcn.cli.app import main\n"
+        "for command in json.loads(sys.argv[1]): assert main(command) == 0\n"
+        f"print('found', *[name for name in {UNUSED} if name in sys.modules])"
+    )
+    typed = json.dumps([[str(part) for part in command] for command in commands])
+    done = subprocess.run([sys.executable, "-c", program, typed], capture_output=True, text=True, check=True)
+    assert "% expected" in done.stdout  # folds were fitted, too
+    assert done.stdout.splitlines()[-1].split() == ["found"]

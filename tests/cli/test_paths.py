@@ -1,0 +1,235 @@
+"""Paths that cannot be read or written, devices, pipes, links, names that are not Unicode, and full disks."""
+
+import errno
+import json
+import os
+import stat
+
+import pytest
+
+from mtgcn.estimator.persistence import read_card
+from own_files import read_csv
+
+NULL, ZERO = (1, 3), (1, 5)  # device numbers on Linux
+TOO_LONG = "x" * 300
+NOT_UNICODE = os.fsdecode(b"\xff")
+
+
+@pytest.fixture
+def run(own):
+    """A quick experiment on the files."""
+    options = ["--edges", own.edges, "--labels", own.labels, "--unknown-nodes", "add"]
+    return ["run", *options, "--method", "lp", "--labels-per-class", "1", "--runs", "2", "--device", "cpu"]
+
+
+@pytest.fixture
+def device(tmp_path):
+    """Makes device files in the folder of the test, so that those of the machine are not at risk."""
+
+    def made(name, number):
+        path = tmp_path / name
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
+            os.close(os.open(path, os.O_RDWR))
+        except (PermissionError, AttributeError):
+            pytest.skip("only root on Linux can make and open devices")
+        return path
+
+    return made
+
+
+# Devices, pipes and links
+
+
+def test_a_device_stays_a_device(mtgcn_command, succeeds, own, model, run, device):
+    null = device("null", NULL)
+    for arguments in (["predict", model], ["suggest", model, "--count", 2], ["report", model]):
+        succeeds(*arguments, "--out", null)
+    assert mtgcn_command(*own.fit, "--out", own.folder / "other", "--report", null)[0] == 0
+    assert mtgcn_command(*run, "--latex", null, "--report", null)[0] == 0
+    assert stat.S_ISCHR(null.stat().st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
+def test_the_path_of_standard_output(mtgcn_command, own, model):
+    link = own.folder / "stdout"  # like /dev/stdout, which must not be at risk
+    link.symlink_to("/dev/fd/1")
+    status, out, err = mtgcn_command("predict", model, "--out", link)
+    assert (status, out, err) == mtgcn_command("predict", model, "--out", "-")
+    assert out.startswith("id,predicted,")
+    assert out.count("\n") == 61
+
+
+def test_modes_and_links_are_kept(succeeds, own, model):
+    real, link = own.folder / "real.csv", own.folder / "link.csv"
+    real.touch(0o640)
+    link.symlink_to(real)
+    succeeds("predict", model, "--out", link)
+    assert link.is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert len(read_csv(real)) == 60
+    for path in model.iterdir():
+        path.chmod(0o640)
+    model.chmod(0o750)
+    succeeds("label", model, own.write_labels([own.ids[30], "ant"]), "--folds", 0)
+    assert read_card(model)["training"]["labels_given"]["ant"] == 9
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in model.iterdir()}
+    assert (modes, stat.S_IMODE(model.stat().st_mode)) == ({0o640}, 0o750)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipes_are_not_read(refused, own, model, run):
+    pipe, rows = own.folder / "pipe", own.folder / "rows"
+    rows.mkdir()
+    for path in (pipe, rows / "rows.jsonl"):
+        os.mkfifo(path)
+    refused("pipe is not a regular file", "fit", "--edges", pipe, "--out", own.folder / "new")
+    refused("pipe is not a regular file", "label", model, pipe)
+    refused("pipe: it is not a plain file", *run, "--split", pipe)
+    refused("rows.jsonl: it is not a plain file", *run, "--out", rows)
+    for name in ("graph.safetensors", "card.json"):
+        (model / name).unlink()
+        os.mkfifo(model / name)
+        refused("not a plain file", "predict", model, "--out", own.folder / "p.csv")
+        refused("not a plain file", "report", model)
+
+
+def test_an_endless_card(refused, own, model, device):
+    (model / "card.json").unlink()
+    (model / "card.json").symlink_to(device("zero", ZERO))
+    refused("cannot read card.json of model folder", "predict", model, "--out", own.folder / "p.csv")
+    refused("holds files and is no model folder", *own.fit)
+
+
+# Names
+
+
+@pytest.mark.parametrize(("name", "why"), [(TOO_LONG, "File name too long"), ("loop", "Too many levels of symbolic")])
+def test_names_that_are_too_long_and_circular_links(refused, own, model, run, name, why):
+    path = own.folder / name
+    if name == "loop":
+        path.symlink_to(path)
+    for arguments in (
+        [*own.fit, "--out", path],
+        [*own.fit, "--report", path],
+        ["predict", model, "--out", path],
+        ["predict", path, "--out", own.folder / "p.csv"],
+        ["suggest", path],
+        ["label", path, own.labels],
+        [*run, "--out", path],
+        [*run, "--report", path],
+    ):
+        refused(why, *arguments)
+    for arguments in (["report", path], [*run, "--split", path], ["label", model, path]):
+        refused("", *arguments)
+    refused("a name has 300 bytes, the limit is 255", *own.fit, "--out", own.folder / "new" / TOO_LONG / "model")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file names are bytes on POSIX only")
+def test_names_that_are_not_unicode(mtgcn_command, succeeds, own, run):
+    def renamed(arguments):
+        return [edges if part == own.edges else part for part in arguments]
+
+    edges, model = own.folder / f"e{NOT_UNICODE}.csv", own.folder / f"m{NOT_UNICODE}"
+    fit, run = own.fit, run
+    own.edges.rename(edges)
+    out = succeeds(*renamed(fit), "--out", model, "--report", own.folder / f"r{NOT_UNICODE}.html")
+    assert out.splitlines()[-1].endswith("r\\udcff.html")
+    assert read_card(model)["graph"]["name"] == "e\\udcff.csv"
+    succeeds("predict", model, "--out", own.folder / f"p{NOT_UNICODE}")
+    succeeds("suggest", model, "--count", 2)
+    succeeds("report", model)
+    status, out, _ = mtgcn_command(*renamed(run), "--out", own.folder / f"rows{NOT_UNICODE}", "--json")
+    assert (status, json.loads(out)["dataset"]) == (0, "e\\udcff.csv")
+
+
+# Destinations are checked first, and nothing is overwritten
+
+
+def test_destinations_are_checked_before_fitting(refused, own, model, monkeypatch):
+    monkeypatch.setattr("mtgcn.estimator.graph_model.fit_in_chunks", lambda *_: pytest.fail("must not be tried"))
+    taken = own.folder / "thesis"
+    taken.mkdir()
+    (taken / "chapter1.tex").write_text("years of work")
+    fit, predict = [*own.fit, "--out"], ["predict", model, "--out"]
+    refused("edges.csv is a file; give another folder", *fit, own.edges / "model")
+    refused("edges.csv is a file; give a folder for the model", *fit, own.edges)
+    refused("thesis holds files and is no model folder", *fit, taken)
+    refused("is a file; give another", *fit, own.out, "--report", own.edges / "page.html")
+    refused("thesis is a folder; give a file name", *fit, own.out, "--report", taken)
+    refused("thesis is a folder; give a file name", "suggest", model, "--out", taken)
+    refused("is a file; give another place", *predict, own.edges / "p.csv")
+    refused("thesis is a folder; give a file name", *predict, taken)
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)  # root may write everywhere
+    refused("permission denied", *fit, own.out)
+    refused("permission denied", *predict, own.folder / "p.csv")
+
+
+def test_folders_without_permission(refused, own, model, run, monkeypatch):
+    """Root has every permission, so `os.stat` is replaced."""
+    real, locked = os.stat, own.folder / "locked"
+
+    def denied(path, *arguments, **named):
+        if str(path).startswith(str(locked)):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "stat", denied)
+    for arguments in (
+        [*own.fit, "--out", locked / "model"],
+        [*own.fit, "--report", locked / "page.html"],
+        ["predict", model, "--out", locked / "p.csv"],
+        [*run, "--out", locked / "rows"],
+        [*run, "--split", locked / "split.json"],
+        ["fit", "--edges", locked / "edges.csv", "--out", own.folder / "new"],
+    ):
+        refused("Permission denied", *arguments)
+
+
+def test_two_results_in_one_file(refused, own, run):
+    (own.folder / "link").symlink_to("same")
+    refused("would be written twice", *run, "--latex", own.folder / "same", "--report", own.folder / "link")
+    for name in ("", "card.json", "graph.safetensors"):
+        refused("would overwrite the model", *own.fit, "--report", own.out / name)
+
+
+# Failures while writing
+
+
+def no_space(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk(refused, own, fitted, monkeypatch):
+    monkeypatch.setattr("os.fsync", no_space)
+    refused("cannot write model folder", *own.fit)
+    message = "No space left on device; make room there, or give another place"
+    refused(message, "predict", fitted.out, "--out", own.folder / "predictions.csv")
+
+
+def test_a_page_that_cannot_be_made_leaves_no_model(mtgcn_command, own, monkeypatch):
+    monkeypatch.setattr("mtgcn.report.fit_page.fit_html", lambda *_: 1 / 0)
+    before = own.content()
+    with pytest.raises(ZeroDivisionError):
+        mtgcn_command(*own.fit, "--report", own.folder / "page.html")
+    assert own.content() == before
+
+
+def test_a_page_that_cannot_be_written_keeps_the_model(mtgcn_command, own, monkeypatch):
+    page, real = own.folder / "page.html", os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda source, target: no_space() if str(target) == str(page) else real(source, target)
+    )
+    status, _, err = mtgcn_command(*own.fit, "--report", page)
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"cannot write {page}: No space left on device" in err
+    assert err.endswith(f"The model is written; mtgcn report {own.out} makes the page\n")
+    assert read_card(own.out)["method"]["name"] == "mt-gcn"
+    assert not page.exists()
+
+
+def test_a_fit_that_diverges_writes_nothing(refused, own):
+    fit = ["fit", *own.options, "--out", own.out, "--folds", 0, "--device", "cpu"]
+    settings = ["--method", "planetoid", "--set", "epochs=3", "--set", "context_learning_rate=50"]
+    refused("context_learning_rate is 50 (usually 0.01), bring it nearer", *fit, *settings)
+    refused("learning_rate is 1e+38; give at most 100", *fit, "--method", "gcn", "--set", "learning_rate=1e38")
