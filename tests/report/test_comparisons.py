@@ -8,6 +8,7 @@ import pytest
 
 from html_page import HtmlPage
 from latex_check import count_tables
+from mtgcn.report import comparisons
 from mtgcn.report.comparisons import (
     cell_title,
     comma_separated,
@@ -35,6 +36,15 @@ def test_csv_holds_shares(compared):
     assert (rows[2]["reference"], rows[2]["minus_reference_mean"], rows[2]["p_value_holm"]) == ("mt-plus", "", "")
 
 
+def test_new_column_is_in_all_formats(compared, monkeypatch):
+    column = comparisons.Column("recall", "recall", lambda _, cell: cell.macro_f1)
+    monkeypatch.setattr(comparisons, "COLUMNS", (*comparisons.COLUMNS, column))
+    assert "recall_mean,recall_std,recall_low,recall_high" in comma_separated([compared()])
+    assert "| recall |" in markdown([compared()])
+    assert "& recall \\\\" in comparison_tables([compared()])
+    assert ">recall</th>" in comparison_page([compared()])
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -55,9 +65,9 @@ def test_latex_table(compared):
     text = comparison_tables([compared()])
     assert count_tables(text) == 1
     assert r"\caption{Accuracy on edges\_1.csv, 3 labels per class, 4 runs (120 nodes, 300 edges" in text
-    assert "method & accuracy & macro F1 & minus mt-plus & p \\\\" in text
-    assert r"lp & 50.0 {\scriptsize $[50.0, 50.0]$} & 49.0 & $-20.0$ {\scriptsize $[-20.0, -20.0]$} & " in text
-    assert r"mt-plus & \textbf{70.0} {\scriptsize $[70.0, 70.0]$} & 69.0 &  &  \\" in text
+    assert "method & accuracy & minus mt-plus & p & macro F1 \\\\" in text
+    assert r"lp & 50.0 {\scriptsize $[50.0, 50.0]$} & $-20.0$ {\scriptsize $[-20.0, -20.0]$} & " in text
+    assert r"mt-plus & \textbf{70.0} {\scriptsize $[70.0, 70.0]$} &  &  & 69.0 {\scriptsize $[69.0, 69.0]$} \\" in text
 
 
 def test_latex_table_of_one_method_has_no_differences(compared):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -34,6 +35,8 @@ from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+TEXT, LATEX, PAGE = "text", "LaTeX", "page"  # formats of the comparison table; text also serves Markdown and notebooks
 
 
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
@@ -90,20 +93,91 @@ def cell_table(cell: CellSummary) -> Table:
     return Table.of_text(columns, rows, title=f"{cell.method} on {cell_title(cell)}", caption=caption)
 
 
-def comparison_table(comparison: Comparison) -> Table:
+@dataclass(frozen=True)
+class Column:
+    """A column of the comparison table in all formats: a sample in per cent, or a number with its `text`."""
+
+    name: str  # in the CSV file, where a sample has the fields name_mean, name_std, name_low and name_high
+    heading: str
+    value: Callable[[Comparison, CellSummary], Any]  # None: nothing to compare
+    text: Callable[[float], str] | None = None  # None: a sample
+    form: str = ".1f"
+    formats: Sequence[str] = (TEXT, LATEX, PAGE)  # the CSV file has all columns
+    text_heading: str = ""  # in the text table, if it differs
+    text_interval: bool = False  # the text table has a column for the interval
+    bold: Callable[[Comparison, str], bool] = lambda *_: False  # not in the text table
+    paired: bool = False  # omitted where no methods are compared
+
+    def entry(self, comparison: Comparison, cell: CellSummary) -> Entry:
+        value = self.value(comparison, cell)
+        if value is None:
+            return Entry()
+        bold = self.bold(comparison, cell.method)
+        return Entry(self.text(value), bold=bold) if self.text else Entry.mean(value, self.form, bold=bold)
+
+    def fields(self, comparison: Comparison, cell: CellSummary) -> dict[str, object]:
+        """Shares instead of per cent."""
+        value = self.value(comparison, cell)
+        if self.text:
+            return {self.name: value}
+        numbers = (None,) * 4 if value is None else (value.mean, value.std, *value.ci95)
+        return {f"{self.name}_{part}": one for part, one in zip(("mean", "std", "low", "high"), numbers, strict=True)}
+
+
+COLUMNS = (
+    Column(
+        "accuracy",
+        "accuracy",
+        lambda _, cell: cell.accuracy,
+        text_heading="mean",
+        text_interval=True,
+        bold=Comparison.is_best,
+    ),
+    Column(
+        "minus_reference",
+        "minus {reference}",
+        lambda comparison, cell: comparison.differences.get(cell.method),
+        form=SIGNED,
+        text_interval=True,
+        paired=True,
+    ),
+    Column(
+        "p_value_holm",
+        "p",
+        lambda comparison, cell: comparison.p_values.get(cell.method),
+        text=p_value,
+        text_heading="p (Holm)",
+        bold=Comparison.is_significant,
+        paired=True,
+    ),
+    Column("macro_f1", "macro F1", lambda _, cell: cell.macro_f1),
+    Column("calibration_error", "calibration error", lambda _, cell: cell.calibration_error, formats=(PAGE,)),
+    Column("seconds", "seconds", lambda _, cell: cell.seconds, text="{:.1f}".format, formats=(TEXT,)),
+    Column("seconds_per_run", "seconds per run", lambda _, cell: cell.seconds / cell.runs, seconds, formats=(PAGE,)),
+)
+
+
+def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
     """One row per method; differences are paired by split."""
-    rows = []
+    columns = [one for one in COLUMNS if form in one.formats and (comparison.differences or not one.paired)]
+    headings, rows = ["method"], []
+    for column in columns:
+        heading = column.text_heading if form == TEXT and column.text_heading else column.heading
+        headings.append(heading.format(reference=comparison.reference))
+        headings += ["95 % interval"] if form == TEXT and column.text_interval else []
     for cell in comparison.cells:
-        against = ["", "", ""]
-        if difference := comparison.differences.get(cell.method):
-            p = p_value(comparison.p_values[cell.method])
-            against = [percent(difference.mean, SIGNED), interval(difference, SIGNED), p]
-        measured = [cell.method, percent(cell.accuracy.mean), interval(cell.accuracy)]
-        rows.append([*measured, *against, percent(cell.macro_f1.mean), f"{cell.seconds:.1f}"])
-    columns = ["method", "mean", "95 % interval", f"minus {comparison.reference}", "95 % interval", "p (Holm)"]
+        entries: list[Entry] = []
+        for column in columns:
+            entry = column.entry(comparison, cell)
+            if form == TEXT:
+                entries.append(Entry(entry.text))
+                entries += [Entry(" to ".join(entry.ends or (entry.note,)))] if column.text_interval else []
+            else:
+                entries.append(entry)
+        style = "reference" if form == PAGE and cell.method == comparison.reference else ""
+        rows.append(Row(cell.method, entries, style=style))
     first = comparison.cells[0]
-    title, caption = f"Accuracy % on {cell_title(first)}", _made_on(first)
-    return Table.of_text([*columns, "macro F1", "seconds"], rows, title=title, caption=caption)
+    return Table(headings, rows, title=f"Accuracy % on {cell_title(first)}", caption=_made_on(first))
 
 
 def _made_on(cell: CellSummary) -> str:
@@ -127,9 +201,8 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 
 def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
-    difference = comparison.differences.get(cell.method)
     counts = cell.labels_per_class
-    return {
+    record: dict[str, object] = {
         "dataset": cell.dataset,
         "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
         "split": cell.split,
@@ -137,21 +210,11 @@ def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
         "runs": cell.runs,
         "seed": cell.seed,
         "scored_nodes": comparison.scored_nodes,
-        "accuracy_mean": cell.accuracy.mean,
-        "accuracy_std": cell.accuracy.std,
-        "accuracy_low": cell.accuracy.ci95[0],
-        "accuracy_high": cell.accuracy.ci95[1],
-        "macro_f1_mean": cell.macro_f1.mean,
-        "calibration_error_mean": cell.calibration_error.mean,
         "reference": comparison.reference,
-        "minus_reference_mean": difference and difference.mean,
-        "minus_reference_low": difference and difference.ci95[0],
-        "minus_reference_high": difference and difference.ci95[1],
-        "p_value_holm": comparison.p_values.get(cell.method),
-        "seconds": cell.seconds,
-        "device": cell.device,
-        "threads": cell.threads,
     }
+    for column in COLUMNS:
+        record |= column.fields(comparison, cell)
+    return record | {"device": cell.device, "threads": cell.threads}
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
@@ -165,22 +228,16 @@ def comparison_tables(comparisons: Sequence[Comparison]) -> str:
 
 def _latex_table(comparison: Comparison) -> str:
     caption = f"Accuracy on {cell_title(comparison.cells[0])} ({graph_title(comparison)}). Per cent, 95 % intervals."
-    columns = ["method", "accuracy", "macro F1"]
     if comparison.differences:
         caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
         caption += " Bold: best mean, and p below 5 %."
-        columns += [f"minus {comparison.reference}", "p"]
-    rows = [
-        Row(cell.method, [_accuracy(comparison, cell), Entry(percent(cell.macro_f1.mean)), *_against(comparison, cell)])
-        for cell in comparison.cells
-    ]
-    return latex(Table(columns, rows), caption)
+    return latex(comparison_table(comparison, LATEX), caption)
 
 
 def _overview(comparisons: Sequence[Comparison]) -> str:
     """The accuracies of several comparisons on one graph, side by side."""
     found = {
-        (place, cell.method): _accuracy(comparison, cell)
+        (place, cell.method): COLUMNS[0].entry(comparison, cell)
         for place, comparison in enumerate(comparisons)
         for cell in comparison.cells
     }
@@ -193,21 +250,6 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
     columns = [labels_given(cell) + (f", seed {cell.seed}" if several_seeds else "") for cell in cells]
     caption = f"Accuracy on {cells[0].dataset or 'the graph'}. Per cent, 95 % intervals. Bold: best mean of a column."
     return latex(Table(["method", *columns], rows), caption)
-
-
-def _accuracy(comparison: Comparison, cell: CellSummary) -> Entry:
-    return Entry.mean(cell.accuracy, bold=comparison.is_best(cell.method))
-
-
-def _against(comparison: Comparison, cell: CellSummary) -> list[Entry]:
-    """The difference from the reference and its p-value; nothing where no method is compared."""
-    if not comparison.differences:
-        return []
-    difference = comparison.differences.get(cell.method)
-    if difference is None:
-        return [Entry(), Entry()]
-    p = p_value(comparison.p_values[cell.method])
-    return [Entry.mean(difference, SIGNED), Entry(p, bold=comparison.is_significant(cell.method))]
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -234,7 +276,7 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "title": cell_title(comparison.cells[0]),
                 "graph": graph_title(comparison),
                 "made": comparison.cells[0],
-                "table": _page_table(comparison),
+                "table": comparison_table(comparison, PAGE),
                 "chart": _difference_chart(comparison, styles),
                 "runs": _run_table(comparison),
                 "settings": {
@@ -246,25 +288,6 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
             for comparison in comparisons
         ],
     )
-
-
-def _page_table(comparison: Comparison) -> Table:
-    against = [f"minus {comparison.reference}", "p"] if comparison.differences else []
-    rows = [
-        Row(
-            cell.method,
-            [
-                _accuracy(comparison, cell),
-                *_against(comparison, cell),
-                Entry.mean(cell.macro_f1),
-                Entry.mean(cell.calibration_error),
-                Entry(seconds(cell.seconds / cell.runs)),
-            ],
-            style="reference" if cell.method == comparison.reference else "",
-        )
-        for cell in comparison.cells
-    ]
-    return Table(["method", "accuracy", *against, "macro F1", "calibration error", "seconds per run"], rows)
 
 
 def _run_table(comparison: Comparison) -> Table:
