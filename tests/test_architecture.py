@@ -15,7 +15,7 @@ ROOT = Path(mtgcn.__file__).parent
 FLOORS = [
     {"_version", "errors", "labels", "memory", "settings", "shapes"},
     {"storage"},
-    {"environment", "graph", "graph_checks", "graph_sources", "graph_cache", "splits", "task"},
+    {"environment", "graph", "graph_checks", "graph_cache", "splits", "task"},
     {"linalg"},
     {"io", "nn"},
     {"training"},
