@@ -14,12 +14,12 @@ from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 
-NOBODY = -1  # fills the rows of runs that have fewer nodes than the longest
+MISSING = -1  # fills the rows of runs that have fewer nodes than the longest
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Some nodes of each run and their classes; rows of shorter runs end in `NOBODY`."""
+    """Some nodes of each run and their classes; rows of shorter runs end in `MISSING`."""
 
     index: Int[Tensor, "runs nodes"]
     classes: Int[Tensor, "runs nodes"]
@@ -27,7 +27,7 @@ class Nodes:
     @property
     def present(self) -> Tensor:
         """Where a row names a node: bool, runs x nodes."""
-        return self.index != NOBODY
+        return self.index != MISSING
 
     def __getitem__(self, runs: slice) -> Nodes:
         return Nodes(self.index[runs], self.classes[runs])
@@ -38,10 +38,10 @@ class Nodes:
     @staticmethod
     def of(rows: Sequence[np.ndarray], labels: np.ndarray) -> Nodes:
         longest = max(map(len, rows))
-        index = np.full((len(rows), longest), NOBODY, dtype=np.int64)
+        index = np.full((len(rows), longest), MISSING, dtype=np.int64)
         for run, row in enumerate(rows):
             index[run, : len(row)] = row
-        classes = np.where(index == NOBODY, 0, labels[index])
+        classes = np.where(index == MISSING, 0, labels[index])
         return Nodes(torch.from_numpy(index), torch.from_numpy(classes))
 
 

@@ -19,7 +19,7 @@ from mtgcn.methods.mt_plus.cross_validation import (
     vote_weights,
 )
 from mtgcn.splits import Split, draw_splits
-from mtgcn.task import NOBODY, Nodes, Task, observe
+from mtgcn.task import MISSING, Nodes, Task, observe
 
 CLASSES = 3
 TRUST = {"a": 1.0, "b": 3.0}
@@ -37,9 +37,9 @@ def drawn_task(graph, per_class, runs=2, seed=0):
 
 
 def task_of(graph, classes, runs=1):
-    """The first nodes are labelled, with these classes; NOBODY stands for an absent label."""
+    """The first nodes are labelled, with these classes; MISSING stands for an absent label."""
     classes = torch.tensor(classes)
-    index = torch.where(classes == NOBODY, NOBODY, torch.arange(len(classes)))
+    index = torch.where(classes == MISSING, MISSING, torch.arange(len(classes)))
     rows = Nodes(index.repeat(runs, 1), classes.clamp(min=0).repeat(runs, 1))
     return Task(graph.without_labels, rows, seeds=tuple(range(runs)))
 
@@ -128,7 +128,7 @@ def test_runs_with_fewer_labels_hold_out_theirs_alone(graph):
 
 
 def test_a_class_keeps_its_weight_while_some_of_its_labels_are_held_out(graph):
-    task = task_of(graph, [0, 0, 0, 1, NOBODY])
+    task = task_of(graph, [0, 0, 0, 1, MISSING])
     parts = torch.tensor([[[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]]).bool()
     expected = [
         [0, 3 / 8, 3 / 8, 1 / 4, 0],
@@ -370,7 +370,7 @@ def test_votes_make_held_out_labels_likeliest(graph):
 
 
 def test_a_label_that_is_held_out_three_times_counts_once(graph):
-    task = task_of(graph, [0, 1, 2, NOBODY])
+    task = task_of(graph, [0, 1, 2, MISSING])
     once = torch.eye(4)[None, :3].bool()
     thrice = once.repeat(1, 3, 1)
     right = {"a": [[0.9, 0.2, 0.6, 0]], "b": [[0.3, 0.5, 0.2, 1]]}
@@ -384,7 +384,7 @@ def test_a_label_that_is_held_out_three_times_counts_once(graph):
 def test_with_few_labels_votes_stay_near_trust_and_with_none_there(graph):
     away = []
     for labels in (0, 2, 30):
-        task = task_of(graph, [0, 1, 2] * 10 if labels == 30 else [0, 1][:labels] + [NOBODY] * (2 - labels))
+        task = task_of(graph, [0, 1, 2] * 10 if labels == 30 else [0, 1][:labels] + [MISSING] * (2 - labels))
         parts = torch.eye(task.labelled.index.shape[1])[None].bool() & task.labelled.present[:, None]
         width = parts.shape[2]
         right = {"a": [[0.8] * width], "b": [[0.2] * width]}

@@ -65,7 +65,7 @@ class Lessons:
         self.record = PseudoLabelRecord(task)
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
         free = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
-        # NOBODY falls into the extra column.
+        # MISSING falls into the extra column.
         self.free = free.scatter_(1, task.labelled.index % (task.num_nodes + 1), False)[:, :-1]
 
     def taught(
@@ -155,7 +155,7 @@ class Lessons:
         present = labelled.present
         share = present / self.given
         place = labelled.index if isinstance(here, slice) else torch.searchsorted(here, labelled.index)
-        place = torch.where(present, place, weight.shape[1])  # NOBODY falls into an extra column
+        place = torch.where(present, place, weight.shape[1])  # MISSING falls into an extra column
         weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, place, share)[:, :-1]
         classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, place, labelled.classes)
         return weight, classes[:, :-1]
