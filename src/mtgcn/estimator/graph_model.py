@@ -121,9 +121,9 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure with the map of the nodes, confidence, classes and training."""
         self._check_fitted()
-        from mtgcn.report.fit_page import plot
+        from mtgcn.report.plots import fit_figure
 
-        return plot(self)
+        return fit_figure(self)
 
     def report(self, path: str | Path, *, folds: int = 0) -> None:
         """Write a self-contained HTML page about this fit.

@@ -17,7 +17,7 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, NODES
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.task import NOBODY, Nodes
+from mtgcn.task import MISSING, Nodes
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -238,10 +238,10 @@ def joined(labelled: Nodes, marks: Bool[Tensor, "nodes classes runs"]) -> Nodes:
     run, node, its_class = marks.permute(2, 0, 1).nonzero().T
     counts = torch.bincount(run, minlength=len(labelled.index))
     place = torch.arange(len(run), device=run.device) - (counts.cumsum(0) - counts)[run]
-    index = torch.full((len(counts), int(counts.max())), NOBODY, device=run.device)
+    index = torch.full((len(counts), int(counts.max())), MISSING, device=run.device)
     classes = torch.zeros_like(index)
     index[run, place], classes[run, place] = node, its_class
     index, classes = torch.cat([labelled.index, index], 1), torch.cat([labelled.classes, classes], 1)
     # Padding moves to the end of each row, also where a run has fewer labels than others.
-    order = (index == NOBODY).to(torch.int8).argsort(stable=True, dim=1)[:, : int((index != NOBODY).sum(1).max())]
+    order = (index == MISSING).to(torch.int8).argsort(stable=True, dim=1)[:, : int((index != MISSING).sum(1).max())]
     return Nodes(index.gather(1, order), classes.gather(1, order))

@@ -18,7 +18,7 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, PEERS, StackedNetwork
 from mtgcn.shapes import Bool, Int
-from mtgcn.task import NOBODY
+from mtgcn.task import MISSING
 from mtgcn.training.loop import Phase
 from mtgcn.training.pseudo_labels import PseudoLabels
 
@@ -128,9 +128,9 @@ class Recorder:
 
     def keep_choice(self, chosen: PseudoLabels) -> None:
         """Record the pseudo labels of this epoch."""
-        nodes = torch.where(chosen.filled, chosen.nodes, NOBODY).to(torch.int32)[None]
+        nodes = torch.where(chosen.filled, chosen.nodes, MISSING).to(torch.int32)[None]
         if self.chosen is None:
-            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), NOBODY)
+            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
         self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
 
     def hand_over(self) -> None:
