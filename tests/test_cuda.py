@@ -12,7 +12,8 @@ from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, keyed_permutations, node_keys, random_order
 from mtgcn.linalg.operators import MAX_PIECE, SparseOperator
 from mtgcn.methods import create
-from mtgcn.methods.mt_plus.views import _edges, _sizes
+from mtgcn.methods.mt_plus.settings import ViewSettings
+from mtgcn.methods.mt_plus.views import Inputs
 from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
@@ -133,15 +134,20 @@ def test_keys_and_what_is_drawn_by_them_are_the_cpus(kind: str):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
     graph = weighted(kind)
-    np.testing.assert_allclose(_sizes(graph, CUDA), _sizes(graph, CPU), rtol=1e-6, atol=1e-6)
-    assert np.array_equal(_sizes(graph, CUDA), _sizes(graph, CUDA))
+    np.testing.assert_allclose(
+        Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CPU).sizes(), rtol=1e-6, atol=1e-6
+    )
+    assert np.array_equal(Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CUDA).sizes())
     x, along = torch.rand(30, 5), torch.rand(graph.num_nodes, 5)
     for scaling in ("sum", "length"):
         on_cpu, on_gpu = (graph_operators(graph, scaling, device) for device in (CPU, CUDA))
         np.testing.assert_allclose(on_gpu.adjacency.matrix.toarray(), on_cpu.adjacency.matrix.toarray(), rtol=1e-6)
         torch.testing.assert_close(on_gpu.adjacency(along.to(CUDA)).cpu(), on_cpu.adjacency(along))
         torch.testing.assert_close(on_gpu.feature_operator()(x.to(CUDA)).cpu(), on_cpu.feature_operator()(x))
-    (there, sums), (here, expected) = _edges(graph, CUDA), _edges(graph, CPU)
+    (there, sums), (here, expected) = (
+        Inputs(graph, ViewSettings(), CUDA)._neighbours(),
+        Inputs(graph, ViewSettings(), CPU)._neighbours(),
+    )
     torch.testing.assert_close(there(along.to(CUDA)).cpu(), here(along))
     torch.testing.assert_close(sums.cpu(), expected, rtol=1e-6, atol=0)
 

@@ -110,12 +110,17 @@ def fitted(tmp_path_factory):
 @pytest.fixture
 def page(browser, fitted):
     browser.show(width=1280)
-    browser.visit("about:blank")
-    browser.errors()  # of an earlier server
-    browser.visit(fitted.address)
+    visit(browser, fitted.address)
     browser.wait_until(NODE)
     browser.wait_until(HAS_MAP)
     return browser
+
+
+def visit(browser, address):
+    """Open a page and forget the log of earlier servers."""
+    browser.visit("about:blank")
+    browser.errors()
+    browser.visit(address)
 
 
 def go(browser, view):
@@ -144,7 +149,7 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
     (tmp_path / "broken.csv").write_text("from;to\nperson 1\n", encoding="utf-8")
     with studio(tmp_path, "--project", "mine") as running:
         browser.show(width=1280)
-        browser.visit(running.address)
+        visit(browser, running.address)
         browser.wait_until("return document.querySelectorAll('.file input').length === 4")
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "No file is chosen")
@@ -315,7 +320,7 @@ def test_map_of_20_000_nodes(browser, tmp_path):
     project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     with studio(tmp_path) as running:
         browser.show(width=1280)
-        browser.visit(running.address)
+        visit(browser, running.address)
         browser.wait_until(HAS_MAP, seconds=240)
         assert browser.run("return window.studioMap.own.state.xs.length") == count
         assert browser.run("return document.querySelectorAll('canvas').length") == 1
@@ -345,9 +350,7 @@ def test_documented_start_shows_a_node(browser, files, tmp_path, start):
         )
     with studio(tmp_path, *options) as running:
         browser.show(width=1280)
-        browser.visit("about:blank")
-        browser.errors()  # of an earlier server
-        browser.visit(running.address)
+        visit(browser, running.address)
         if start == "empty":
             browser.wait_until("return document.querySelectorAll('[data-dataset]').length")
             browser.click("[data-dataset=digits]")
@@ -412,7 +415,7 @@ def map_state(browser):
 def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
     with studio(tmp_path, "--dataset", "digits") as running:
         browser.show(width=1280)
-        browser.visit(running.address)
+        visit(browser, running.address)
         # Ten classes by ten keys.
         while len(set(labels_of(tmp_path).values())) < 10:
             label_by_key(browser, digits, 1)

@@ -41,7 +41,7 @@ def progress_after(project, monkeypatch, options, lines, status=0):
 
 def test_start_without_labels_is_refused(project, quick):
     worker = FitWorker(project, quick)
-    with pytest.raises(InputError, match="no node is labelled yet"):
+    with pytest.raises(InputError, match="no node is labelled"):
         worker.start()
     assert worker.progress == Progress()
 
@@ -55,8 +55,8 @@ def test_unknown_method_or_setting_is_refused_at_once(labelled):
 
 def test_messages_become_progress(labelled, monkeypatch, quick):
     lines = [
-        '{"stage": "embeddings", "epochs": 0, "total": 0}',
-        '{"epochs": 10, "total": 20}',
+        '{"stage": "embeddings", "unit": "step", "done": 0, "total": 0}',
+        '{"done": 10, "total": 20}',
         '{"curve": "embeddings", "epoch": 10, "values": {"loss": 2.0}}',
         '{"curve": "embeddings", "epoch": 20, "values": {"loss": 1.0}}',
         '{"curve": "", "epoch": 1, "values": {"loss": 3.0}}',
@@ -64,7 +64,13 @@ def test_messages_become_progress(labelled, monkeypatch, quick):
         '{"failed": "out of memory"}',
     ]
     progress = progress_after(labelled, monkeypatch, quick, lines)
-    assert (progress.state, progress.error, progress.epochs, progress.total) == ("failed", "out of memory", 10, 20)
+    assert (progress.state, progress.error, progress.done, progress.total, progress.unit) == (
+        "failed",
+        "out of memory",
+        10,
+        20,
+        "step",
+    )
     # A curve that restarts replaces the old one.
     assert progress.curves == {"embeddings: loss": ((10, 2.0), (20, 1.0)), "loss": ((1, 4.0),)}
 
@@ -126,16 +132,16 @@ def test_protocol_of_the_process(labelled):
         process.stdin.write(request(labelled.folder.parent / "given" / "edges.csv"))
         process.stdin.flush()
         messages = []
-        while sum("done" in one or "failed" in one for one in messages) < 3:
+        while sum("result" in one or "failed" in one for one in messages) < 3:
             messages.append(json.loads(process.stdout.readline()))
-        ends = [one for one in messages if "done" in one or "failed" in one]
-        assert ends[0]["done"]["labels"] == {"cat": 2, "dog": 2, "eel": 2}
+        ends = [one for one in messages if "result" in one or "failed" in one]
+        assert ends[0]["result"]["labels"] == {"cat": 2, "dog": 2, "eel": 2}
         assert "unknown method 'gnc'" in ends[1]["failed"]
         assert "is a file; give a folder for the project" in ends[2]["failed"]
-        assert {"epochs": 20, "total": 20} in messages
+        assert {"done": 20, "total": 20} in messages
         [curve] = [one for one in messages if "curve" in one and one["epoch"] == 20]
         assert curve["values"].keys() == {"supervised"}
-        assert {"stage": "writing the model", "epochs": 0, "total": 0} in messages
+        assert {"stage": "writing the model", "unit": "epoch", "done": 0, "total": 0} in messages
         process.stdin.close()
         assert process.wait() == 0
 

@@ -1,1 +1,6 @@
-"""The studio without its page: a project on disk, whom to label next, teaching in the background, and the answers."""
+"""The labelling page.
+
+Project on disk: `storage`, `source`, `project`. Model: `fitting`, `worker` (process), `predictions`, `nodes`.
+State of the page: `workspace` (shared), `session` (one window). Page: `elements`, `label_view`, `model_view`,
+`data_view`, `page`. Server: `guard` (security), `application`, `server`.
+"""

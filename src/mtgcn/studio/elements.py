@@ -155,11 +155,11 @@ class NeighbourhoodPlot(Element, component="static/neighbourhood.js"):
 
 
 class Curves(Element, component="static/curves.js"):
-    """A line over the epochs of a training."""
+    """A line over the epochs or rounds of a training."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, unit: str) -> None:
         super().__init__()
-        self.props.update(title=title)
+        self.props.update(title=title, unit=unit)
 
     def show(self, colour: str, points: Sequence[Sequence[float]]) -> None:
         self.run_method("show", colour, list(points))

@@ -63,7 +63,7 @@ class TeachingView:
 
     def update(self) -> None:
         progress, new_labels = self.workspace.progress, self.workspace.snapshot.new_labels
-        now = (progress.state, progress.stage, progress.epochs, progress.total, progress.error, new_labels)
+        now = (progress.state, progress.stage, progress.done, progress.total, progress.error, new_labels)
         if self._drawn_state != now:
             self._drawn_state = now
             self._draw_state(progress)
@@ -81,7 +81,7 @@ class TeachingView:
         running = progress.state == "running"
         has_model = self.workspace.predictions is not None
         self._status.text = status_text(progress, self.workspace.snapshot.new_labels, has_model)
-        share = progress.epochs / progress.total if progress.total else float(progress.state == "done")
+        share = progress.done / progress.total if progress.total else float(progress.state == "done")
         self._bar.show(running)
         self._bar.attributes(aria_valuenow=str(round(100 * share)))
         self._done.style(f"width: {100 * share:.1f}%")
@@ -92,17 +92,17 @@ class TeachingView:
         if list(self._charts) != list(progress.curves):
             self._drawn_points = -1
             with cleared(self._curves):
-                self._charts = {name: self._add_chart(name) for name in progress.curves}
+                self._charts = {name: self._add_chart(name, progress.unit) for name in progress.curves}
         points = sum(len(curve) for curve in progress.curves.values())
         if points != self._drawn_points:
             self._drawn_points = points
             for number, (name, curve) in enumerate(progress.curves.items()):
                 self._charts[name].show(CURVE_COLOURS[number % len(CURVE_COLOURS)], curve)
 
-    def _add_chart(self, name: str) -> Curves:
+    def _add_chart(self, name: str, unit: str) -> Curves:
         with tag("figure", classes="stack"):
             tag("h3", name)
-            return Curves(name)
+            return Curves(name, unit)
 
     def _draw_result(self, result: FitResult) -> None:
         tag("h2", "The first model" if result.changed is None else "What changed")
@@ -216,8 +216,8 @@ class ResultsView:
 def status_text(progress: Progress, new_labels: int, has_model: bool) -> str:
     """The state of the model in a sentence."""
     if progress.state == "running":
-        epochs = f", epoch {progress.epochs} of {progress.total}" if progress.total else ""
-        return f"{(progress.stage or 'starting').capitalize()}{epochs}. You can go on labelling."
+        count = f", {progress.unit} {progress.done} of {progress.total}" if progress.total else ""
+        return f"{(progress.stage or 'starting').capitalize()}{count}. You can go on labelling."
     pending = f"{plural(new_labels, 'new label')}."
     if progress.state == "failed":
         return f"Teaching failed: {progress.error}"

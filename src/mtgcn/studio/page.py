@@ -125,7 +125,7 @@ def model_state(workspace: Workspace) -> tuple[str, str]:
     if not snapshot.is_loaded:
         return "No graph yet", ""
     if progress.state == "running":
-        share = f" {100 * progress.epochs / progress.total:.0f} %" if progress.total else ""
+        share = f" {100 * progress.done / progress.total:.0f} %" if progress.total else ""
         return f"Teaching{share}", "busy"
     if progress.state == "failed":
         return "Teaching failed", "failed"

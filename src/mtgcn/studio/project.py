@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -185,8 +185,7 @@ class Project:
     def load_dataset(self, name: str) -> ProjectSummary:
         """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
         source = Source(dataset=name)
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             if self.state.source == source:
                 return self.summary()
             load = self.state.load + 1
@@ -205,8 +204,7 @@ class Project:
         return self._load_copies(lambda load: copy_model(model, self.files, load))
 
     def _load_copies(self, copy: Callable[[int], Source]) -> ProjectSummary:
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             load = self.state.load + 1
             copies = self.files.path(FILES, str(load))
             with suppress(FileNotFoundError):  # of an interrupted load
@@ -224,7 +222,7 @@ class Project:
         state = State(load=load, source=source, classes=loaded.class_names)
         existing = None if self.is_loaded else self._existing_labels(loaded)
         if existing is None:
-            # After this write the load counts as done; whoever opens the project next finishes it.
+            # After this write the load counts as done; the next `open` finishes it.
             self._write_state(state.model_copy(update={"unsettled": self._unused_name("labels-before")}))
         else:
             self._write_labels({**loaded.labels, **existing}, loaded)
@@ -234,6 +232,13 @@ class Project:
         if load > 1:
             shutil.rmtree(self.files.path(FILES, str(load - 1)), ignore_errors=True)
         return self.summary()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the project exclusively, with an interrupted load finished."""
+        with self.files.locked():
+            self._settle()
+            yield
 
     def _existing_labels(self, loaded: LoadedGraph) -> dict[str, str] | None:
         """Labels of a `labels.csv` without a project; None without such a file, or if it is about another graph."""
@@ -262,8 +267,7 @@ class Project:
 
     def label(self, node: str, name: str, *, window: str = "") -> None:
         """Set the label of a node."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             self.node_index(node)
             self._check_class(name)
             before = self.labels().get(node)
@@ -273,8 +277,7 @@ class Project:
 
     def unlabel(self, node: str, *, window: str = "") -> None:
         """Remove the label of a node."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             self.node_index(node)
             before = self.labels().get(node)
             if before is not None:
@@ -283,8 +286,7 @@ class Project:
 
     def skip(self, node: str, *, window: str = "") -> None:
         """Skip a node: the queue offers it again when no other is left."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             self.node_index(node)
             others = tuple(other for other in self.state.skipped if other != node)
             self._write_state(self.state.model_copy(update={"skipped": (*others, node)}))
@@ -292,8 +294,7 @@ class Project:
 
     def undo(self, *, window: str | None = None) -> Change | None:
         """Undo the last change, of one window if given; None without one. Values changed again since then stay."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             changes = read_history(self.files.read(HISTORY))
             for position in reversed(range(len(changes))):
                 change = changes[position]
@@ -307,8 +308,7 @@ class Project:
 
     def add_class(self, name: str, *, window: str = "") -> str:
         """Add a class; returns its normalised name."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             before = self.classes
             name = self._new_class(name, before)
             self._apply(Change(title=f"added class {name}", window=window, classes=(before, (*before, name))))
@@ -316,8 +316,7 @@ class Project:
 
     def rename_class(self, before: str, after: str, *, window: str = "") -> str:
         """Rename a class in all its labels; returns the normalised name."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             self._check_class(before)
             after = self._new_class(after, [name for name in self.classes if name != before])
             if after != before:
@@ -327,8 +326,7 @@ class Project:
 
     def merge_classes(self, name: str, into: str, *, window: str = "") -> None:
         """Move the labels of a class to another one and remove the class."""
-        with self.files.locked():
-            self._settle()
+        with self._changing():
             self._check_class(name)
             self._check_class(into)
             if name == into:

@@ -27,7 +27,7 @@ from mtgcn.errors import InputError
 from mtgcn.memory import keep_freed_blocks
 from mtgcn.studio.fitting import FitOptions, FitResult, check_labels, fit_project
 from mtgcn.studio.project import Project
-from mtgcn.training.progress import current_stage, progress_callbacks
+from mtgcn.training.progress import current_stage, current_unit, progress_callbacks
 
 FitState = Literal["idle", "running", "done", "cancelled", "failed"]
 Curve = Sequence[tuple[int, float]]  # epoch, value
@@ -41,8 +41,9 @@ class Progress:
 
     state: FitState = "idle"
     stage: str = ""
-    epochs: int = 0
+    done: int = 0
     total: int = 0  # 0: unknown
+    unit: str = "epoch"  # of done and total: epoch, round or step
     seconds: float = 0.0
     curves: Mapping[str, Curve] = field(default_factory=dict)  # by name
     error: str | None = None  # one line
@@ -150,8 +151,8 @@ class FitWorker:
 
     def _receive(self, message: Mapping[str, Any]) -> None:
         now = self._progress
-        if "done" in message:
-            self._finish(replace(now, state="done", stage="", result=FitResult.model_validate(message["done"])))
+        if "result" in message:
+            self._finish(replace(now, state="done", stage="", result=FitResult.model_validate(message["result"])))
         elif "failed" in message:
             self._finish(replace(now, state="failed", stage="", error=message["failed"]))
         elif "curve" in message:
@@ -202,13 +203,13 @@ def _handle(request: dict[str, Any], projects: dict[str, Project], output: TextI
 
     try:
         with progress_callbacks(
-            lambda done, total: send(epochs=done, total=total),
-            lambda title: send(stage=title, epochs=0, total=0),
+            lambda done, total: send(done=done, total=total),
+            lambda title: send(stage=title, unit=current_unit(), done=0, total=0),
             lambda epoch, values: send(curve=current_stage(), epoch=epoch, values=dict(values)),
         ):
             project = projects.setdefault(request["folder"], Project.open(request["folder"]))
             result = fit_project(project, FitOptions(**request["options"]))
-        send(done=result.model_dump())
+        send(result=result.model_dump())
     except InputError as error:
         send(failed=" ".join(str(error).split()))
     except Exception as error:

@@ -10,7 +10,7 @@ function element(name, attributes, text = null) {
 
 export default {
   template: `<svg ref="picture" class="curves" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" :aria-label="title"></svg>`,
-  props: { title: String },
+  props: { title: String, unit: String },
   methods: {
     // points: [[epoch, value], …]
     show(colour, points) {
@@ -25,7 +25,7 @@ export default {
         parts.push(element("text", { x: LEFT - 6, y: up(y) + 4, class: "scale end" }, Number(y.toPrecision(2)).toString()));
       }
       parts.push(element("text", { x: LEFT, y: HEIGHT - 8, class: "scale" }, "0"));
-      parts.push(element("text", { x: WIDTH - RIGHT, y: HEIGHT - 8, class: "scale end" }, `${last} epochs`));
+      parts.push(element("text", { x: WIDTH - RIGHT, y: HEIGHT - 8, class: "scale end" }, `${last} ${this.unit}s`));
       const line = points.map(([x, y]) => `${across(x).toFixed(1)},${up(y).toFixed(1)}`).join(" ");
       parts.push(element("polyline", { points: line, class: "line", style: `stroke: var(--${colour})` }));
       this.$refs.picture.replaceChildren(...parts);

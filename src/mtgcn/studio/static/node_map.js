@@ -13,9 +13,9 @@ export default {
     <canvas ref="canvas" tabindex="0" role="application" :aria-label="title"></canvas>
     <div class="map-hint" ref="hint" hidden></div>
     <div class="map-tools">
-      <button type="button" class="quiet" aria-label="Closer" title="Closer (+)" @click="zoom(1.7)">+</button>
-      <button type="button" class="quiet" aria-label="Farther" title="Farther (−)" @click="zoom(1 / 1.7)">−</button>
-      <button type="button" class="quiet" title="The whole map (Home)" @click="whole">Whole</button>
+      <button type="button" class="quiet" aria-label="Zoom in" title="Zoom in (+)" @click="zoom(1.7)">+</button>
+      <button type="button" class="quiet" aria-label="Zoom out" title="Zoom out (−)" @click="zoom(1 / 1.7)">−</button>
+      <button type="button" class="quiet" title="Show all nodes (Home)" @click="whole">All</button>
     </div>
   </div>`,
   props: { x: String, y: String, ids: Array, names: Array, title: String },
