@@ -22,7 +22,7 @@ from mtgcn.estimator.inference import (
 from mtgcn.estimator.inputs import transformed_rows
 from mtgcn.graph import UNLABELED
 from mtgcn.methods import METHODS
-from mtgcn.methods.mt_plus.views import OF_ANY_GRAPH
+from mtgcn.methods.mt_plus.views import VIEWS
 from small_models import FEW_EPOCHS, adjacency_of, quick
 
 # ---- all methods
@@ -107,7 +107,7 @@ def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
     predictions = predict_graph(fitted, renamed)
     assert (predictions.positions == MISSING).all()
     if fitted.method == "mt-plus":  # peers of the graph of the fit are left out
-        stay = np.array([name in OF_ANY_GRAPH for name in fitted.peer_report_.names])
+        stay = np.array([VIEWS[name].transferable for name in fitted.peer_report_.names])
         np.testing.assert_allclose(predictions.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
         weights = fitted.peer_report_.weights[0][stay]
         expected = np.einsum("p,pnc->nc", weights / weights.sum(), fitted.peer_distributions_[stay])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mtgcn.graph import Graph
-from mtgcn.task import NOBODY, Nodes
+from mtgcn.task import MISSING, Nodes
 from mtgcn.training.pseudo_labels import (
     PseudoLabels,
     certainty,
@@ -238,11 +238,11 @@ def test_marks_of_given_classes():
 
 
 def test_what_is_marked_joins_behind_the_labels():
-    labelled = Nodes(torch.tensor([[4, 2], [3, NOBODY]]), torch.tensor([[1, 0], [1, 0]]))
+    labelled = Nodes(torch.tensor([[4, 2], [3, MISSING]]), torch.tensor([[1, 0], [1, 0]]))
     marks = marks_of([(0, 0, 0), (1, 1, 0), (1, 0, 0), (0, 1, 1)], runs=2)
     grown = joined(labelled, marks)
     # Node 1 is marked for both classes and enters with both; the second run's row ends in nobody.
-    assert grown.index.tolist() == [[4, 2, 0, 1, 1], [3, 0, NOBODY, NOBODY, NOBODY]]
+    assert grown.index.tolist() == [[4, 2, 0, 1, 1], [3, 0, MISSING, MISSING, MISSING]]
     assert grown.classes.tolist()[0] == [1, 0, 0, 0, 1]
     assert grown.classes[1, :2].tolist() == [1, 1]
 

@@ -6,7 +6,7 @@ from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.methods.base import fit_in_chunks
 from mtgcn.splits import draw_splits
-from mtgcn.task import NOBODY, observe
+from mtgcn.task import MISSING, observe
 from mtgcn.training.recording import PseudoLabelRecord, recording
 
 
@@ -87,14 +87,14 @@ def test_a_snapshot_is_what_a_shorter_training_answers(task, output):
 def test_the_choices_of_an_epoch_are_those_that_taught_in_it(task):
     record, prediction = recorded(task, 1)
     assert record.chosen.shape == (3, 14, 2, 3, 4)
-    assert (record.chosen[:, :6] == NOBODY).all()  # nobody teaches while warming up
+    assert (record.chosen[:, :6] == MISSING).all()  # nobody teaches while warming up
     for run in range(3):
         first = np.zeros(40, dtype=int)
         for epoch in range(14, 0, -1):
             nodes = record.chosen[run, epoch - 1]
-            first[nodes[nodes != NOBODY]] = epoch
+            first[nodes[nodes != MISSING]] = epoch
         assert np.array_equal(first, prediction.pseudo_labelled_at[run])
-    counts = (record.chosen[:, 6:] != NOBODY).sum((3, 4))  # runs, epochs, peers: of the teacher
+    counts = (record.chosen[:, 6:] != MISSING).sum((3, 4))  # runs, epochs, peers: of the teacher
     learned = prediction.history["pseudo labels"][6:]  # epochs, runs, peers: of the learner
     assert np.array_equal(np.roll(counts, -1, axis=2), learned.transpose(1, 0, 2))
 

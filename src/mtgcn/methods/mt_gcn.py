@@ -87,7 +87,7 @@ class MTGCN(NetworkSettings, NetworkMethod):
         if best:
             network.load_state_dict(best.parameters)
         if recorder:
-            recorder.hand_over()
+            recorder.finish()
         probabilities = network.probabilities()
         return Prediction(
             mean_of_peers(self._heard(probabilities)),
