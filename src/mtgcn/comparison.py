@@ -119,7 +119,7 @@ class ComparisonResults:
 
     def plot(self) -> Figure:
         """A matplotlib figure of the accuracy of every run, with means and intervals."""
-        from mtgcn.report.comparisons import comparison_figure
+        from mtgcn.report.plots import comparison_figure
 
         return comparison_figure(self.comparison)
 

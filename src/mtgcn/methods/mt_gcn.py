@@ -98,7 +98,7 @@ class MTGCN(NetworkSettings, NetworkMethod):
         if best:
             network.load_state_dict(best.parameters)
         if recorder:
-            recorder.hand_over()
+            recorder.finish()
         probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
             mean_of_peers(self._answering(probabilities)),

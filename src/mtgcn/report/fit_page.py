@@ -1,4 +1,4 @@
-"""The HTML page and the figure of one fit."""
+"""The HTML page of one fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,11 +18,9 @@ from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
 from mtgcn.report import charts
-from mtgcn.report.figures import figure
 from mtgcn.report.fit_view import SURE, UNSURE, FitView, Map, Progress, fit_view
 from mtgcn.report.pages import render
 from mtgcn.report.progress import page_progress
-from mtgcn.report.styles import light_colours
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
@@ -36,10 +34,6 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-CURVES_PER_ROW = 3  # of the figure
 BEST_CLASSES = 3  # per node on the page, with their probabilities
 PROBABILITY_STEPS = 10_000  # resolution of probabilities on the page
 PLACE_STEPS = 65_535  # resolution of coordinates, along the width of the map
@@ -85,20 +79,6 @@ class Background:
             known = {field.name: stored[field.name] for field in fields(ExpectedAccuracy)}
             expected = ExpectedAccuracy(**known | {"ci95": tuple(stored["ci95"])})
         return cls(expected, training.get("why_no_expected_accuracy"), tuple(training.get("notes", ())))
-
-
-def plot(model: FittedModel) -> Figure:
-    """A matplotlib figure: the map, confidence, class sizes and training curves."""
-    with page_progress("drawing the figure") as progress:
-        view = fit_view(model, progress=progress)
-    beside = [
-        charts.confidence_chart(view.confidence, len(view.class_names)),
-        charts.class_chart(view.class_names, view.given_counts, view.predicted_counts),
-    ]
-    curves = [[chart] for chart in charts.history_charts(view.history, _peer_names(model))]
-    rows = [curves[start : start + CURVES_PER_ROW] for start in range(0, len(curves), CURVES_PER_ROW)]
-    colours = light_colours(len(view.class_names))
-    return figure([[[charts.map_chart(view.map, view.class_names)], beside], *rows], colours)
 
 
 def fit_page(model: FittedModel, path: str | Path, background: Background | None = None) -> None:
