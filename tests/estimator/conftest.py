@@ -8,8 +8,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from mtgcn import MutualTeachingClassifier
-from mtgcn.estimator.model_card import checksum
-from mtgcn.estimator.persistence import save_model
+from mtgcn.estimator.persistence import checksum, save_model
 from mtgcn.graph import UNLABELED
 
 QUICK = {"warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4}

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from mtgcn import Graph, MutualTeachingClassifier, load, read_graph
 from mtgcn.errors import InputError
-from mtgcn.estimator.inputs import check_classes, check_width, classes_and_labels, preprocessed_graph
+from mtgcn.estimator.inputs import check_learnable, check_width, classes_and_labels, preprocessed_graph
 from mtgcn.estimator.persistence import save_model
 from mtgcn.labels import encoded_labels
 from small_models import adjacency_of, quick
@@ -84,7 +84,7 @@ def test_boolean_labels(blobs):
     [
         (None, "y is None"),
         ([-1] * 60, "no node is labelled"),
-        ([1, 1] + [-1] * 58, "one class only, 1, and 2 are the least"),
+        ([1, 1] + [-1] * 58, "all labels are of one class, '1'; label nodes of at least two"),
         ([0.5, 1] + [-1] * 58, "for instance 0.5; give whole numbers"),
         ([0, np.inf] + [-1] * 58, "contains infinity"),
         (["a", 1] + [None] * 58, "types int, str; give names alone"),
@@ -193,11 +193,20 @@ def test_magnitude_limit(ring):
         quick().fit(1e300 * rows, y)
 
 
-def test_check_classes():
-    for classes, message in (([], "no node is labelled"), ([7], "labels of one class only, 7")):
-        with pytest.raises(InputError, match=message):
-            check_classes(np.array(classes))
-    check_classes(np.array([7, 8]))
+@pytest.mark.parametrize(
+    ("names", "counts", "nodes", "message"),
+    [
+        ([], [], None, "no node is labelled; label nodes of at least two classes"),
+        (["a", "b"], [0, 0], None, "no node is labelled"),
+        ([7], [3], None, "all labels are of one class, '7'"),
+        (["a", "b"], [2, 0], None, "class 'b' has no labelled node; label at least one, or leave the class out"),
+        (["a", "b"], [2, 1], 3, "all 3 nodes are labelled, so there is nothing to predict"),
+    ],
+)
+def test_check_learnable(names, counts, nodes, message):
+    with pytest.raises(InputError, match=message):
+        check_learnable(names, counts, nodes)
+    check_learnable(["a", "b"], [1, 2], 4)
 
 
 def test_check_width(ring):

@@ -5,8 +5,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_card import FORMAT
-from mtgcn.estimator.persistence import load_model, read_card, save_model
+from mtgcn.estimator.persistence import FORMAT, load_model, read_card, save_model
 from mtgcn.methods import Method, create
 
 

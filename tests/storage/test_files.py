@@ -7,12 +7,10 @@ import tempfile
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.storage.files import (
-    Spill,
     check_file,
     check_files,
     check_folder,
@@ -311,23 +309,3 @@ def test_read_plain_does_not_wait_for_a_pipe(tmp_path):
 def test_read_plain_refuses_a_device(make_device):
     with pytest.raises(OSError, match="it is not a plain file"):
         read_plain(make_device("endless", ZERO), 10)
-
-
-RECORD = np.dtype([("row", np.int64), ("values", np.float32, (2,))])
-
-
-def records(*rows):
-    return np.array([(row, (row, row / 2)) for row in rows], dtype=RECORD)
-
-
-def test_spill_keeps_the_order_of_records(tmp_path):
-    spill = Spill(tmp_path / "new", "edges", RECORD, buckets=3)
-    spill.add(np.array([2, 0, 2]), records(5, 1, 4))
-    spill.add(np.array([0, 2]), records(9, 3))
-    np.testing.assert_array_equal(spill.read(0), records(1, 9))
-    assert len(spill.read(1)) == 0
-    np.testing.assert_array_equal(spill.read(2), records(5, 4, 3))
-    spill.remove(0)
-    assert len(spill.read(0)) == 0
-    spill.add(np.zeros(1, int), records(7))
-    np.testing.assert_array_equal(spill.read(0), records(7))

@@ -36,7 +36,7 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import label_warnings
-from mtgcn.workflows.inputs import check_learnable, read_graph
+from mtgcn.workflows.inputs import check_labels, read_graph
 from mtgcn.workflows.output import collected_notes
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def fit_files(
         raise InputError("no folder for the model; give --out, or --check to only see what would be done")
     with collected_notes() as notes:
         graph = read_graph(files)
-        check_learnable(graph, classes)
+        check_labels(graph, classes)
         if check:
             check_memory(graph, chosen, torch_device)
         else:
