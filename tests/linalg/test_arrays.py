@@ -17,7 +17,7 @@ from mtgcn.linalg.arrays import (
 
 @pytest.mark.parametrize("row_starts", [[0], [0, 0, 0], [0, 3, 3, 9, 10], [0, 100, 101, 101, 300]])
 def test_blocks_cover_every_row_once(monkeypatch, row_starts):
-    monkeypatch.setattr(arrays, "NUMBERS_AT_ONCE", 4)
+    monkeypatch.setattr(arrays, "BLOCK_SIZE", 4)
     rows = len(row_starts) - 1
     for cut in (blocks_of_entries(np.array(row_starts)), blocks_of_rows(rows, width=2)):
         assert [row for block in cut for row in range(block.start, block.stop)] == list(range(rows))
@@ -42,8 +42,8 @@ def test_threads_share_the_blocks_and_hand_on_what_went_wrong(monkeypatch):
 
 @pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf])
 def test_one_number_that_is_not_finite_is_found_wherever_it_stands(monkeypatch, strange):
-    monkeypatch.setattr(arrays, "NUMBERS_AT_ONCE", 4)
-    monkeypatch.setattr(arrays, "LOOKED_AT_ONCE", 5)
+    monkeypatch.setattr(arrays, "BLOCK_SIZE", 4)
+    monkeypatch.setattr(arrays, "LARGE_BLOCK", 5)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     values = np.full((4, 6), np.finfo(np.float32).max, dtype=np.float32)  # whose sum would not be
     assert all_finite(values)

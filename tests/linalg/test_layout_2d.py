@@ -50,7 +50,7 @@ def test_the_unit_of_the_rows_changes_nothing():
 
 
 def test_the_grid_pushes_as_the_formula_does_the_better_the_finer_it_is(monkeypatch):
-    monkeypatch.setattr(layout, "MOST_CELLS", 1000)
+    monkeypatch.setattr(layout, "MAX_CELLS", 1000)
     points = np.random.default_rng(0).normal(scale=8, size=(2, 400)).astype(np.float32)
     difference = (points[:, :, None] - points[:, None]).astype(np.float64)
     closeness = 1 / (1 + (difference**2).sum(axis=0))

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from mtgcn.linalg import logistic_regression
-from mtgcn.linalg.logistic_regression import LinearClassifiers, one_vs_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import LinearClassifiers, labelled_rows, one_vs_rest, probabilities
 from mtgcn.task import Nodes
 
 CLASSES = 3
@@ -28,7 +28,7 @@ def two_runs(labels):
 
 
 def fitted(features, labelled, strength=2.0):
-    return one_vs_rest(rows_of(features, labelled), labelled, CLASSES, strength)
+    return one_vs_rest(labelled_rows(features, labelled), labelled, CLASSES, strength)
 
 
 def test_it_is_where_the_gradient_vanishes(features, labels):
@@ -57,14 +57,14 @@ def test_steps_that_lead_too_far_are_halved(monkeypatch):
     labelled = Nodes.of([np.arange(examples)], labels)
 
     def slope():
-        found = one_vs_rest(rows_of(features, labelled), labelled, 2, 1000.0)
+        found = one_vs_rest(labelled_rows(features, labelled), labelled, 2, 1000.0)
         x = np.column_stack([features, np.ones(examples)])
         coefficients = np.vstack([found.weights[0], found.constants[0]])
         belongs = labels[:, None] == np.arange(2)
         return np.abs(1000.0 * x.T @ (belongs - expit(x @ coefficients)) - coefficients).max()
 
     assert slope() < 1e-6
-    monkeypatch.setattr(logistic_regression, "MOST_HALVINGS", 0)
+    monkeypatch.setattr(logistic_regression, "MAX_HALVINGS", 0)
     with np.errstate(all="ignore"):
         assert not slope() < 1
 
@@ -80,7 +80,7 @@ def test_runs_do_not_depend_on_each_other(features, labels):
 def test_sparse_and_dense_features_are_alike(features, labels):
     labelled = two_runs(labels)
     sparse = sp.csr_array(features)
-    assert np.array_equal(rows_of(sparse, labelled), rows_of(features, labelled))
+    assert np.array_equal(labelled_rows(sparse, labelled), labelled_rows(features, labelled))
     np.testing.assert_allclose(fitted(features, labelled).scores(sparse), fitted(features, labelled).scores(features))
 
 

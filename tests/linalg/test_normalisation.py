@@ -9,16 +9,16 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg import normalisation
 from mtgcn.linalg.normalisation import (
-    adjacency_there,
-    features_there,
+    device_adjacency,
+    device_features,
     neighbour_sums,
     normalized,
     normalized_adjacency,
     row_sums,
     scaled_features,
     scaled_laplacian,
+    scaled_on_device,
     scaled_rows,
-    scaled_there,
     without_self_loops,
 )
 
@@ -100,7 +100,7 @@ def some_graph(make_graph, loops, **kind):
 @pytest.mark.parametrize("loops", ["none", "some", "all"])
 def test_the_normalised_adjacency_is_the_processors(make_graph, loops):
     graph = some_graph(make_graph, loops)
-    given = adjacency_there(graph, CPU)
+    given = device_adjacency(graph, CPU)
     before = [array.clone() for array in given]
     row_starts, columns, values = normalized(given)
     expected = normalized_adjacency(graph)
@@ -112,7 +112,7 @@ def test_the_normalised_adjacency_is_the_processors(make_graph, loops):
 
 def test_of_nodes_without_any_edge_the_normalised_adjacency_is_one():
     alone = Graph(np.zeros((3, 3)))
-    assert [array.tolist() for array in normalized(adjacency_there(alone, CPU))] == [[0, 1, 2, 3], [0, 1, 2], [1] * 3]
+    assert [array.tolist() for array in normalized(device_adjacency(alone, CPU))] == [[0, 1, 2, 3], [0, 1, 2], [1] * 3]
 
 
 @pytest.mark.parametrize("loops", ["none", "some", "all"])
@@ -120,13 +120,13 @@ def test_of_nodes_without_any_edge_the_normalised_adjacency_is_one():
 def test_sums_over_neighbours_are_products_with_the_adjacency(make_graph, monkeypatch, loops, at_once):
     monkeypatch.setattr(normalisation, "ENTRIES_AT_ONCE", at_once)
     graph = some_graph(make_graph, loops)
-    matrix = without_self_loops(adjacency_there(graph, CPU))
+    matrix = without_self_loops(device_adjacency(graph, CPU))
     dense = graph.adjacency.toarray()
     np.fill_diagonal(dense, 0)
     values = np.random.default_rng(0).normal(size=(graph.num_nodes, 2))
     found = neighbour_sums(matrix, torch.from_numpy(values), graph.adjacency.indptr)
     np.testing.assert_allclose(found, dense.astype(np.float64) @ values, rtol=1e-12, atol=1e-12)
-    assert (matrix is adjacency_there(graph, CPU)) == (loops == "none")  # nothing is copied for nothing
+    assert (matrix is device_adjacency(graph, CPU)) == (loops == "none")  # nothing is copied for nothing
 
 
 def test_sums_of_rows_begin_with_the_first_row_given_and_wrap_around():
@@ -139,11 +139,11 @@ def test_sums_of_rows_begin_with_the_first_row_given_and_wrap_around():
 @pytest.mark.parametrize("scaling", ["sum", "length", "none"])
 def test_features_are_scaled_as_the_processor_does(make_graph, scaling):
     graph = make_graph(sparse=False, unreached=True)
-    found = scaled_there(features_there(graph, CPU), scaling)
+    found = scaled_on_device(device_features(graph, CPU), scaling)
     np.testing.assert_allclose(found, scaled_rows(graph.features, scaling), rtol=1e-6)
 
 
 def test_a_graph_is_moved_once(make_graph):
     graph = make_graph(sparse=False)
-    for move in (adjacency_there, features_there):
+    for move in (device_adjacency, device_features):
         assert move(graph, CPU) is move(graph.without_labels, CPU)

@@ -138,8 +138,8 @@ def test_solving_takes_eight_columns_of_doubles_for_each_label_and_never_more_th
 
 def test_no_convergence_warns(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
-    monkeypatch.setattr(module, "MOST_ITERATIONS", 2)
-    monkeypatch.setattr(module, "MOST_IN_32_BITS", 2)
+    monkeypatch.setattr(module, "MAX_ITERATIONS", 2)
+    monkeypatch.setattr(module, "MAX_ITERATIONS_32", 2)
     with pytest.warns(RuntimeWarning, match="not converged after 2 iterations"):
         AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))
 
@@ -197,7 +197,7 @@ def test_thirty_two_bits_are_refined_until_as_little_is_left_as_of_sixty_four(ma
 
 def test_what_thirty_two_bits_do_not_solve_is_solved_in_sixty_four(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
-    monkeypatch.setattr(module, "MOST_IN_32_BITS", 0)
+    monkeypatch.setattr(module, "MAX_ITERATIONS_32", 0)
     graph = make_graph(nodes=60, weighted=True)
     found = AbsorbingWalk(graph, 1e-3).columns(np.arange(60))
     np.testing.assert_allclose(found, dense_absorption(graph, 1e-3), rtol=1e-5)

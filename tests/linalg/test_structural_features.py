@@ -8,7 +8,7 @@ from mtgcn import load
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.structural_features import LONGEST_WALK, OF_COMPONENTS, structural_features, with_structural_features
+from mtgcn.linalg.structural_features import MAX_WALK, OF_COMPONENTS, structural_features, with_structural_features
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -23,7 +23,7 @@ def random_graph(nodes, edges, seed=0, isolated=0):
 def test_they_are_the_leading_eigenvectors_of_the_average_walk():
     graph = random_graph(60, 400)
     spread = normalized_adjacency(graph).toarray().astype(np.float64)
-    average = np.mean([np.linalg.matrix_power(spread, steps) for steps in range(1, LONGEST_WALK + 1)], axis=0)
+    average = np.mean([np.linalg.matrix_power(spread, steps) for steps in range(1, MAX_WALK + 1)], axis=0)
     eigenvalues, eigenvectors = np.linalg.eigh(average)
     order = np.argsort(-np.abs(eigenvalues))[1:6]  # the first belongs to the one component and is the same for all
     found = structural_features(graph, dimensions=OF_COMPONENTS + 44)[:, :5]

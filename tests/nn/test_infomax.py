@@ -72,7 +72,7 @@ def test_large_graphs_get_shorter_embeddings_and_fewer_corruptions():
     settings = InfomaxSettings()
     assert settings.for_graph(SimpleNamespace(num_nodes=1)) == settings
     assert settings.for_graph(SimpleNamespace(num_nodes=20_000)) == settings
-    assert settings.for_graph(SimpleNamespace(num_nodes=10**6)).dimensions == infomax.FEWEST_DIMENSIONS
+    assert settings.for_graph(SimpleNamespace(num_nodes=10**6)).dimensions == infomax.MIN_DIMENSIONS
     assert settings.corruptions(20_000, 256) == settings.max_corruptions
     assert settings.corruptions(10**6, 20) == 3
-    assert settings.corruptions(10**9, 20) == infomax.FEWEST_CORRUPTIONS
+    assert settings.corruptions(10**9, 20) == infomax.MIN_CORRUPTIONS

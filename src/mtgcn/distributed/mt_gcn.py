@@ -154,7 +154,7 @@ def fit_mt_gcn(settings: MTGCN, local: LocalGraph, task: LocalTask, checkpoints:
     if found is not None:
         progress.go_on(found.epoch, found.shared, network)
         network.dropout.go_to(found.epoch)
-        record.go_on(found.at_nodes["first epoch"].T, max(found.epoch, settings.warmup_epochs))
+        record.resume(found.at_nodes["first epoch"].T, max(found.epoch, settings.warmup_epochs))
 
     def after_epoch(progress: Progress) -> None:
         if checkpoints and checkpoints.due(progress.done):

@@ -8,8 +8,8 @@ class whose labelled nodes lie nearest to it, and a prediction joins only if its
 
 What the paper leaves open, and the choice here:
 - What is clustered: the hidden layer, propagated along edges as the output layer sees it, each node's row at length 1.
-- How k-means starts: see `linalg.k_means`, which draws nothing at random. With fewer nodes than clusters, every
-  node is a cluster.
+- How k-means starts: from centres that are farthest apart, not at random, so that the result does not depend on the
+  node order. With fewer nodes than clusters, every node is a cluster.
 - Labelled nodes count for the centre of their class and not for that of their cluster. Labels that joined in earlier
   stages are labels like any other.
 - The check comes last, as in the program that the authors point to: of the t / K surest of a class, those that fail it
@@ -25,13 +25,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mtgcn.linalg.k_means import cluster_means, k_means, squared_distances
 from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Task
 from mtgcn.training.pseudo_labels import labelled_mask, one_hot_classes
+
+POINTS_AT_ONCE = 1024  # in one block of distances
+MAX_ROUNDS = 20  # of k-means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +67,65 @@ def classes_by_cluster(
     distances = squared_distances(centres, class_centres)  # runs, clusters, classes
     distances = torch.where(count[:, None] > 0, distances, torch.inf)  # a class without labels has no centre
     return distances.argmin(2).gather(1, cluster)
+
+
+def k_means(points: Float[Tensor, "runs nodes width"], clusters: int) -> Int[Tensor, "runs nodes"]:
+    """The cluster of every point; each run has points of its own."""
+    centres = farthest_first(points, min(clusters, points.shape[1]))
+    cluster = nearest(points, centres)
+    for _ in range(MAX_ROUNDS):
+        means, count = cluster_means(points, cluster, centres.shape[1])
+        centres = torch.where(count[..., None] > 0, means, centres)
+        before, cluster = cluster, nearest(points, centres)
+        if torch.equal(before, cluster):
+            break
+    return cluster
+
+
+def farthest_first(points: Float[Tensor, "runs nodes width"], count: int) -> Float[Tensor, "runs count width"]:
+    """Initial centres: the point farthest from the mean, then repeatedly the point farthest from all chosen ones."""
+    each_run = torch.arange(len(points), device=points.device)
+    distance = squared_distances(points, points.mean(1, keepdim=True)).squeeze(2)
+    chosen = []
+    for number in range(count):
+        chosen.append(points[each_run, distance.argmax(1)])
+        to_chosen = squared_distances(points, chosen[-1][:, None]).squeeze(2)
+        distance = torch.minimum(distance, to_chosen) if number else to_chosen
+    return torch.stack(chosen, 1)
+
+
+def nearest(
+    points: Float[Tensor, "runs nodes width"], centres: Float[Tensor, "runs centres width"]
+) -> Int[Tensor, "runs nodes"]:
+    """The nearest centre of every point; of equal distances the first."""
+    parts = [squared_distances(some, centres).argmin(2) for some in points.split(POINTS_AT_ONCE, 1)]
+    return torch.cat(parts, 1)
+
+
+def cluster_means(
+    points: Float[Tensor, "runs nodes width"],
+    cluster: Int[Tensor, "runs nodes"],
+    clusters: int,
+    counted: Bool[Tensor, "runs nodes"] | None = None,
+) -> tuple[Float[Tensor, "runs clusters width"], Int[Tensor, "runs clusters"]]:
+    """The mean of each cluster, or of its `counted` points, and their number; 0 for an empty cluster."""
+    sums = points.new_zeros(len(points), clusters, points.shape[2])
+    count = torch.zeros(len(points), clusters, dtype=torch.int64, device=points.device)
+    numbers = torch.arange(clusters, device=points.device)[:, None]
+    for start in range(0, points.shape[1], POINTS_AT_ONCE):
+        some = slice(start, start + POINTS_AT_ONCE)
+        member = cluster[:, None, some] == numbers  # runs, clusters, some
+        if counted is not None:
+            member &= counted[:, None, some]
+        # A product, since scatter-add has no fixed order on a GPU.
+        sums.baddbmm_(member.to(points.dtype), points[:, some])
+        count += member.sum(2)
+    return sums / count.clamp(min=1)[..., None], count
+
+
+def squared_distances(
+    points: Float[Tensor, "runs nodes width"], centres: Float[Tensor, "runs centres width"]
+) -> Float[Tensor, "runs nodes centres"]:
+    """From every point to every centre of its run."""
+    lengths = points.square().sum(2)[..., None] + centres.square().sum(2)[:, None]
+    return torch.baddbmm(lengths, points, centres.transpose(1, 2), alpha=-2)
