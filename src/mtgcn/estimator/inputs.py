@@ -12,8 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.graph_sources import Preprocessing
+from mtgcn.graph import Graph, Preprocessing
 from mtgcn.io.preprocessing.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing.fit import fit_columns
 from mtgcn.io.preprocessing.preprocessor import Preprocessor

@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-11  # of the largest eigenvalue; smaller ones are rounding error
 
 def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
     """The graph with its `structural_features`, cached for every seed."""
-    return _bare_with_structural_features(graph, seed).with_labels_of(graph)
+    return _bare_with_structural_features(graph, seed).with_labels(graph.labels)
 
 
 @cached_per_graph

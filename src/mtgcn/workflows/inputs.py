@@ -16,7 +16,7 @@ from mtgcn.io.options import Column, TableOptions
 from mtgcn.labels import UNLABELED, class_named
 
 if TYPE_CHECKING:
-    from mtgcn.graph_sources import GraphArrays
+    from mtgcn.graph import GraphArrays
 
 EDGE_ROLES = ("source", "target", "weight")
 
