@@ -1,22 +1,19 @@
 """The seam between one process and many: every reduction over the nodes of a graph goes through a `Communicator`.
 
-The default holds every node and communicates with nobody. `mtgcn.distributed` provides one for the ranks of PyTorch's
+The default holds every node and does not communicate. `mtgcn.distributed` provides one for the ranks of PyTorch's
 process group, each of which holds some of the nodes. Methods call the same functions on both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mtgcn.shapes import Float, Int
-
-if TYPE_CHECKING:
-    from mtgcn.task import Nodes
 
 
 class Communicator:
@@ -50,8 +47,9 @@ class Communicator:
         order = (words ^ -(2**63)).argsort()
         return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
-    def gather_labelled(self, labelled: Nodes, tables: Mapping[str, Tensor]) -> tuple[Nodes, Mapping[str, Tensor]]:
-        """The labelled nodes of all processes and tables with their rows; `index` numbers the rows of the tables."""
+    def gather_labelled(self, labelled: Any, tables: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
+        """The labelled nodes (`mtgcn.task.Nodes`) of all processes and tables with their rows; `index` numbers these
+        rows."""
         return labelled, tables
 
 

@@ -12,7 +12,6 @@ from mtgcn.report import comparisons
 from mtgcn.report.comparisons import (
     cell_title,
     comma_separated,
-    comparison_figure,
     comparison_page,
     comparison_tables,
     markdown,
@@ -121,17 +120,3 @@ def test_page_draws_several_label_rates_together(compared):
     page = HtmlPage(comparison_page([compared(), compared(labels_per_class=20)]))
     assert "Accuracy on edges_1.csv over labels per class" in page.text
     assert page.ids == ["label-rates", "comparison-1", "comparison-2"]
-
-
-def test_figure_shows_runs_means_and_names(compared):
-    figure = comparison_figure(compared())
-    [axes] = figure.axes
-    assert axes.get_title(loc="left") == "edges_1.csv, 3 labels per class, 4 runs"
-    assert {"lp", "my_gcn <b>", "mt-plus"} <= {text.get_text() for text in axes.texts}
-    assert [len(dots.get_offsets()) for dots in axes.collections] == [4, 1] * 3  # runs and mean of each method
-    means = [dots.get_offsets()[0, 0] for dots in axes.collections[1::2]]
-    assert means[1] > means[0]
-    assert means[2] - means[1] == pytest.approx(means[1] - means[0])
-    drawn = io.BytesIO()
-    figure.savefig(drawn)
-    assert drawn.getvalue().startswith(b"\x89PNG")

@@ -1,40 +1,38 @@
-"""Comparisons of methods as tables (terminal, Markdown, CSV, LaTeX), as a figure and as an HTML page."""
+"""Comparisons of methods as tables (terminal, Markdown, CSV, LaTeX) and as an HTML page."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from markupsafe import Markup
+from typing import Any
 
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.tables import CellSummary
-from mtgcn.report.charts import difference_chart, label_rate_chart, run_chart
-from mtgcn.report.figures import figure
+from mtgcn.report.charts import difference_chart, label_rate_chart
 from mtgcn.report.pages import render
-from mtgcn.report.styles import Styles, light_colours
+from mtgcn.report.styles import Styles
+from mtgcn.report.svg import Chart
 from mtgcn.report.tables import (
     LATEX_PREAMBLE,
     SIGNED,
     Entry,
     Row,
     Table,
+    counted,
     csv_text,
     interval,
     latex,
     markdown_lines,
     p_value,
     percent,
+    sample_fields,
     seconds,
 )
 from mtgcn.storage.files import write_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TEXT, LATEX, PAGE = "text", "LaTeX", "page"  # formats of the comparison table; text also serves Markdown and notebooks
 
@@ -51,7 +49,7 @@ def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[P
 
 def cell_title(cell: CellSummary) -> str:
     """Dataset, labels and runs."""
-    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {cell.runs} run{'s' if cell.runs > 1 else ''}"
+    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {counted(cell.runs, 'run')}"
 
 
 def labels_given(cell: CellSummary) -> str:
@@ -62,10 +60,8 @@ def labels_given(cell: CellSummary) -> str:
     elif counts is None:
         labels = "labels that differ from run to run"
     else:
-        labels = f"{counts} label{'s' if counts != 1 else ''} per class"
-    if cell.split == RANDOM:
-        return labels
-    sources = {OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
+        labels = f"{counted(counts, 'label')} per class"
+    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
     return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
 
 
@@ -85,12 +81,9 @@ def cell_table(cell: CellSummary) -> Table:
         "macro F1 %": cell.macro_f1,
         "calibration error %": cell.calibration_error,
     }
-    rows = [
-        (measure, percent(sample.mean), percent(sample.std), interval(sample)) for measure, sample in measures.items()
-    ]
-    caption = f"{cell.seconds:.1f} s, {_made_on(cell)}"
-    columns = ["measure", "mean", "std", "95 % interval"]
-    return Table.of_text(columns, rows, title=f"{cell.method} on {cell_title(cell)}", caption=caption)
+    rows = [(name, percent(sample.mean), percent(sample.std), interval(sample)) for name, sample in measures.items()]
+    title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
+    return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
 
 
 @dataclass(frozen=True)
@@ -118,10 +111,7 @@ class Column:
     def fields(self, comparison: Comparison, cell: CellSummary) -> dict[str, object]:
         """Shares instead of per cent."""
         value = self.value(comparison, cell)
-        if self.text:
-            return {self.name: value}
-        numbers = (None,) * 4 if value is None else (value.mean, value.std, *value.ci95)
-        return {f"{self.name}_{part}": one for part, one in zip(("mean", "std", "low", "high"), numbers, strict=True)}
+        return {self.name: value} if self.text else sample_fields(self.name, value)
 
 
 COLUMNS = (
@@ -177,12 +167,12 @@ def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
         style = "reference" if form == PAGE and cell.method == comparison.reference else ""
         rows.append(Row(cell.method, entries, style=style))
     first = comparison.cells[0]
-    return Table(headings, rows, title=f"Accuracy % on {cell_title(first)}", caption=_made_on(first))
+    caption = _made_on(first) if form == TEXT else ""
+    return Table(headings, rows, title=f"Accuracy % on {cell_title(first)}", caption=caption)
 
 
 def _made_on(cell: CellSummary) -> str:
-    threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
-    return f"seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions['torch']}"
+    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {cell.versions['torch']}"
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -202,28 +192,29 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
     counts = cell.labels_per_class
-    record: dict[str, object] = {
+    return {
         "dataset": cell.dataset,
         "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
-        "split": cell.split,
-        "method": cell.method,
-        "runs": cell.runs,
-        "seed": cell.seed,
+        **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
         "scored_nodes": comparison.scored_nodes,
         "reference": comparison.reference,
+        **{name: value for column in COLUMNS for name, value in column.fields(comparison, cell).items()},
+        "device": cell.device,
+        "threads": cell.threads,
     }
-    for column in COLUMNS:
-        record |= column.fields(comparison, cell)
-    return record | {"device": cell.device, "threads": cell.threads}
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
     """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
-    by_graph: dict[tuple[object, ...], list[Comparison]] = {}
-    for comparison in comparisons:
-        by_graph.setdefault((comparison.cells[0].dataset, *comparison.graph.values()), []).append(comparison)
-    overviews = [_overview(some) for some in by_graph.values() if len(some) > 1]
+    overviews = [_overview(some) for some in _by_graph(comparisons) if len(some) > 1]
     return "\n".join([LATEX_PREAMBLE, *overviews, *map(_latex_table, comparisons)])
+
+
+def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
+    found = defaultdict(list)
+    for comparison in comparisons:
+        found[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
+    return list(found.values())
 
 
 def _latex_table(comparison: Comparison) -> str:
@@ -252,15 +243,10 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
     return latex(Table(["method", *columns], rows), caption)
 
 
-def comparison_figure(comparison: Comparison) -> Figure:
-    """A matplotlib figure: the accuracy of every run, and for each method its mean with the 95 % interval."""
-    chart = run_chart(comparison, title=cell_title(comparison.cells[0]), styles=_styles([comparison]))
-    return figure([[[chart]]], light_colours())
-
-
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
     """The page; `command` made it, `notes` are remarks of reading the files."""
-    styles = _styles(comparisons)
+    names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
+    styles = Styles({name: name for name in names}, comparisons[0].reference)
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
@@ -279,11 +265,6 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "table": comparison_table(comparison, PAGE),
                 "chart": _difference_chart(comparison, styles),
                 "runs": _run_table(comparison),
-                "settings": {
-                    cell.method: ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none"
-                    for cell in comparison.cells
-                },
-                "runs_share": any(cell.groups for cell in comparison.cells),
             }
             for comparison in comparisons
         ],
@@ -292,18 +273,11 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
 
 def _run_table(comparison: Comparison) -> Table:
     cells = comparison.cells
-    rows = [
-        [str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(comparison.cells[0].runs)
-    ]
+    rows = [[str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(cells[0].runs)]
     return Table.of_text(["run", *(cell.method for cell in cells)], rows)
 
 
-def _styles(comparisons: Sequence[Comparison]) -> Styles:
-    names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
-    return Styles({name: name for name in names}, comparisons[0].reference)
-
-
-def _difference_chart(comparison: Comparison, styles: Styles) -> Markup | None:
+def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
     p_values = comparison.p_values
     rows = [
         (method, [PairedTest(difference, p_values[method], p_values[method])])
@@ -311,20 +285,18 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Markup | None:
     ]
     title = f"Accuracy minus that of {comparison.reference}"
     caption = f"points above or below {comparison.reference}"
-    return difference_chart(rows, [""], title=title, caption=caption, styles=styles).svg() if rows else None
+    return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
 
 
-def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Markup]]:
+def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Chart]]:
     """Accuracy over labels per class, for each graph with several label rates."""
-    found: dict[tuple[object, ...], dict[str, dict[int, SampleSummary]]] = {}
-    for comparison in comparisons:
-        for cell in comparison.cells:
-            if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
-                of_methods = found.setdefault((cell.dataset, *comparison.graph.values()), {})
-                of_methods.setdefault(cell.method, {})[cell.labels_per_class] = cell.accuracy
     charts = []
-    for (dataset, *_), of_methods in found.items():
-        if len({rate for samples in of_methods.values() for rate in samples}) > 1:
-            title = f"Accuracy on {dataset} over labels per class"
-            charts.append((title, label_rate_chart(of_methods, title=title, styles=styles).svg()))
+    for some in _by_graph(comparisons):
+        samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
+        for cell in (cell for comparison in some for cell in comparison.cells):
+            if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
+                samples[cell.method][cell.labels_per_class] = cell.accuracy
+        if len({rate for of_method in samples.values() for rate in of_method}) > 1:
+            title = f"Accuracy on {some[0].cells[0].dataset} over labels per class"
+            charts.append((title, label_rate_chart(samples, title, styles)))
     return charts

@@ -44,7 +44,7 @@ class PseudoLabelRecord:
         new = pseudo_labelled & (self._first == 0)
         self._first.copy_(torch.where(new, epoch, self._first))
 
-    def go_on(self, first: Int[np.ndarray, "runs nodes"], epoch: int) -> None:
+    def resume(self, first: Int[np.ndarray, "runs nodes"], epoch: int) -> None:
         """Resume from the `first_epochs` of an earlier record after this epoch."""
         self._epoch.fill_(epoch)
         self._first.copy_(torch.from_numpy(np.ascontiguousarray(first.T)))
@@ -133,7 +133,7 @@ class Recorder:
             self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
         self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
 
-    def hand_over(self) -> None:
+    def finish(self) -> None:
         """Add all snapshots to the recording."""
         task, peers = self.network.task, self.network.peers
         taught = self.predicted.new_empty(len(self.epochs), 0, task.runs, peers) if self.chosen is None else self.chosen
