@@ -11,7 +11,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg import arrays
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_bits, keyed_normal, node_keys
-from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
+from mtgcn.linalg.operators import MAX_PIECE, SparseOperator
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.methods.mt_plus.views import Inputs
@@ -36,7 +36,7 @@ def two_communities(nodes: int = 200) -> Graph:
 
 def test_products_equal_the_cpus_also_for_rows_cut_into_pieces():
     random = np.random.default_rng(1)
-    matrix = sp.csr_array(sp.random_array((5, 4 * LONGEST_PIECE), density=0.7, rng=random, dtype=np.float32))
+    matrix = sp.csr_array(sp.random_array((5, 4 * MAX_PIECE), density=0.7, rng=random, dtype=np.float32))
     x = torch.from_numpy(random.random((matrix.shape[1], 37), dtype=np.float32))
     expected = SparseOperator(matrix, CPU)(x)
     torch.testing.assert_close(SparseOperator(matrix, CUDA)(x.to(CUDA)).cpu(), expected)
@@ -111,7 +111,7 @@ def test_a_replayed_training_can_be_recorded():
 
 def weighted(kind: str) -> Graph:
     """A graph with weights, self-loops, nodes that are alike and one that has a long row, with features of a kind."""
-    plain = two_communities(4 * LONGEST_PIECE)
+    plain = two_communities(4 * MAX_PIECE)
     adjacency = plain.adjacency.toarray() * 1.5
     adjacency[:, 7] = adjacency[7] = np.linspace(0.5, 2, len(adjacency))
     adjacency[-5:] = adjacency[:, -5:] = 0

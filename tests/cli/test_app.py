@@ -11,6 +11,7 @@ import mtgcn
 from mtgcn import datasets
 from mtgcn.cli import app as cli
 from mtgcn.experiments import run as run_module
+from mtgcn.experiments.scoring import score
 from mtgcn.methods import METHODS
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
@@ -136,18 +137,21 @@ def test_compare_notes_what_reading_changed(mtgcn_command, own):
 
 
 @pytest.mark.usefixtures("few_epochs")
-def test_validation_nodes_are_never_scored(mtgcn_command, monkeypatch):
-    tested = {}
-    from mtgcn.experiments import run
+def test_validation_nodes_are_never_scored(succeeds, monkeypatch):
+    from mtgcn.experiments import compare
 
-    def watched(prediction, graph, splits):
-        tested[len(tested)] = [tuple(split.test) for split in splits]
-        return score(prediction, graph, splits)
+    tested = []
 
-    score = run.score
-    monkeypatch.setattr(run, "score", watched)
-    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods"]
-    assert mtgcn_command(*arguments, "gcn,gcn+v")[0] == 0
+    def watched(graph, splits, method, **options):
+        def watched_score(prediction, graph, splits):
+            tested.append([tuple(split.test) for split in splits])
+            return score(prediction, graph, splits)
+
+        return run_cell(graph, splits, method, scorer=watched_score, **options)
+
+    run_cell = compare.run_cell
+    monkeypatch.setattr(compare, "run_cell", watched)
+    succeeds("compare", "--dataset", "digits", "--labels-per-class", 2, "--runs", 2, "--methods", "gcn,gcn+v")
     assert tested[0] == tested[1]
     assert {len(nodes) for nodes in tested[0]} == {1797 - 20 - 500}
 

@@ -19,8 +19,7 @@ from fuzz.commands import run_command
 from fuzz.sound import require_sound_graph, require_sound_probabilities
 from fuzz.trial import Trial, require
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_card import ANSWERS, CARD, GRAPH, WEIGHTS, checksum
-from mtgcn.estimator.persistence import file_entry
+from mtgcn.estimator.persistence import ANSWERS, CARD, GRAPH, WEIGHTS, checksum, file_entry
 
 NODES = 24
 METHODS = {

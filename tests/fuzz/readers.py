@@ -125,9 +125,7 @@ def _read_tables(random: Random, files: dict[str, bytes], suffix: str, told: str
     if random.random() < 0.1:
         options["header"] = random.choice((True, False))
     if random.random() < 0.1:
-        options["column_kinds"] = {
-            random.choice(("kind", "size", 1)): random.choice(("number", "category", "date", "text"))
-        }
+        options["kinds"] = {random.choice(("kind", "size", 1)): random.choice(("number", "category", "date", "text"))}
 
     def attempt(folder: Path) -> None:
         paths = {}

@@ -22,7 +22,7 @@ from mtgcn.distributed.shards import Manifest, read_manifest
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator import persistence
-from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.graph import LABEL_NAMES
 from mtgcn.io.columns import ID_NAMES, label_columns, open_table
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels

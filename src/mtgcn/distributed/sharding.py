@@ -34,7 +34,7 @@ from mtgcn.io.edge_list import edge_batches
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, Real
-from mtgcn.storage.files import Spill, check_folder
+from mtgcn.storage.files import check_folder
 from mtgcn.storage.folders import has_other_files, updating
 from mtgcn.storage.locks import HeldElsewhere
 
@@ -53,6 +53,33 @@ NODE_COST = 32  # cost of a node in entries of the adjacency
 
 # Consecutive rows of the adjacency: the number of the first row, and the rows.
 Rows = tuple[int, sp.csr_array]
+
+
+class Spill:
+    """Records of one dtype in buckets on disk, for data that exceeds memory. A bucket keeps the order of insertion."""
+
+    def __init__(self, folder: Path, name: str, record: np.dtype, buckets: int) -> None:
+        self.record, self.buckets = record, buckets
+        self._paths = [folder / f"{name}-{bucket}" for bucket in range(buckets)]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, bucket: Int[np.ndarray, "rows"], records: np.ndarray) -> None:
+        """Append each record to its bucket."""
+        order = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=self.buckets))
+        for number, rows in enumerate(np.split(records[order], ends[:-1])):
+            if len(rows):
+                with self._paths[number].open("ab") as file:
+                    file.write(rows.tobytes())
+
+    def read(self, bucket: int) -> np.ndarray:
+        """All records of a bucket."""
+        path = self._paths[bucket]
+        return np.fromfile(path, dtype=self.record) if path.exists() else np.zeros(0, dtype=self.record)
+
+    def remove(self, bucket: int) -> None:
+        """Delete a bucket."""
+        self._paths[bucket].unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

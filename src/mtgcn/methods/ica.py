@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.linalg.logistic_regression import LinearClassifiers, one_vs_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import LinearClassifiers, labelled_rows, one_vs_rest, probabilities
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
@@ -51,7 +51,7 @@ class IterativeClassification(Method):
 
     def fit(self, task: Task) -> Prediction:
         features = scaled_features(task.graph, self.feature_scaling)
-        rows = rows_of(features, task.labelled)
+        rows = labelled_rows(features, task.labelled)
         places = Places(task)
         edges = places.edges(self._proportional(task))
 

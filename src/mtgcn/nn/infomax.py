@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 MAX_EMBEDDINGS = 2**24  # numbers in the embeddings of all nodes
-FEWEST_DIMENSIONS = 64
-FEWEST_CORRUPTIONS = 2  # used in turn
-LARGEST_CORRUPTIONS = 2**26  # numbers in all of them
+MIN_DIMENSIONS = 64
+MIN_CORRUPTIONS = 2  # used in turn
+MAX_CORRUPTED = 2**26  # numbers in all of them
 TABLES_ON_THE_WAY = 7  # temporary tables of propagated features
 
 
@@ -64,11 +64,11 @@ class InfomaxSettings(Settings):
     def for_graph(self, graph: Graph) -> InfomaxSettings:
         """Shorter embeddings on large graphs, to bound memory."""
         room = MAX_EMBEDDINGS // max(1, graph.num_nodes)
-        return replace(self, dimensions=min(self.dimensions, max(room, FEWEST_DIMENSIONS)))
+        return replace(self, dimensions=min(self.dimensions, max(room, MIN_DIMENSIONS)))
 
     def corruptions(self, nodes: int, width: int) -> int:
         """The number of corrupted graphs; fewer where they would take much memory."""
-        return min(self.max_corruptions, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
+        return min(self.max_corruptions, max(MIN_CORRUPTIONS, MAX_CORRUPTED // max(1, nodes * width)))
 
     def bytes_for(self, graph: Graph) -> int:
         """About the memory of training: the propagated features several times, and weights with gradient and Adam's two

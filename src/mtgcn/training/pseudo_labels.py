@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 PAPER_PER_CLASS = {"cora": 72, "citeseer": 216, "pubmed": 975}
 
 # The rule 3n / (k d^2) vanishes on dense graphs. The smallest share of n / k in the paper is PubMed's, 975 of 6572.
-LEAST_SHARE = 0.15
+MIN_SHARE = 0.15
 
 
 def default_per_class(graph: Graph) -> int:
     """t, the number of pseudo labels per class: the paper's value, or floor(3n / (k d^2)) with mean degree d, but at
-    least `LEAST_SHARE` of n / k."""
+    least `MIN_SHARE` of n / k."""
     if graph.name in PAPER_PER_CLASS:
         return PAPER_PER_CLASS[graph.name]
     nodes, classes = graph.num_nodes, graph.num_classes
     rule = 3 * nodes / (classes * max(graph.mean_degree, 1) ** 2)
-    return max(math.floor(rule), math.ceil(LEAST_SHARE * nodes / classes))
+    return max(math.floor(rule), math.ceil(MIN_SHARE * nodes / classes))
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Recorder:
             self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
         self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
 
-    def hand_over(self) -> None:
+    def finish(self) -> None:
         """Add all snapshots to the recording."""
         task, peers = self.network.task, self.network.peers
         taught = self.predicted.new_empty(len(self.epochs), 0, task.runs, peers) if self.chosen is None else self.chosen

@@ -36,7 +36,7 @@ from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
-from mtgcn.linalg.normalisation import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
+from mtgcn.linalg.normalisation import device_adjacency, device_features, neighbour_sums, row_sums, without_self_loops
 from mtgcn.linalg.operators import Operator, ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import OVERSAMPLING, feature_singular_vectors, leading_singular_vectors, num_components
@@ -308,7 +308,7 @@ class Inputs:
     def _neighbours(self) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
         """A without self-loops, and the sums of its rows."""
         if self._resident:
-            there = without_self_loops(adjacency_there(self.graph, self.device))
+            there = without_self_loops(device_adjacency(self.graph, self.device))
             return ResidentOperator(there, symmetric=True), row_sums(there[2].double(), there[0])
         neighbours = _without_self_loops(self.graph)
         degrees = torch.from_numpy(np.asarray(neighbours.sum(axis=1), dtype=np.float64))
@@ -351,10 +351,10 @@ class Inputs:
 
 def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
     """`Inputs.sizes`, computed on the device in doubles."""
-    matrix = without_self_loops(adjacency_there(graph, device))
+    matrix = without_self_loops(device_adjacency(graph, device))
     degrees = row_sums(matrix[2].double(), matrix[0])
     if isinstance(graph.features, np.ndarray):
-        amount = torch.linalg.vector_norm(features_there(graph, device), 1, dim=1, dtype=torch.float64)
+        amount = torch.linalg.vector_norm(device_features(graph, device), 1, dim=1, dtype=torch.float64)
         own = torch.stack([degrees, amount], 1).log1p()
     else:
         own = on_device(own_sizes(degrees.cpu().numpy(), graph.features), np.float64, device)
