@@ -108,7 +108,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def _made_on(cell: CellSummary) -> str:
     threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
-    return f"seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions['torch']}"
+    return f"seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions.get('torch', 'unknown')}"
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
