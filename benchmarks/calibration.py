@@ -42,6 +42,7 @@ class AsFitted:
     method_: Method
     label_distributions_: Any = None
     peer_distributions_: Any = None
+    peer_report_: Any = None
     history_: Any = None
 
 

@@ -139,9 +139,9 @@ def compare(cell: Cell) -> list[dict[str, Any]]:
     def time_peers(runs: range) -> None:
         for run in runs:
             for peer in cell.peers:
-                probabilities, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
+                result, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
                 seconds[peer].append(taken)
-                probabilities[peer].append(probabilities)
+                probabilities[peer].append(result)
 
     before = (cell.peer_runs + 1) // 2
     time_peers(range(before))
