@@ -21,20 +21,10 @@ import numpy as np
 
 CUSTOMERS = 2000
 SEGMENTS = ("Sparfüchse", "Familien", "Genießer")
-CITIES = [
-    "Köln",
-    "München",
-    "Düsseldorf",
-    "Berlin",
-    "Görlitz",
-    "Zürich",
-    "Bremen",
-    "Kiel",
-    "Ulm",
-    "Fürth",
-    "Gera",
-    "Hof",
-]
+CITIES = (
+    *("Köln", "München", "Düsseldorf", "Berlin", "Görlitz", "Zürich"),
+    *("Bremen", "Kiel", "Ulm", "Fürth", "Gera", "Hof"),
+)
 LABELS_PER_SEGMENT = 4
 UNKNOWN = 20  # ids in the edges that are in no table
 
