@@ -31,11 +31,9 @@ from mtgcn import environment
 from mtgcn.datasets import load
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
-from mtgcn.linalg.k_means import k_means
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.methods import m3s
-from mtgcn.methods.m3s import M3S
-from mtgcn.methods.multi_stage import MultiStage, default_stages
+from mtgcn.methods.m3s import M3S, MultiStage, default_stages, k_means
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Task, observe

@@ -59,7 +59,7 @@ def test_latex_figure_and_page(results, tmp_path):
     assert (tmp_path / "table.tex").read_text(encoding="utf-8") == text
     assert "Favourite & 33.3 " in text
     [axes] = results.plot().axes
-    assert {"lp", "Favourite"} <= {text.get_text() for text in axes.texts}
+    assert {"lp", "Favourite"} == {label.get_text() for label in axes.get_yticklabels()}
     page = results.report(tmp_path / "page.html")
     assert "Comparison of methods on blocks" in page.read_text(encoding="utf-8")
     assert results.to_dict()["reference"] == "lp"

@@ -10,12 +10,13 @@ from mtgcn.graph import Graph
 from mtgcn.linalg import arrays
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, keyed_permutations, node_keys, random_order
-from mtgcn.linalg.operators import LONGEST_PIECE, SparseOperator
+from mtgcn.linalg.operators import MAX_PIECE, SparseOperator
 from mtgcn.methods import create
-from mtgcn.methods.mt_plus.views import _edges, _sizes
+from mtgcn.methods.mt_plus.settings import ViewSettings
+from mtgcn.methods.mt_plus.views import Inputs
 from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
-from mtgcn.task import NOBODY, observe
+from mtgcn.task import MISSING, observe
 from mtgcn.training.recording import recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -34,7 +35,7 @@ def two_communities(nodes: int = 200) -> Graph:
 
 def test_products_equal_the_cpus_also_for_rows_cut_into_pieces():
     random = np.random.default_rng(1)
-    matrix = sp.csr_array(sp.random_array((5, 4 * LONGEST_PIECE), density=0.7, rng=random, dtype=np.float32))
+    matrix = sp.csr_array(sp.random_array((5, 4 * MAX_PIECE), density=0.7, rng=random, dtype=np.float32))
     x = torch.from_numpy(random.random((matrix.shape[1], 37), dtype=np.float32))
     expected = SparseOperator(matrix, CPU)(x)
     torch.testing.assert_close(SparseOperator(matrix, CUDA)(x.to(CUDA)).cpu(), expected)
@@ -103,13 +104,13 @@ def test_a_replayed_training_can_be_recorded():
     assert record.epochs == (10, 20, 30, 40, 45)
     assert np.array_equal(record.predicted[:, -1], watched.probabilities.argmax(-1))
     taught = record.chosen[:, 2:]
-    assert (taught != NOBODY).any(axis=(2, 3, 4)).all()
-    assert (record.chosen[:, :2] == NOBODY).all()
+    assert (taught != MISSING).any(axis=(2, 3, 4)).all()
+    assert (record.chosen[:, :2] == MISSING).all()
 
 
 def weighted(kind: str) -> Graph:
     """A graph with weights, self-loops, nodes that are alike and one that has a long row, with features of a kind."""
-    plain = two_communities(4 * LONGEST_PIECE)
+    plain = two_communities(4 * MAX_PIECE)
     adjacency = plain.adjacency.toarray() * 1.5
     adjacency[:, 7] = adjacency[7] = np.linspace(0.5, 2, len(adjacency))
     adjacency[-5:] = adjacency[:, -5:] = 0
@@ -133,15 +134,20 @@ def test_keys_and_what_is_drawn_by_them_are_the_cpus(kind: str):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
     graph = weighted(kind)
-    np.testing.assert_allclose(_sizes(graph, CUDA), _sizes(graph, CPU), rtol=1e-6, atol=1e-6)
-    assert np.array_equal(_sizes(graph, CUDA), _sizes(graph, CUDA))
+    np.testing.assert_allclose(
+        Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CPU).sizes(), rtol=1e-6, atol=1e-6
+    )
+    assert np.array_equal(Inputs(graph, ViewSettings(), CUDA).sizes(), Inputs(graph, ViewSettings(), CUDA).sizes())
     x, along = torch.rand(30, 5), torch.rand(graph.num_nodes, 5)
     for scaling in ("sum", "length"):
         on_cpu, on_gpu = (graph_operators(graph, scaling, device) for device in (CPU, CUDA))
         np.testing.assert_allclose(on_gpu.adjacency.matrix.toarray(), on_cpu.adjacency.matrix.toarray(), rtol=1e-6)
         torch.testing.assert_close(on_gpu.adjacency(along.to(CUDA)).cpu(), on_cpu.adjacency(along))
         torch.testing.assert_close(on_gpu.feature_operator()(x.to(CUDA)).cpu(), on_cpu.feature_operator()(x))
-    (there, sums), (here, expected) = _edges(graph, CUDA), _edges(graph, CPU)
+    (there, sums), (here, expected) = (
+        Inputs(graph, ViewSettings(), CUDA)._neighbours(),
+        Inputs(graph, ViewSettings(), CPU)._neighbours(),
+    )
     torch.testing.assert_close(there(along.to(CUDA)).cpu(), here(along))
     torch.testing.assert_close(sums.cpu(), expected, rtol=1e-6, atol=0)
 

@@ -1,24 +1,34 @@
+"""`Graph`, and graphs from matrices, edge lists, networkx and PyG."""
+
 import dataclasses
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
-from mtgcn.errors import InputError
-from mtgcn.graph import Graph
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.graph import Graph, GraphArrays, check_edges, merge_edges
 
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
 
 
 def test_counts():
-    # 0 - 1 (weight 2), 1 - 2, and 2 linked to itself; 3 is alone.
+    # 0 - 1 (weight 2), 1 - 2, and a self-loop of 2; 3 is isolated.
     adjacency = np.array([[0, 2, 0, 0], [2, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
     graph = Graph(adjacency, features=np.ones((4, 5)), labels=[1, -1, 0, -1])
     assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (4, 2, 5, 2)
     assert graph.mean_degree == 5 / 4  # neighbours: 1, 2, 2 (itself is one), 0
-    assert graph.known.tolist() == [0, 2]
-    assert graph.label_counts.tolist() == [1, 1]
+    assert (graph.known.tolist(), graph.label_counts.tolist()) == ([0, 2], [1, 1])
     assert graph.class_names == ("0", "1")
+
+
+def test_defaults():
+    graph = Graph(TRIANGLE)
+    assert (graph.labels.tolist(), graph.node_ids.tolist()) == ([-1, -1, -1], [0, 1, 2])
+    assert (graph.num_classes, graph.num_features) == (0, 0)
 
 
 def test_duplicate_and_zero_edges():
@@ -28,17 +38,9 @@ def test_duplicate_and_zero_edges():
     assert graph.num_edges == 1
 
 
-def test_defaults():
-    graph = Graph(TRIANGLE)
-    assert graph.labels.tolist() == [-1, -1, -1]
-    assert graph.node_ids.tolist() == [0, 1, 2]
-    assert (graph.num_classes, graph.num_features) == (0, 0)
-
-
 def test_class_without_nodes():
     graph = Graph(TRIANGLE, labels=[0, 1, -1], class_names=("a", "b", "c"))
-    assert graph.num_classes == 3
-    assert graph.label_counts.tolist() == [1, 1, 0]
+    assert (graph.num_classes, graph.label_counts.tolist()) == (3, [1, 1, 0])
 
 
 def test_arrays_are_copied():
@@ -46,17 +48,14 @@ def test_arrays_are_copied():
     graph = Graph(adjacency, features, labels)
     adjacency[:], features[:], labels[:] = 0, 7, 0
     assert graph.adjacency.toarray().tolist() == TRIANGLE.tolist()
-    assert graph.features.tolist() == [[1, 1]] * 3
-    assert graph.labels.tolist() == [0, 1, -1]
+    assert (graph.features.tolist(), graph.labels.tolist()) == ([[1, 1]] * 3, [0, 1, -1])
 
 
-@pytest.mark.parametrize("sparse", [True, False])
-def test_graph_is_frozen(sparse):
-    features = np.ones((3, 2))
-    graph = Graph(TRIANGLE, features=sp.csr_array(features) if sparse else features, labels=[0, 1, -1])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_graph_is_frozen(form):
+    graph = Graph(TRIANGLE, form(np.ones((3, 2))), labels=[0, 1, -1])
     parts = [graph.labels, graph.node_ids, graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr]
-    parts.append(graph.features.data if sparse else graph.features)
-    for part in parts:
+    for part in (*parts, graph.features.data if sp.issparse(graph.features) else graph.features):
         with pytest.raises(ValueError, match="read-only"):
             part[...] = 0
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -66,12 +65,11 @@ def test_graph_is_frozen(sparse):
 def test_without_labels():
     graph = Graph(TRIANGLE, np.ones((3, 2)), [0, 1, -1], ["x", "y", "z"], ("a", "b"), "three")
     bare = graph.without_labels
-    assert bare.labels.tolist() == [-1, -1, -1]
-    assert len(bare.known) == 0
+    assert (bare.labels.tolist(), len(bare.known)) == ([-1, -1, -1], 0)
     assert (bare.class_names, bare.name, bare.num_classes) == (("a", "b"), "three", 2)
     assert bare.node_ids.tolist() == ["x", "y", "z"]
-    assert (bare.adjacency != graph.adjacency).nnz == 0
-    assert np.array_equal(bare.features, graph.features)
+    assert bare.adjacency is graph.adjacency
+    assert bare.features is graph.features
     assert graph.labels.tolist() == [0, 1, -1]
 
 
@@ -79,6 +77,7 @@ def test_without_labels():
     ("given", "message"),
     [
         ({"adjacency": np.ones((2, 3))}, r"shape \(2, 3\); give a square"),
+        ({"adjacency": np.ones((2, 2, 2))}, r"shape \(2, 2, 2\); give a square"),
         ({"adjacency": np.zeros((0, 0))}, "0 nodes"),
         ({"adjacency": [[0, -1], [-1, 0]]}, "weight -1; weights must be >= 0"),
         ({"adjacency": [[0, np.nan], [np.nan, 0]]}, "NaN or infinite"),
@@ -96,6 +95,7 @@ def test_without_labels():
         ({"name": 5}, "graph name '5' of type int; give text"),
         ({"name": "x" * 1001}, "has 1001 characters; give names of at most 1000"),
         ({"node_ids": ["a", "b"]}, r"node ids of shape \(2,\)"),
+        ({"node_ids": ["a", "b", "a"]}, "node id .*'a'.* occurs twice"),
     ],
 )
 def test_invalid_graphs(given, message):
@@ -107,15 +107,173 @@ def test_name_is_writable():
     assert Graph(TRIANGLE, name="café \udcff.csv").name == "café \\udcff.csv"
 
 
-def test_duplicate_ids():
-    with pytest.raises(InputError, match="node id"):
-        Graph(TRIANGLE, node_ids=["a", "b", "a"])
-
-
 def test_indices_take_32_bits():
     pair = sp.csr_array(np.array([[0, 1], [1, 0]], dtype=np.float32))
     wide = sp.csr_array((pair.data, pair.indices.astype(np.int64), pair.indptr.astype(np.int64)), shape=(2, 2))
     adjacency = Graph(wide).adjacency
     assert adjacency.indices.dtype == adjacency.indptr.dtype == np.int32
-    np.testing.assert_array_equal(adjacency.toarray(), pair.toarray())
-    assert wide.indices.dtype == np.int64  # whoever gave it keeps what they have
+    assert adjacency.toarray().tolist() == pair.toarray().tolist()
+    assert wide.indices.dtype == np.int64  # the given matrix is unchanged
+
+
+@pytest.mark.parametrize(
+    "form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix, np.ndarray.tolist]
+)
+def test_from_scipy(form):
+    graph = Graph.from_scipy(form(PATH), np.eye(3), ["b", None, "a"], node_ids=["x", "y", "z"], name="path")
+    assert graph.adjacency.toarray().tolist() == PATH.tolist()
+    assert graph.features.tolist() == np.eye(3).tolist()
+    assert (graph.labels.tolist(), graph.class_names) == ([1, -1, 0], ("a", "b"))
+    assert (graph.node_ids.tolist(), graph.name) == (["x", "y", "z"], "path")
+    graph = Graph.from_scipy(form(PATH), y=[0, -1, 2], class_names=("a", "b", "c"))
+    assert (graph.labels.tolist(), graph.class_names) == ([0, -1, 2], ("a", "b", "c"))
+
+
+def test_directed_matrix():
+    with pytest.warns(GraphNote, match="not symmetric; its edges are taken without direction") as notes:
+        graph = Graph.from_scipy([[0, 3, 0], [1, 0, 0], [0, 4, 5]])
+    assert notes[0].filename == __file__  # the note points at the call, not into the package
+    assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 4], [0, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"adjacency": np.zeros((3, 3))}, "the adjacency holds no edge"),
+        ({"adjacency": [["a", "b"], ["c", "d"]]}, "not a matrix of numbers"),
+        ({"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
+        ({"y": ["a", "a", None]}, "y has one class only, 'a'"),
+        ({"feature_names": ["f"]}, "1 feature names for 0 features"),
+    ],
+)
+def test_invalid_matrices(given, message):
+    with pytest.raises(InputError, match=message):
+        Graph.from_scipy(**{"adjacency": PATH, **given})
+
+
+@pytest.mark.parametrize("form", [np.array, torch.tensor, list])
+def test_from_edge_index(form):
+    graph = Graph.from_edge_index(form([[0, 1, 1, 2], [1, 0, 2, 1]]), edge_weight=form([2.0, 2, 1, 1]), num_nodes=4)
+    assert graph.adjacency.toarray()[:3, :3].tolist() == PATH.tolist()
+    assert graph.num_nodes == 4
+    assert Graph.from_edge_index(form([[0, 1], [1, 0]]), np.ones((5, 1))).num_nodes == 5
+    assert Graph.from_edge_index(form([[0, 6], [6, 0]])).num_nodes == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"edge_index of shape \(3, 2\).*; pass its transpose"),
+        ({"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
+        ({"num_nodes": 1}, "edge 0 ends in node 1 and there are 1"),
+        ({"edge_index": np.zeros((2, 0), int), "num_nodes": 2}, "edge_index holds no edge"),
+    ],
+)
+def test_invalid_edge_index(given, message):
+    with pytest.raises(InputError, match=message):
+        Graph.from_edge_index(**{"edge_index": [[0, 1], [1, 0]], **given})
+
+
+def test_from_pyg():
+    pyg = pytest.importorskip("torch_geometric.data")
+    data = pyg.Data(
+        x=torch.eye(3),
+        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+        edge_weight=torch.tensor([2.0, 2, 1, 1]),
+        y=torch.tensor([1, 0, 2]),
+        train_mask=torch.tensor([True, True, False]),
+    )
+    graph = Graph.from_pyg(data, name="three")
+    assert graph.adjacency.toarray().tolist() == PATH.tolist()
+    assert (graph.labels.tolist(), graph.num_classes, graph.num_features) == ([1, 0, 2], 3, 3)
+    masked = Graph.from_pyg(data, mask="train_mask")
+    assert (masked.labels.tolist(), masked.class_names) == ([1, 0, -1], ("0", "1", "2"))
+    data.x = torch.eye(3).to_sparse()
+    assert np.array_equal(Graph.from_pyg(data).features.toarray(), np.eye(3))
+    with pytest.raises(InputError, match="without val_mask"):
+        Graph.from_pyg(data, mask="val_mask")
+    with pytest.raises(InputError, match="Data without edge_index"):
+        Graph.from_pyg(pyg.Data(x=torch.eye(3)))
+    data.edge_index, data.edge_weight = torch.tensor([[0, 1], [1, 2]]), None
+    with pytest.warns(GraphNote, match="2 of 2 edges go one way"):
+        assert Graph.from_pyg(data).num_edges == 2
+
+
+def test_from_networkx():
+    graph = nx.Graph()
+    graph.add_node("b", size=1, vector=[1.0, 2.0], label="x")
+    graph.add_node("a", size=2, vector=[3.0, 4.0], label="y")
+    graph.add_node("c", size=True, vector=np.array([5.0, 6.0]))
+    graph.add_edge("b", "a", weight=3)
+    found = Graph.from_networkx(graph)
+    assert found.node_ids.tolist() == ["b", "a", "c"]
+    row = dict(zip(found.feature_names, found.features[1].tolist(), strict=True))
+    assert row == {"size": 2, "vector[0]": 3, "vector[1]": 4}
+    assert (found.labels.tolist(), found.class_names) == ([0, 1, -1], ("x", "y"))
+    assert found.adjacency[0, 1] == 3
+    bare = Graph.from_networkx(graph, weight=False, label=False, features=[])
+    assert (bare.num_features, bare.num_classes, bare.adjacency[0, 1]) == (0, 0, 1)
+
+
+def test_networkx_of_other_kinds():
+    assert Graph.from_networkx(nx.karate_club_graph(), label="club").class_names == ("Mr. Hi", "Officer")
+    assert Graph.from_networkx(nx.grid_2d_graph(2, 2)).node_ids.tolist() == ["(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)"]
+    assert Graph.from_networkx(nx.MultiGraph([(0, 1), (0, 1), (1, 1)])).adjacency.toarray().tolist() == [[0, 1], [1, 1]]
+    with pytest.warns(GraphNote, match="the networkx graph: 2 of 2 edges go one way"):
+        assert Graph.from_networkx(nx.DiGraph([(0, 1), (2, 1)])).num_edges == 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "choices", "message"),
+    [
+        (nx.Graph(), {}, "has no nodes"),
+        (nx.empty_graph(3), {}, "holds no edge"),
+        (nx.path_graph(3), {"label": "kind"}, "no node has an attribute 'kind'"),
+        (nx.path_graph(3), {"weight": "w"}, "no edge has an attribute 'w'"),
+        (nx.path_graph(3), {"features": ["f"]}, "node '0': attribute 'f' is 'None'"),
+    ],
+)
+def test_invalid_networkx(graph, choices, message):
+    with pytest.raises(InputError, match=message):
+        Graph.from_networkx(graph, **choices)
+
+
+def merged(pairs, weights=None, nodes=4):
+    sources, targets = np.array(pairs).T
+    return merge_edges(sources, targets, None if weights is None else np.array(weights), nodes)
+
+
+def test_merge_edges():
+    edges = merged([(0, 1), (1, 0), (0, 1), (2, 1), (3, 3)])
+    assert edges.adjacency(4).toarray().tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert (edges.one_way, edges.both_ways, edges.uneven) == (1, 1, 0)
+    edges = merged([(0, 1), (1, 0), (1, 2), (1, 2)], [2, 5, 3, 1])
+    assert edges.adjacency(3).toarray().tolist() == [[0, 5, 0], [5, 0, 3], [0, 3, 0]]
+    assert (edges.one_way, edges.both_ways, edges.uneven) == (1, 1, 1)
+
+
+def test_merge_equals_dense():
+    random = np.random.default_rng(0)
+    pairs, weights = random.integers(0, 12, (200, 2)), random.random(200).astype(np.float32)
+    dense = np.zeros((12, 12), np.float32)
+    for (one, other), weight in zip(pairs, weights, strict=True):
+        dense[one, other] = dense[other, one] = max(dense[one, other], weight)
+    assert np.array_equal(merged(pairs, weights, 12).adjacency(12).toarray(), dense)
+
+
+@pytest.mark.parametrize(
+    ("edges", "weights", "message"),
+    [
+        ([[], []], None, "here holds no edge; give at least one"),
+        ([[0, 5], [1, 1]], None, "edge 1 ends in node 5 and there are 3"),
+        ([[0, -1], [1, 1]], None, "edge 1 ends in node -1"),
+        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 weighs -2; give finite weights >= 0"),
+        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 weighs nan"),
+        ([[0, 1], [1, 2]], [1.0, np.inf], "edge 1 weighs inf"),
+        ([[0, 1], [1, 2]], [1.0], r"weights of shape \(1,\) for 2 edges"),
+    ],
+)
+def test_check_edges(edges, weights, message):
+    sources, targets = np.array(edges, dtype=np.int64)
+    with pytest.raises(InputError, match=message):
+        check_edges(GraphArrays(np.arange(3), sources, targets, weights and np.array(weights)), "here")

@@ -1,6 +1,5 @@
-"""What is made of a graph is made once, whatever its labels are, and goes with the graph."""
+"""Cached functions of a graph."""
 
-import gc
 import threading
 from weakref import ref
 
@@ -37,66 +36,48 @@ def path(labels=(0, -1, 1)):
     return Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), labels=np.array(labels), class_names=("a", "b"))
 
 
-def test_it_is_made_once_for_a_graph_and_that_graph_without_labels(maker):
+def test_labels_do_not_matter(maker):
     make, calls = maker
     graph = path()
     first = make(graph)
     assert make(graph) is make(graph.without_labels) is make(graph.without_labels.without_labels) is first
-    assert calls == [([-1, -1, -1], 3, "red")]  # no label is in reach
-
-
-def test_labels_put_on_a_graph_change_nothing_that_is_made_of_it(maker):
-    make, calls = maker
-    graph, other = path(), path((1, 1, 0))
-    relabelled = graph.with_labels_of(other)
-    assert relabelled.labels.tolist() == [1, 1, 0]
-    assert relabelled.adjacency is graph.adjacency
-    assert make(relabelled) is make(graph)
-    assert graph.with_labels_of(other.without_labels) is graph.without_labels
-    assert len(calls) == 1
-
-
-def test_labels_of_the_same_classes_are_checked_and_share_what_is_made(maker):
-    make, calls = maker
-    graph = path()
     relabelled = graph.with_labels([1, 0, -1])
     assert (relabelled.labels.tolist(), relabelled.class_names) == ([1, 0, -1], ("a", "b"))
     assert (relabelled.known.tolist(), relabelled.label_counts.tolist()) == ([0, 1], [1, 1])
-    assert make(relabelled.with_labels([0, -1, -1])) is make(graph)
+    assert relabelled.adjacency is graph.adjacency
+    assert make(relabelled) is make(relabelled.with_labels([0, -1, -1])) is first
     assert graph.with_labels([-1, -1, -1]) is graph.without_labels
-    assert len(calls) == 1
-    with pytest.raises(InputError, match="label 2 but only 2 class names"):
-        graph.with_labels([2, -1, -1])
-    with pytest.raises(InputError, match="for 3 nodes; give one per node"):
-        graph.with_labels([0, 1])
+    assert calls == [([-1, -1, -1], 3, "red")]  # no label is in reach
 
 
-def test_arguments_count_however_they_are_given(maker):
+@pytest.mark.parametrize(
+    ("labels", "message"), [([2, -1, -1], "label 2 but only 2 class names"), ([0, 1], "for 3 nodes; give one per node")]
+)
+def test_with_invalid_labels(labels, message):
+    with pytest.raises(InputError, match=message):
+        path().with_labels(labels)
+
+
+def test_arguments_and_graphs_are_keys(maker):
     make, calls = maker
     graph = path()
     assert make(graph) is make(graph, 3) is make(graph, size=3, colour="red")
     assert make(graph, 4) is not make(graph)
     assert make(graph, colour="blue").made_of == (3, "blue")
-    assert len(calls) == 3
+    assert make(path()) is not make(graph)
+    assert len(calls) == 4
 
 
-def test_another_graph_is_another(maker):
-    make, calls = maker
-    assert make(path()) is not make(path())
-    assert len(calls) == 2
-
-
-def test_it_goes_with_the_graph(maker):
+def test_results_are_freed_with_the_graph(maker):
     make, _ = maker
     graph, bare = path(), path((-1, -1, -1))
     made = [ref(make(graph)), ref(make(bare))]
     assert all(one() is not None for one in made)
     del graph, bare
-    assert [one() for one in made] == [None, None]  # at once, without waiting for a collector of cycles
-    gc.collect()
+    assert [one() for one in made] == [None, None]  # at once, without garbage collection
 
 
-def test_what_fails_is_tried_again():
+def test_failures_are_not_cached():
     outcomes = iter([ValueError("no"), Thing()])
 
     @cached_per_graph
@@ -112,7 +93,7 @@ def test_what_fails_is_tried_again():
     assert make(graph) is make(graph)
 
 
-def test_two_threads_that_ask_at_once_get_the_same():
+def test_concurrent_calls_return_the_same():
     both_are_making = threading.Barrier(2)
 
     @cached_per_graph
@@ -129,22 +110,13 @@ def test_two_threads_that_ask_at_once_get_the_same():
     assert found[0] is found[1]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), smoothed_features],
-    ids=["normalized_adjacency", "scaled_laplacian", "absorbing_walk", "smoothed_features"],
-)
-def test_what_is_kept_of_graphs(make):
+def test_cached_functions():
     graph = path()
-    assert make(graph) is make(graph.without_labels)
-
-
-def test_structural_features_are_made_once_for_every_seed():
-    graph = path()
+    for make in (normalized_adjacency, scaled_laplacian, lambda graph: absorbing_walk(graph, 0.1), smoothed_features):
+        assert make(graph) is make(graph.without_labels)
     first, again, other = (with_structural_features(graph, seed) for seed in (0, 0, 1))
     assert first.features is again.features
     assert first.labels.tolist() == [0, -1, 1]
     assert not np.array_equal(first.features, other.features)
-    # What is made of the graph with these features is shared, too.
     assert normalized_adjacency(first) is normalized_adjacency(again)
     assert first.without_labels is again.without_labels is with_structural_features(graph.without_labels)

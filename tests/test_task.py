@@ -9,7 +9,7 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_splits
-from mtgcn.task import NOBODY, Nodes, PeerReport, Prediction, Task, observe, run_seed
+from mtgcn.task import MISSING, Nodes, PeerReport, Prediction, Task, observe, run_seed
 
 
 def everything_in_reach(root):
@@ -118,7 +118,7 @@ def test_a_task_refuses_a_graph_with_labels(graph, splits):
 
 def test_shorter_rows_end_in_nobody():
     nodes = Nodes.of([np.array([4, 2, 0]), np.array([1])], np.array([5, 6, 7, 8, 9]))
-    assert nodes.index.tolist() == [[4, 2, 0], [1, NOBODY, NOBODY]]
+    assert nodes.index.tolist() == [[4, 2, 0], [1, MISSING, MISSING]]
     assert nodes.present.tolist() == [[True, True, True], [True, False, False]]
     assert nodes.classes[nodes.present].tolist() == [9, 7, 5, 6]
 

@@ -5,18 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from numbers import Real as RealNumber
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn import graph_checks
-from mtgcn.errors import InputError, note
+from mtgcn.errors import InputError, check_names, note, shown
 from mtgcn.graph_checks import as_array, checked_count
-from mtgcn.graph_sources import GraphArrays, Preprocessing, check_edges, merge_edges, networkx_arrays
 from mtgcn.labels import UNLABELED as UNLABELED
-from mtgcn.labels import check_classes
-from mtgcn.shapes import Float, Int
+from mtgcn.labels import check_classes, encoded_labels
+from mtgcn.shapes import Float, Int, Real
+
+WEIGHT_NAMES = ("weight",)
+LABEL_NAMES = ("label", "class")
+MAX_FLOAT = float(np.finfo(np.float32).max)
+Attribute = str | Literal[False] | None  # of networkx; None: the default one, False: none
+
+
+class Preprocessing(Protocol):
+    """How features were computed from the columns of a table; implemented by `mtgcn.io.preprocessing`."""
+
+    @property
+    def columns(self) -> Sequence[Any]: ...
+    @property
+    def named(self) -> bool: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def needed(self) -> tuple[str, ...]: ...
+    @property
+    def read_as_text(self) -> frozenset[str]: ...
+    @property
+    def changes_nothing(self) -> bool: ...
+    def matrix(self, table: Any) -> Any: ...
+    def lines(self) -> list[str]: ...
+    def plain(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class GraphArrays:
+    """A graph as read: edges in any direction and any multiplicity, not yet validated."""
+
+    node_ids: np.ndarray
+    sources: Int[np.ndarray, "listed"]  # node numbers, not ids
+    targets: Int[np.ndarray, "listed"]
+    weights: np.ndarray | None = None  # None: all 1
+    features: sp.sparray | np.ndarray | None = None
+    feature_names: tuple[str, ...] = ()
+    labels: np.ndarray | None = None
+    class_names: tuple[str, ...] = ()
+    directed: bool | None = None  # None: unknown
+    preprocessing: Preprocessing | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +88,12 @@ class Graph:
         node_ids = graph_checks.checked_node_ids(self.node_ids, nodes)
         class_names = graph_checks.checked_class_names(self.class_names, labels)
         features = graph_checks.checked_features(self.features, nodes)
-        feature_names = graph_checks.checked_feature_names(
-            self.feature_names, 0 if features is None else features.shape[1]
-        )
-        for name, value in (
-            ("adjacency", adjacency),
-            ("features", features),
-            ("labels", labels),
-            ("node_ids", node_ids),
-            ("class_names", class_names),
-            ("name", graph_checks.checked_name(self.name)),
-            ("feature_names", feature_names),
-        ):
-            object.__setattr__(self, name, value)
+        width = 0 if features is None else features.shape[1]
+        feature_names = graph_checks.checked_feature_names(self.feature_names, width)
+        name = graph_checks.checked_name(self.name)
+        checked = (adjacency, features, labels, node_ids, class_names, name, feature_names)
+        for part, value in zip(fields(self), checked, strict=False):  # preprocessing stays as it is
+            object.__setattr__(self, part.name, value)
 
     def __repr__(self) -> str:
         title = f"{self.name!r}, " if self.name else ""
@@ -108,10 +142,6 @@ class Graph:
     @cached_property
     def _bare(self) -> Graph:
         return self._relabelled(np.full(self.num_nodes, UNLABELED))
-
-    def with_labels_of(self, other: Graph) -> Graph:
-        """This graph with the labels of another one with the same nodes and classes."""
-        return self.with_labels(other.labels)
 
     def with_labels(self, labels: Any) -> Graph:
         """This graph with other labels of the same classes; both share `without_labels` and its caches."""
@@ -186,17 +216,11 @@ class Graph:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
         num_nodes = checked_count(num_nodes, where)
-        arrays = GraphArrays(
-            node_ids=graph_checks.checked_node_ids(node_ids, num_nodes),
-            sources=edges[0],
-            targets=edges[1],
-            weights=None if edge_weight is None else np.asarray(as_array(edge_weight)),
-            features=features,
-            feature_names=tuple(feature_names),
-            labels=labels,
-            class_names=names,
-            directed=True,  # PyTorch Geometric lists both directions of an edge
-        )
+        node_ids = graph_checks.checked_node_ids(node_ids, num_nodes)
+        weights = None if edge_weight is None else np.asarray(as_array(edge_weight))
+        directed = True  # PyTorch Geometric lists both directions of an edge
+        named = tuple(feature_names)
+        arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, named, labels, names, directed)
         return cls.from_arrays(arrays, "edge_index", name)
 
     @classmethod
@@ -226,8 +250,8 @@ class Graph:
         cls,
         graph: Any,
         *,
-        weight: str | Literal[False] | None = None,
-        label: str | Literal[False] | None = None,
+        weight: Attribute = None,
+        label: Attribute = None,
         features: Sequence[str] | None = None,
         name: str = "",
     ) -> Graph:
@@ -259,13 +283,195 @@ class Graph:
     @classmethod
     def from_adjacency(cls, adjacency: sp.csr_array, arrays: GraphArrays, name: str = "") -> Graph:
         """A graph from an adjacency and the node arrays of `arrays`, whose edges are ignored."""
-        return cls(
-            adjacency,
-            arrays.features,
-            arrays.labels,  # type: ignore[arg-type]
-            arrays.node_ids,
-            arrays.class_names,
-            name,
-            arrays.feature_names,
-            arrays.preprocessing,
+        labels: Any = arrays.labels
+        names, ids = arrays.class_names, arrays.node_ids
+        return cls(adjacency, arrays.features, labels, ids, names, name, arrays.feature_names, arrays.preprocessing)
+
+
+@dataclass(frozen=True, eq=False)
+class MergedEdges:
+    """Every linked pair once, with the largest of its listed weights."""
+
+    first: Int[np.ndarray, "pairs"]
+    second: Int[np.ndarray, "pairs"]  # >= first
+    weights: Float[np.ndarray, "pairs"]
+    one_way: int  # pairs of different nodes listed in one direction only
+    both_ways: int  # the other pairs of different nodes
+    uneven: int  # those of them whose two directions differ in weight
+
+    def adjacency(self, nodes: int) -> sp.csr_array:
+        """The symmetric adjacency; self-edges are kept."""
+        apart = self.first != self.second
+        rows = np.concatenate([self.first, self.second[apart]])
+        columns = np.concatenate([self.second, self.first[apart]])
+        weights = np.concatenate([self.weights, self.weights[apart]])
+        return sp.coo_array((weights, (rows, columns)), shape=(nodes, nodes)).tocsr()
+
+
+def merge_edges(
+    sources: Int[np.ndarray, "listed"],
+    targets: Int[np.ndarray, "listed"],
+    weights: Real[np.ndarray, "listed"] | None,
+    nodes: int,
+) -> MergedEdges:
+    pair = np.minimum(sources, targets) * np.int64(nodes) + np.maximum(sources, targets)
+    order = np.argsort(pair, kind="stable")
+    pair = pair[order]
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    pair = pair[starts]
+    if not len(starts):
+        return MergedEdges(pair, pair, np.zeros(0, np.float32), 0, 0, 0)
+    forward = (sources < targets)[order]
+    backward = (sources > targets)[order]
+    listed = np.ones(len(order), np.float32) if weights is None else weights[order].astype(np.float32)
+    there = np.maximum.reduceat(np.where(forward, listed, -1), starts)  # -1: not listed in this direction
+    back = np.maximum.reduceat(np.where(backward, listed, -1), starts)
+    apart = pair // nodes != pair % nodes
+    twice = (there >= 0) & (back >= 0)
+    return MergedEdges(
+        first=pair // nodes,
+        second=pair % nodes,
+        weights=np.maximum.reduceat(listed, starts),
+        one_way=int(np.count_nonzero(apart & ~twice)),
+        both_ways=int(np.count_nonzero(twice)),
+        uneven=int(np.count_nonzero(twice & (there != back))),
+    )
+
+
+def check_edges(arrays: GraphArrays, where: str) -> None:
+    """Reject empty edge lists, node numbers out of range and invalid weights."""
+    nodes, weights = len(arrays.node_ids), arrays.weights
+    if not len(arrays.sources):
+        raise InputError(f"{where} holds no edge; give at least one")
+    ends = np.array([arrays.sources, arrays.targets])
+    outside = np.argwhere(((ends < 0) | (ends >= nodes)).T)
+    if len(outside):
+        edge, end = outside[0]
+        raise InputError(
+            f"{where}: edge {edge} ends in node {ends[end, edge]} and there are {nodes}, counted from 0; "
+            "correct it, or give more nodes"
         )
+    if weights is None:
+        return
+    if weights.shape != arrays.sources.shape:
+        raise InputError(f"{where}: weights of shape {weights.shape} for {len(arrays.sources)} edges; give one each")
+    if weights.dtype.kind not in "biuf":
+        raise InputError(f"{where}: weights of type {weights.dtype}; give numbers")
+    bad = np.flatnonzero(~((weights >= 0) & (weights <= MAX_FLOAT)))
+    if len(bad):
+        raise InputError(f"{where}: edge {bad[0]} weighs {weights[bad[0]]:g}; give finite weights >= 0")
+
+
+def networkx_arrays(
+    graph: Any,
+    where: str,
+    *,
+    weight: Attribute = None,
+    label: Attribute = None,
+    features: Sequence[str] | None = None,
+) -> GraphArrays:
+    """The arrays of a networkx graph, which messages call `where`."""
+    nodes = list(graph.nodes)
+    if not nodes:
+        raise InputError(f"{where} has no nodes; give at least one")
+    number = {node: place for place, node in enumerate(nodes)}
+    ends = [(number[one], number[other]) for one, other in graph.edges()]
+    sources, targets = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    attributes = [graph.nodes[node] for node in nodes]
+    label_name = _label_name(attributes, label, where)
+    labels, class_names = encoded_labels([some.get(label_name) for some in attributes] if label_name else [])
+    values, names = _features(nodes, attributes, label_name, features, where)
+    weights, known = _weights(graph, weight, where), labels if class_names else None
+    ids, directed = id_array(nodes, where), graph.is_directed()
+    return GraphArrays(ids, sources, targets, weights, values, names, known, class_names, directed)
+
+
+def id_array(nodes: Sequence[Any], where: str) -> np.ndarray:
+    """Node ids as an array: of integers if all are integers, otherwise of text."""
+    whole = all(isinstance(node, (int, np.integer)) and not isinstance(node, bool) for node in nodes)
+    if whole and all(abs(int(node)) < 2**63 for node in nodes):
+        return np.array([int(node) for node in nodes], dtype=np.int64)
+    names = [str(node) for node in nodes]
+    check_names(names, "node id", where)
+    return np.array(names)
+
+
+def _label_name(attributes: list[dict[str, Any]], named: Attribute, where: str) -> str | None:
+    if named is False:
+        return None
+    if named is not None:
+        if not any(named in some for some in attributes):
+            raise InputError(f"{where}: no node has an attribute {named!r}; name the one that holds the classes")
+        return named
+    for name in LABEL_NAMES:
+        found = [str(some[name]) for some in attributes if name in some]
+        # Drawing programs write each node's own name into `label`; that is not a class.
+        if found and (name != "label" or len(set(found)) < len(attributes)):
+            return name
+    return None
+
+
+def _features(
+    nodes: list[Any], attributes: list[dict[str, Any]], label: str | None, names: Sequence[str] | None, where: str
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Attributes that are numbers, or lists of numbers of one length."""
+    if names is None:
+        seen = {name: value for some in reversed(attributes) for name, value in some.items()}
+        names = [name for name, value in seen.items() if name != label and _is_numeric(value)]
+    columns, column_names = [], []
+    for name in names:
+        rows: list[np.ndarray] = []
+        for node, some in zip(nodes, attributes, strict=True):
+            value = some.get(name)
+            if value is None or not _is_numeric(value) or (rows and np.atleast_1d(value).size != rows[0].size):
+                raise InputError(
+                    f"{where}, node {shown(node)}: attribute {name!r} is {shown(value)}; give every node a number "
+                    "there (or lists of one length), or name the features to take"
+                )
+            rows.append(np.array([_number(one) for one in np.atleast_1d(np.asarray(value, dtype=object))]))
+        column = np.array(rows)
+        bad = np.flatnonzero(~(np.abs(column) <= MAX_FLOAT).all(axis=1))
+        if len(bad):
+            raise InputError(
+                f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
+                "give finite numbers that single precision can hold"
+            )
+        columns.append(column.astype(np.float32))
+        column_names += [name] if column.shape[1] == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
+    return (np.hstack(columns), tuple(column_names)) if columns else (None, ())
+
+
+def _number(value: Any) -> float:
+    """In double precision; infinite for an integer that is too large."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _is_numeric(value: Any) -> bool:
+    if isinstance(value, (list, tuple, np.ndarray)):
+        values = np.atleast_1d(np.asarray(value, dtype=object))
+        return values.ndim == 1 and len(values) > 0 and all(isinstance(one, (RealNumber, np.bool_)) for one in values)
+    return isinstance(value, (RealNumber, np.bool_))
+
+
+def _weights(graph: Any, named: Attribute, where: str) -> np.ndarray | None:
+    """Edges without the attribute have weight 1, as in networkx."""
+    if named is False:
+        return None
+    name = named or WEIGHT_NAMES[0]
+    weights = np.ones(graph.number_of_edges(), np.float32)
+    found = False
+    for place, (one, other, value) in enumerate(graph.edges(data=name)):
+        if value is None:
+            continue
+        found = True
+        if not isinstance(value, RealNumber) or not 0 <= _number(value) <= MAX_FLOAT:
+            raise InputError(
+                f"{where}, edge {shown(one)} - {shown(other)}: {name} is {shown(value)}; give a finite weight >= 0"
+            )
+        weights[place] = float(value)
+    if named is not None and not found:
+        raise InputError(f"{where}: no edge has an attribute {named!r}; name the one that holds the weights")
+    return weights if found else None

@@ -69,7 +69,6 @@ def compressed_matrix(
 def checked_adjacency(given: object) -> sp.csr_array:
     """A symmetric matrix of weights >= 0 without stored zeros, with 32-bit indices where they suffice."""
     adjacency = _matrix(given, copy=True)
-    _refuse_unless_square(adjacency)
     if adjacency.shape[0] == 0:
         raise InputError("a graph of 0 nodes; give at least one node")
     adjacency.sum_duplicates()
@@ -80,12 +79,11 @@ def checked_adjacency(given: object) -> sp.csr_array:
     adjacency.eliminate_zeros()
     if max(adjacency.nnz, *adjacency.shape) <= np.iinfo(np.int32).max:
         # A third less memory for every matrix derived from it.
-        adjacency.indices, adjacency.indptr = (
-            places.astype(np.int32, copy=False) for places in (adjacency.indices, adjacency.indptr)
-        )
+        adjacency.indices = adjacency.indices.astype(np.int32, copy=False)
+        adjacency.indptr = adjacency.indptr.astype(np.int32, copy=False)
     if not is_symmetric(adjacency):
         raise InputError("adjacency is not symmetric; pass A.maximum(A.T) for an undirected graph")
-    return _frozen_sparse(adjacency)
+    return frozen(adjacency)
 
 
 def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarray, "nodes features"] | None:
@@ -110,14 +108,12 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
     if sparse:
         features.sum_duplicates()
-        return _frozen_sparse(features)
     return frozen(features)
 
 
 def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
     """Class codes; all unlabelled if None."""
-    labels = np.full(nodes, UNLABELED) if given is None else _array("labels", given)
-    _refuse_unless_one_per_node("labels", labels, nodes)
+    labels = np.full(nodes, UNLABELED) if given is None else _array("labels", given, nodes)
     if not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNLABELED} where unlabelled")
     if labels.dtype.kind == "u":  # no -1; numbers beyond int64 are rejected below
@@ -133,8 +129,7 @@ def checked_node_ids(given: object, nodes: int) -> np.ndarray:
     """One unique id per node, of any type; 0, 1, … if None."""
     if given is None:
         return frozen(np.arange(nodes))
-    node_ids = _array("node ids", given)
-    _refuse_unless_one_per_node("node ids", node_ids, nodes)
+    node_ids = _array("node ids", given, nodes)
     if node_ids.dtype.kind in "UO":
         check_names((name for name in node_ids.tolist() if isinstance(name, str)), "node id")
     try:
@@ -186,9 +181,7 @@ def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
 def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
     """Labels of any type as class codes. With `given_names` they must be codes already."""
     class_names = _names("class", given_names)
-    if labels is None:
-        return None, class_names
-    if class_names:
+    if labels is None or class_names:
         return as_array(labels), class_names
     codes, names = encoded_labels(as_array(labels))
     check_classes(names, "y")
@@ -210,22 +203,23 @@ def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[
 def square_matrix(given: Any) -> sp.csr_array:
     """A square matrix as a scipy CSR array."""
     matrix = _matrix(as_array(given))
-    _refuse_unless_square(matrix)
     matrix.sum_duplicates()
     return matrix
 
 
 def _matrix(given: object, *, copy: bool = False) -> sp.csr_array:
-    shape = getattr(given, "shape", None)
-    if shape is not None and len(shape) != 2:  # scipy accepts one and three axes
-        raise InputError(f"adjacency of shape {tuple(shape)}; give a square matrix, one row per node")
     try:
         if not sp.issparse(given):
             given = np.asarray(given)
         if getattr(given, "dtype", np.dtype(float)).kind == "c":
             raise TypeError("complex numbers")
-        with np.errstate(over="ignore"):  # overflow to infinity is rejected below
+        shape = given.shape  # type: ignore[attr-defined]
+        if len(shape) != 2 or shape[0] != shape[1]:  # scipy accepts one and three axes
+            raise InputError(f"adjacency of shape {shape}; give a square matrix, one row per node")
+        with np.errstate(over="ignore"):  # overflow to infinity is rejected later
             return sp.csr_array(given, dtype=np.float32, copy=copy)
+    except InputError:
+        raise
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(f"adjacency is not a matrix of numbers ({reason(problem)}); give a square one") from None
 
@@ -238,11 +232,15 @@ def _names(what: str, given: Any, longest: int = LONGEST_NAME) -> tuple[str, ...
     return names
 
 
-def _array(what: str, given: object) -> np.ndarray:
+def _array(what: str, given: object, nodes: int | None = None) -> np.ndarray:
+    """A copy as an array, with one entry per node if `nodes` is given."""
     try:
-        return np.array(given)
+        array = np.array(given)
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(f"{what} are not an array ({reason(problem)}); give one-dimensional data") from None
+    if nodes is not None and array.shape != (nodes,):
+        raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")
+    return array
 
 
 def is_symmetric(adjacency: sp.csr_array) -> bool:
@@ -255,22 +253,8 @@ def is_symmetric(adjacency: sp.csr_array) -> bool:
     )
 
 
-def frozen(array: np.ndarray) -> np.ndarray:
-    array.setflags(write=False)
+def frozen(array: Any) -> Any:
+    """The array or sparse matrix, made read-only."""
+    for part in (array.data, array.indices, array.indptr) if sp.issparse(array) else (array,):
+        part.setflags(write=False)
     return array
-
-
-def _frozen_sparse(matrix: sp.csr_array) -> sp.csr_array:
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        frozen(part)
-    return matrix
-
-
-def _refuse_unless_square(matrix: sp.csr_array) -> None:
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"adjacency of shape {matrix.shape}; give a square matrix, one row per node")
-
-
-def _refuse_unless_one_per_node(what: str, array: np.ndarray, nodes: int) -> None:
-    if array.shape != (nodes,):
-        raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")

@@ -1,11 +1,11 @@
-"""Settings declare their choices and bounds once, where they are written; this is who reads them.
+"""Settings of methods: dataclass fields whose annotations declare types, choices and bounds.
 
     per_class: PositiveInt | None = None  # t in the paper
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
     decay_on: Literal["all", "first-layer"] = "all"
 
-`Settings` checks a dataclass of them when it is made, `parse_settings` reads them as people type them
-(`per_class=60`), and `described_settings` lists them, each with the comment that stands beside it.
+`Settings` validates a dataclass on creation, `parse_settings` reads `key=value` texts (`per_class=60`), and
+`described_settings` lists the settings with the comments beside them.
 """
 
 from __future__ import annotations
@@ -15,95 +15,84 @@ import inspect
 import io
 import math
 import numbers
+import operator
 import sys
 import textwrap
 import tokenize
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from mtgcn.errors import LONGEST_SHOWN, InputError, shown, unknown_name
 
 # ------------------------------------------------------------------------------------------------------------- bounds
-# In the vocabulary of annotated-types. A comparison with NaN is false, so what must hold is asked, never what must not.
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Where numbers end; `remedy` is said to who is beyond, in place of the plain words."""
+    """A limit, as in annotated-types; `remedy` replaces the words of the error message."""
 
     limit: float
     remedy: str = ""
+    compare: ClassVar[Callable[[Any, Any], bool]]
+    prefix: ClassVar[str]
 
     def holds(self, value: Any) -> bool:
-        raise NotImplementedError
+        return bool(type(self).compare(value, self.limit))  # false for NaN
 
     @property
     def words(self) -> str:
-        raise NotImplementedError
+        return f"{self.prefix} {self.limit}"
 
 
 class Ge(Bound):
-    def holds(self, value: Any) -> bool:
-        return bool(value >= self.limit)
-
-    @property
-    def words(self) -> str:
-        return f"at least {self.limit}"
+    compare, prefix = operator.ge, "at least"
 
 
 class Gt(Bound):
-    def holds(self, value: Any) -> bool:
-        return bool(value > self.limit)
-
-    @property
-    def words(self) -> str:
-        return f"a number above {self.limit}"
+    compare, prefix = operator.gt, "a number above"
 
 
 class Le(Bound):
-    def holds(self, value: Any) -> bool:
-        return bool(value <= self.limit)
-
-    @property
-    def words(self) -> str:
-        return f"at most {self.limit}"
+    compare, prefix = operator.le, "at most"
 
 
 class Lt(Bound):
-    def holds(self, value: Any) -> bool:
-        return bool(value < self.limit)
-
-    @property
-    def words(self) -> str:
-        return f"a number below {self.limit}"
+    compare, prefix = operator.lt, "a number below"
 
 
 RATE = "a rate from 0 to below 1"
 
-MOST = 1_000_000  # of anything that is counted; what takes more time or memory has a limit of its own
+MOST = 1_000_000  # largest count
 PositiveInt = Annotated[int, Ge(1), Le(MOST)]
 NonNegativeInt = Annotated[int, Ge(0), Le(MOST)]
-# No method gains anything beyond these, and 32 bits hold their squares and sums.
-LARGEST = 1_000_000_000
+LARGEST = 1_000_000_000  # its square fits into 32-bit floats
 PositiveFloat = Annotated[float, Gt(0), Le(LARGEST)]
 NonNegativeFloat = Annotated[float, Ge(0), Le(LARGEST)]
-LearningRate = Annotated[float, Ge(0), Le(100)]  # steps longer than that leave every optimum behind
+LearningRate = Annotated[float, Ge(0), Le(100)]
 Rate = Annotated[float, Ge(0, RATE), Lt(1, RATE)]
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
 
-_IN_WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", types.NoneType: "none"}
+Numbers = tuple[float, ...]  # typed as "1,2,3"
+_WORDS: dict[Any, str] = {
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "none",
+}
+_WORDS[Numbers] = "list of numbers"
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """One of the types that a setting may have."""
+    """One of the types of a setting."""
 
-    type: Any  # int, float, bool, str, NoneType, a Literal; anything else is taken as it comes
+    type: Any  # int, float, bool, str, NoneType, Numbers, a Literal; other types are not checked
     bounds: tuple[Bound, ...] = ()
 
     @property
@@ -111,39 +100,43 @@ class _Kind:
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     def fits(self, value: Any) -> bool:
-        """Whether the value is of this type; numpy's numbers are numbers, truths are not."""
+        """Whether the value is of this type. NumPy's numbers are numbers, booleans are not."""
         if self.choices:
             return any(isinstance(value, type(choice)) and value == choice for choice in self.choices)
         if self.type is bool:
             return type(value).__name__ in ("bool", "bool_")  # numpy's too, without importing it
+        if self.type == Numbers:
+            return isinstance(value, tuple) and len(value) > 0 and all(_is_finite(number) for number in value)
         if self.type in (int, float):
             kind = numbers.Integral if self.type is int else numbers.Real
             return isinstance(value, kind) and not isinstance(value, bool)
         return isinstance(value, self.type) if self.type in (str, types.NoneType) else True
 
     def read(self, text: str) -> Any:
-        """The value that a person means by this text."""
+        """The value of this text."""
         if self.type is types.NoneType:
             return _looked_up({"none": None}, text.lower())
         if self.type is bool:
             return _looked_up(_TRUTH, text.lower())
         if self.choices:
             return _looked_up({str(choice): choice for choice in self.choices}, text)
+        if self.type == Numbers:
+            return tuple(float(part) for part in text.strip("()[]").split(",") if part.strip())
         if self.type in (int, float, str):
             return self.type(text)
         raise ValueError(f"no text can be read as {self.type}")
 
     @property
     def title(self) -> str:
-        """The type as a programmer writes it."""
-        return " | ".join(map(repr, self.choices)) or getattr(self.type, "__name__", str(self.type))
+        """The type in code."""
+        return " | ".join(map(repr, self.choices)) or str(getattr(self.type, "__name__", self.type))
 
     @property
     def words(self) -> str:
-        """The type, its choices and its bounds in words."""
+        """The type, its choices and its bounds for the help."""
         if self.choices:
             return f"one of {', '.join(map(str, self.choices))}"
-        kind = _IN_WORDS.get(self.type, self.title)
+        kind = _WORDS.get(self.type, self.title)
         return ", ".join([kind, *(bound.words.removeprefix("a number ") for bound in self.bounds)])
 
 
@@ -156,8 +149,8 @@ class _Setting:
     def check(self, value: Any) -> None:
         kind = next((kind for kind in self.kinds if kind.fits(value)), None)
         if kind is None:
-            told = shown(value) if isinstance(value, str) else repr(value)[:LONGEST_SHOWN]
-            raise InputError(f"{self.name} is {told}; {self._of_right_type}")
+            given = shown(value) if isinstance(value, str) else repr(value)[:LONGEST_SHOWN]
+            raise InputError(f"{self.name} is {given}; {self._remedy}")
         for bound in kind.bounds:
             if not bound.holds(value):
                 raise InputError(f"{self.name} is {value}; give {bound.remedy or bound.words}")
@@ -165,17 +158,17 @@ class _Setting:
             raise InputError(f"{self.name} is {value}; give a finite number")
 
     @property
-    def _of_right_type(self) -> str:
+    def _remedy(self) -> str:
         none = " or none" if any(kind.type is types.NoneType for kind in self.kinds) else ""
         choices = [str(choice) for kind in self.kinds for choice in kind.choices]
         if choices:
             return f"choose from {', '.join(choices)}{none}"
-        named = [_IN_WORDS[kind.type] for kind in self.kinds if kind.type is not types.NoneType]
+        named = [_WORDS[kind.type] for kind in self.kinds if kind.type is not types.NoneType]
         return "give " + " or ".join(name if name == "true or false" else f"a {name}" for name in named) + none
 
     @property
     def words(self) -> str:
-        """All that it may be."""
+        """All permitted values for the help."""
         alternatives = [kind.words for kind in sorted(self.kinds, key=lambda kind: kind.type is types.NoneType)]
         return (", or " if any("," in one for one in alternatives) else " or ").join(alternatives)
 
@@ -199,14 +192,14 @@ def _settings_of(settings_class: type) -> dict[str, _Setting]:
     settings = {}
     for field in (field for field in fields(settings_class) if field.init):
         kinds = _kinds(declared.get(field.name, Any))
-        # Every text can be read as a str, so that comes last.
+        # Every text is a str, so that comes last.
         ordered = sorted(kinds, key=lambda kind: kind.type is str)
         settings[field.name] = _Setting(field.name, tuple(ordered), field.default)
     return settings
 
 
 def _resolved(annotation: Any, owner: type) -> Any:
-    """What an annotation of this class stands for; `Any` where only a type checker could tell."""
+    """The type of an annotation; `Any` where only a type checker can resolve it."""
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
         return get_type_hints(holder, vars(sys.modules[owner.__module__]), include_extras=True)["it"]
@@ -229,18 +222,25 @@ def _kinds(declared: Any, bounds: tuple[Bound, ...] = ()) -> Iterable[_Kind]:
 
 
 class Settings:
-    """A dataclass that inherits from this refuses values that its annotations do not allow."""
+    """Base of dataclasses that refuse values which their annotations do not allow."""
 
     def __post_init__(self) -> None:
         check_settings(self)
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse a dataclass with a value that is of another type than its field declares, no choice, out of bounds, or
-    not finite."""
+    """Refuse values of the wrong type, out of bounds, not among the choices, or not finite."""
     settings_class: type = type(settings)
     for name, setting in _settings_of(settings_class).items():
-        setting.check(getattr(settings, name))
+        value = getattr(settings, name)
+        if isinstance(value, list) and any(kind.type == Numbers for kind in setting.kinds):
+            value = tuple(value)  # as JSON has them
+            object.__setattr__(settings, name, value)
+        setting.check(value)
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) is not bool and isinstance(number, numbers.Real) and math.isfinite(number)
 
 
 # ------------------------------------------------------------------------------------------------------------- typing
@@ -249,7 +249,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str, Any]:
-    """`key=value` texts as values of the types that the dataclass declares for its fields."""
+    """Values of `key=value` texts, in the types of the dataclass's fields."""
     settable = _settings_of(settings_class)
     values: dict[str, Any] = {}
     for assignment in assignments:
@@ -276,11 +276,11 @@ def _looked_up(choices: dict[str, Any], text: str) -> Any:
 
 @dataclass(frozen=True)
 class SettingDescription:
-    """A setting as help and documentation show it."""
+    """A setting in the help and the documentation."""
 
     name: str
-    limits: str  # its type, choices and bounds in words
-    default: str  # as one would type it; empty where there is none
+    limits: str  # type, choices and bounds
+    default: str  # as typed; empty where there is none
     meaning: str  # the comment beside its declaration; empty where there is none
 
 
@@ -301,6 +301,8 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
 def _typed(default: Any) -> str:
     if default is MISSING:
         return ""
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
     return str(default).lower() if default is None or isinstance(default, bool) else str(default)
 
 

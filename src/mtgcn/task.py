@@ -1,35 +1,37 @@
-"""`Task`: all a method may see. `Prediction`: all it answers. Both hold every run of a cell at once."""
+"""`Task`: what a method sees. `Prediction`: what it returns. Both hold all runs of a cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
 
-NOBODY = -1  # fills the rows of runs that have fewer nodes than the longest
+MISSING = -1  # pads the rows of runs that have fewer nodes than the longest
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Some nodes of each run and their classes; rows of shorter runs end in `NOBODY`."""
+    """Some nodes of each run and their classes; rows of shorter runs are padded with `MISSING`."""
 
     index: Int[Tensor, "runs nodes"]
     classes: Int[Tensor, "runs nodes"]
 
     @property
-    def present(self) -> Tensor:
-        """Where a row names a node: bool, runs x nodes."""
-        return self.index != NOBODY
+    def present(self) -> Bool[Tensor, "runs nodes"]:
+        """Where a row is not padding."""
+        return self.index != MISSING
 
-    def __getitem__(self, runs: slice) -> Nodes:
+    def __getitem__(self, runs: slice | Tensor) -> Nodes:
         return Nodes(self.index[runs], self.classes[runs])
 
     def to(self, device: torch.device) -> Nodes:
@@ -38,16 +40,16 @@ class Nodes:
     @staticmethod
     def of(rows: Sequence[np.ndarray], labels: np.ndarray) -> Nodes:
         longest = max(map(len, rows))
-        index = np.full((len(rows), longest), NOBODY, dtype=np.int64)
+        index = np.full((len(rows), longest), MISSING, dtype=np.int64)
         for run, row in enumerate(rows):
             index[run, : len(row)] = row
-        classes = np.where(index == NOBODY, 0, labels[index])
+        classes = np.where(index == MISSING, 0, labels[index])
         return Nodes(torch.from_numpy(index), torch.from_numpy(classes))
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A graph without labels and, for each run, the few labels that run is given.
+    """A graph without labels and the labelled nodes of each run.
 
     `validation` is filled only for methods that ask for it; its nodes are never scored.
     """
@@ -58,6 +60,7 @@ class Task:
     validation: Nodes | None = None
     device: torch.device = field(default=torch.device("cpu"))
     seed: int = 0  # of the whole experiment: what its runs share is drawn from it
+    communicator: Communicator = ONE_PROCESS  # reductions over the nodes
 
     def __post_init__(self) -> None:
         if (self.graph.labels != UNLABELED).any():
@@ -65,10 +68,10 @@ class Task:
 
     @staticmethod
     def without_labels(graph: Graph, runs: int = 1, device: torch.device | str = "cpu") -> Task:
-        """A task that gives its runs nothing to learn from: for networks that are trained already."""
+        """A task without labelled nodes, for networks that are trained already."""
         device = torch.device(device)
-        nobody = torch.zeros(runs, 0, dtype=torch.int64, device=device)
-        return Task(graph.without_labels, Nodes(nobody, nobody), seeds=(0,) * runs, device=device)
+        none = torch.zeros(runs, 0, dtype=torch.int64, device=device)
+        return Task(graph.without_labels, Nodes(none, none), seeds=(0,) * runs, device=device)
 
     @property
     def runs(self) -> int:
@@ -82,16 +85,20 @@ class Task:
     def num_classes(self) -> int:
         return self.graph.num_classes
 
+    def select(self, runs: Int[np.ndarray, "runs"]) -> Task:
+        """The task of these runs alone."""
+        chosen = torch.from_numpy(runs).to(self.device)
+        return replace(
+            self,
+            labelled=self.labelled[chosen],
+            seeds=tuple(self.seeds[run] for run in runs),
+            validation=self.validation and self.validation[chosen],
+        )
+
     def chunks(self, runs_at_once: int) -> Iterator[Task]:
         """The same task, a few runs at a time."""
         for start in range(0, self.runs, runs_at_once):
-            some = slice(start, start + runs_at_once)
-            yield replace(
-                self,
-                labelled=self.labelled[some],
-                seeds=self.seeds[some],
-                validation=self.validation and self.validation[some],
-            )
+            yield self.select(np.arange(start, min(start + runs_at_once, self.runs)))
 
 
 def observe(
@@ -125,56 +132,52 @@ def run_seed(seed: int, run: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class PeerReport:
+    """What each peer contributed to a prediction, for every run."""
+
+    names: tuple[str, ...]  # readable after "the": "features", "near neighbourhood"
+    weights: Float[np.ndarray, "runs peers"]  # in the prediction; they sum to 1
+    held_out_accuracy: Float[np.ndarray, "runs peers"]  # cross-validated on the labels; NaN: unknown
+    agreement: Float[np.ndarray, "runs peers"]  # share of all nodes for which the peer predicts the predicted class
+    teaching: Float[np.ndarray, "runs"]  # teaching strength, 0 to 1
+
+
+@dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a method believes of every node, and what it wants to tell about how it got there."""
+    """The probabilities of every node, and how the method found them."""
 
     probabilities: Float[np.ndarray, "runs nodes classes"]
     history: Mapping[str, Float[np.ndarray, "epochs runs peers"]] = field(default_factory=dict)
-    peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # each peer's own
-    pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # the epoch a node first taught; 0 never
+    peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # probabilities of each peer
+    pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # first epoch as a pseudo label; 0: never
     parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
-    peer_report: PeerReport | None = None  # where peers have votes of different weight
-    # Runs with the same number share random parts, such as an embedding, and so err alike; None: none do.
+    peer_report: PeerReport | None = None  # where peers have different weights
+    # Runs with the same number share random parts, such as an embedding, and their errors are correlated; None: none.
     groups: Int[np.ndarray, "runs"] | None = None
 
     @staticmethod
     def concatenate(parts: Sequence[Prediction]) -> Prediction:
-        """One prediction of the runs of several, in order."""
-        if len(parts) == 1:
-            return parts[0]
+        """The runs of several predictions, in order."""
+        return parts[0] if len(parts) == 1 else _combined(parts, np.concatenate)
 
-        def joined(name: str) -> np.ndarray | None:
-            arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else np.concatenate(arrays)
-
-        trained = [part.parameters for part in parts if part.parameters is not None]
-        reports = [part.peer_report for part in parts if part.peer_report is not None]
-
-        return Prediction(
-            probabilities=np.concatenate([part.probabilities for part in parts]),
-            history={key: np.concatenate([part.history[key] for part in parts], axis=1) for key in parts[0].history},
-            peers=joined("peers"),
-            pseudo_labelled_at=joined("pseudo_labelled_at"),
-            parameters={name: np.concatenate([one[name] for one in trained]) for name in trained[0]}
-            if trained
-            else None,
-            peer_report=PeerReport.concatenate(reports) if reports else None,
-            groups=joined("groups"),
-        )
+    def select(self, runs: Int[np.ndarray, "runs"]) -> Prediction:
+        """These runs, in this order."""
+        return _combined([self], lambda arrays, axis: np.take(arrays[0], runs, axis))
 
 
-@dataclass(frozen=True, eq=False)
-class PeerReport:
-    """What each peer contributed to an answer, for every run."""
+def _combined(parts: Sequence[Prediction], combine: Callable[[list[np.ndarray], int], np.ndarray]) -> Prediction:
+    """The prediction whose arrays are `combine(arrays of all parts, axis of the runs)`."""
 
-    names: tuple[str, ...]  # in words that may follow "the": "features", "near neighbourhood"
-    weights: Float[np.ndarray, "runs peers"]  # of its vote; they sum to 1
-    held_out_accuracy: Float[np.ndarray, "runs peers"]  # on given labels that were kept from it; NaN: nobody knows
-    agreement: Float[np.ndarray, "runs peers"]  # the share of all nodes of which it says what the answer says
-    teaching: Float[np.ndarray, "runs"]  # how much the peers taught each other, 0 to 1
+    def one(name: str) -> Any:
+        found = [value for part in parts if (value := getattr(part, name)) is not None]
+        if not found:
+            return None
+        if isinstance(found[0], PeerReport):
+            keys = ("weights", "held_out_accuracy", "agreement", "teaching")
+            return PeerReport(found[0].names, *(combine([getattr(one, key) for one in found], 0) for key in keys))
+        if isinstance(found[0], Mapping):
+            axis = 1 if name == "history" else 0
+            return {key: combine([one[key] for one in found], axis) for key in found[0]}
+        return combine(found, 0)
 
-    @staticmethod
-    def concatenate(parts: Sequence[PeerReport]) -> PeerReport:
-        """One report of the runs of several, in order."""
-        names = ("weights", "held_out_accuracy", "agreement", "teaching")
-        return PeerReport(parts[0].names, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Prediction(**{part.name: one(part.name) for part in fields(Prediction)})

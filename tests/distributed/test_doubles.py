@@ -31,7 +31,7 @@ def test_products_over_ranks(files):
     def work(ranks):
         local = read_local_graph(read_manifest(files / "shards"), ranks)
         operator = shared_in_doubles(local.adjacency)
-        assert operator.most_rows == local.adjacency.most_rows >= local.num_nodes
+        assert operator.max_rows == local.adjacency.max_rows >= local.num_nodes
         product = operator.multiply(x[local.numbers])
         torch.testing.assert_close(product.float(), local.adjacency.multiply(x[local.numbers].float()))
         whole[local.numbers] = product.numpy()

@@ -11,6 +11,7 @@ from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
 from mtgcn.distributed.peer_inputs import scaled_operator
 from mtgcn.distributed.shards import read_manifest
+from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.nn.infomax import InfomaxSettings
 from thread_ranks import on_ranks
 
@@ -39,7 +40,9 @@ def encoders(count, folder, checkpoints=lambda local: None):
         features = local.take_features()
         keys, basis = shared_node_keys(local, features), torch.eye(12, dtype=torch.float64)[:, :7]
         adjacency, exact = shared_in_doubles(local.adjacency), in_doubles(scaled_operator(local, features))
-        return trained_encoders(local, adjacency, exact, keys, basis, SETTINGS, 3, checkpoints(local))
+        return trained_encoders(
+            local, adjacency, exact, keys, ViewSettings().encoder_input, basis, SETTINGS, 3, checkpoints(local)
+        )
 
     return on_ranks(count, work)
 

@@ -20,7 +20,6 @@ from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.methods import create
-from mtgcn.methods.mt_plus import teaching as lessons
 from mtgcn.splits import Split
 from mtgcn.task import observe
 from mtgcn.workflows.predict import predict_files
@@ -77,9 +76,8 @@ def test_ranks_give_what_one_process_gives(source, settings, request):
                 np.testing.assert_array_equal(answer.parameters[name], values)  # peers never drift apart
 
 
-def test_large_graphs_are_taught_by_some_of_their_nodes(files, monkeypatch):
-    monkeypatch.setattr(lessons, "LARGEST_CLASS", 20)
-    method = create("mt-plus", **QUICK)
+def test_large_graphs_are_taught_by_some_of_their_nodes(files):
+    method = create("mt-plus", **QUICK, nodes_per_round=20)
     graph = read_graph(files / "edges.csv", nodes=files / "nodes.csv", labels=files / "labels.csv")
     alone = method.fit(observe(graph, [Split(graph.known, [], [])], seed=5))
     assert 0 < alone.history["pseudo labels"].max() <= 20

@@ -5,27 +5,30 @@ import pytest
 import torch
 
 from mtgcn import read_graph
+from mtgcn.distributed.communicator import RankCommunicator
 from mtgcn.distributed.local_graph import read_local_graph
 from mtgcn.distributed.node_keys import shared_node_keys
-from mtgcn.distributed.peer_inputs import shared_inputs
+from mtgcn.distributed.peer_inputs import RankInputs
 from mtgcn.distributed.shards import read_manifest
-from mtgcn.methods.mt_plus.views import InputSettings, peer_inputs
+from mtgcn.methods.mt_plus.settings import ViewSettings
+from mtgcn.methods.mt_plus.views import build_views, views_of
 from thread_ranks import on_ranks
 
-FEW = InputSettings(directions=5, edge_directions=20, dimensions=8, infomax_epochs=5)
+FEW = ViewSettings(directions=5, edge_directions=20, dimensions=8, infomax_epochs=5)
 
 
 @pytest.mark.parametrize("source", ["files", "sparse_files"])
-@pytest.mark.parametrize("settings", [FEW, InputSettings(dimensions=8, infomax_epochs=0)], ids=["few", "all"])
+@pytest.mark.parametrize("settings", [FEW, ViewSettings(dimensions=8, infomax_epochs=0)], ids=["few", "all"])
 def test_rows_are_those_of_one_process(source, settings, request):
     folder = request.getfixturevalue(source)
     graph = read_graph(folder / "edges.csv", nodes=folder / "nodes.csv")
-    alone = peer_inputs(graph, settings, seed=3, device=torch.device("cpu"))
+    alone = build_views(graph, settings, seed=3, device=torch.device("cpu"))
 
     def work(ranks):
         local = read_local_graph(read_manifest(folder / "shards"), ranks)
         features = local.take_features()
-        found = shared_inputs(local, features, shared_node_keys(local, features), settings, 3, None)
+        keys = torch.from_numpy(shared_node_keys(local, features).view(np.int64))
+        found = views_of(RankInputs(local, features, keys, settings, 3, None, RankCommunicator(local)))
         return local.numbers, found
 
     for count in (1, 3):

@@ -4,23 +4,34 @@ import numpy as np
 import pytest
 import torch
 
+from mtgcn.communicator import Communicator
 from mtgcn.distributed import reductions
+from mtgcn.distributed.communicator import RankCommunicator
 from mtgcn.distributed.local_graph import read_local_graph
-from mtgcn.distributed.reductions import gram, mean_of_rows, most_confident_of_all
+from mtgcn.distributed.reductions import most_confident_of_all
 from mtgcn.distributed.shards import read_manifest
 from mtgcn.training.pseudo_labels import most_confident
 from thread_ranks import on_ranks
 
-TABLE = torch.from_numpy(np.random.default_rng(0).random((9, 4), dtype=np.float32))
 
+def test_communicator_matches_one_process(files):
+    table = torch.from_numpy(np.random.default_rng(0).random((60, 4), dtype=np.float32))
+    draws = torch.from_numpy(np.random.default_rng(1).permutation(60) * 2**57 - 2**62)
+    one = Communicator()
 
-def test_means_and_products_over_all_rows():
     def work(ranks):
-        mine = TABLE[3 * ranks.rank : 3 * ranks.rank + 3]
-        torch.testing.assert_close(mean_of_rows(ranks, mine, 9), TABLE.mean(0))
-        torch.testing.assert_close(gram(ranks, mine, mine[:, :2]), TABLE.T @ TABLE[:, :2])
+        local = read_local_graph(read_manifest(files / "shards"), ranks)
+        found, mine = RankCommunicator(local), table[local.numbers]
+        torch.testing.assert_close(found.mean_of_rows(mine), one.mean_of_rows(table))
+        torch.testing.assert_close(found.gram(mine), one.gram(table))
+        for ours, expected in zip(found.mean_and_std(mine.numpy()), one.mean_and_std(table.numpy()), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-5)
+        basis = found.orthonormal(mine)
+        torch.testing.assert_close(found.gram(basis), torch.eye(4), rtol=0, atol=1e-5)
+        assert torch.equal(found.positions(draws[local.numbers]), one.positions(draws)[local.numbers])
 
-    on_ranks(3, work)
+    for count in (1, 3):
+        on_ranks(count, work)
 
 
 @pytest.mark.parametrize("per_class", [1, 3, 7, 60])

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import sharding
-from mtgcn.distributed.sharding import cut
+from mtgcn.distributed.sharding import Spill, cut
 from mtgcn.distributed.shards import read_manifest, read_part
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io.options import TableOptions
@@ -120,3 +120,23 @@ def test_a_table_that_grew_meanwhile_is_noticed(untidy, monkeypatch):
     monkeypatch.setattr(sharding._Links, "rows", grown)
     with pytest.raises(InputError, match="has changed since it was read first"):
         cut(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, CHOICES)
+
+
+RECORD = np.dtype([("row", np.int64), ("values", np.float32, (2,))])
+
+
+def records(*rows):
+    return np.array([(row, (row, row / 2)) for row in rows], dtype=RECORD)
+
+
+def test_spill_keeps_the_order_of_records(tmp_path):
+    spill = Spill(tmp_path / "new", "edges", RECORD, buckets=3)
+    spill.add(np.array([2, 0, 2]), records(5, 1, 4))
+    spill.add(np.array([0, 2]), records(9, 3))
+    np.testing.assert_array_equal(spill.read(0), records(1, 9))
+    assert len(spill.read(1)) == 0
+    np.testing.assert_array_equal(spill.read(2), records(5, 4, 3))
+    spill.remove(0)
+    assert len(spill.read(0)) == 0
+    spill.add(np.zeros(1, int), records(7))
+    np.testing.assert_array_equal(spill.read(0), records(7))

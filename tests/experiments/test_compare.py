@@ -13,8 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.compare import compared_rows, comparison_of, scoring_warnings, stored_comparisons
 from mtgcn.experiments.plan import place_of
 from mtgcn.experiments.store import Store, read_units
-from mtgcn.methods import create
-from mtgcn.methods.plugins import as_method
+from mtgcn.methods import as_method, create
 from stored_rows import compared_row, stored_row
 
 

@@ -17,8 +17,7 @@ from safetensors.numpy import load_file, save_file
 from fuzz import malformed
 from fuzz.case import Case, require, require_sound_graph, require_sound_probabilities, run_command
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.model_card import ANSWERS, CARD, GRAPH, WEIGHTS, checksum
-from mtgcn.estimator.persistence import file_entry
+from mtgcn.estimator.persistence import ANSWERS, CARD, GRAPH, WEIGHTS, checksum, file_entry
 
 NODES = 24
 METHODS = {

@@ -1,10 +1,13 @@
-"""Edge lists, node tables and label tables, in CSV and Parquet, put together; and everything that can be wrong."""
+"""`read_graph`: edge lists, node tables and label tables in CSV and Parquet, and invalid ones."""
+
+import warnings
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table, parquet_table
 from mtgcn.io.options import ROLES, TableOptions
@@ -96,8 +99,7 @@ def test_node_table_without_header(write):
 
 def test_ids_only(write):
     arrays = read(write("edges.csv", "a,b\n"), write("nodes.csv", "id\na\nb\nc\n"))
-    assert arrays.features is None
-    assert len(arrays.node_ids) == 3
+    assert (arrays.features, len(arrays.node_ids)) == (None, 3)
 
 
 def test_sparse_features(write):
@@ -132,10 +134,10 @@ def test_labels_of_two_tables(write):
 
 
 def test_node_table_only(write):
-    arrays = read(None, write("nodes.csv", "id,f\na,1\nb,2\n"))
-    assert len(arrays.sources) == 0
-    assert arrays.features.tolist() == [[-1], [1]]
-    assert read(None, write("nodes.csv", "id,f\na,1\nb,2\n"), scale=False).features.tolist() == [[1], [2]]
+    nodes = write("nodes.csv", "id,f,label\na,1,x\nb,2,y\n")
+    graph = read_graph(None, nodes=nodes)
+    assert (graph.num_nodes, graph.num_edges, graph.features.tolist()) == (2, 0, [[-1], [1]])
+    assert read_graph(None, nodes=nodes, scale=False).features.tolist() == [[1], [2]]
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "int64", "int32", "uint64", "dictionary", "float64"])
@@ -177,111 +179,128 @@ GOOD = {
     "nodes": "id,f1,f2,label\na,1,2,x\nb,3,4,y\nc,5,6,\n",
     "labels": "id,label\na,x\nb,y\n",
 }
+DAYS = "".join(f"n{day},2024-01-{day}\n" for day in range(11, 30))
 
 
-@pytest.mark.parametrize(
-    ("bad", "choices", "message"),
-    [
-        ({"edges": "source,target\na,b\nb,q\n"}, {}, "edges.csv line 3: node 'q' is not in .*nodes.csv; add it there"),
-        ({"edges": "x,y\nq,r\n"}, {}, r"edges.csv: 2 edges are of nodes that are not in .* \(line 1 'x', line 2 'q'"),
-        ({"edges": "x,a\na,b\n"}, {}, "line 1: node 'x' is not in .*or --header if this line names the columns"),
-        (
-            {"edges": "source,target\na,b\nb,q\nr,s\n"},
-            {},
-            r"edges.csv: 2 edges are of nodes that are not in .*nodes.csv \(line 3 'q', line 4 'r'\); add these there",
-        ),
-        ({"edges": "source,target,weight\na,b,1\nb,c,-2\n"}, {}, "line 3, column 'weight' is -2; weights must be >= 0"),
-        ({"edges": "source,target,weight\na,b,1\nb,c,heavy\n"}, {}, "line 3, column 'weight' is 'heavy', not a number"),
-        ({"edges": "source,target,weight\na,b,1\nb,c,nan\n"}, {}, "line 3, column 'weight' is 'nan'; give a finite"),
-        ({"edges": "source,target\na,b\n,c\n"}, {}, "line 3, column 'source' is empty; every row needs an id"),
-        ({"edges": "source,target\n"}, {}, "edges.csv holds a header and no edge"),
-        ({"edges": "source\na\n"}, {}, "has one column"),
-        ({"edges": "source,target\na,b\nb\n"}, {}, "line 3 has 1 column where line 1 has 2"),
-        ({"edges": GOOD["edges"]}, {"source": "sorce"}, "edges.csv: unknown column 'sorce'; did you mean 'source'"),
-        ({"edges": GOOD["edges"]}, {"source": 7}, "edges.csv has no column 7; it has 3, counted from 0"),
-        ({"edges": "a,b\n"}, {"source": "p"}, "has no header to find column 'p' in"),
-        ({"edges": GOOD["edges"]}, {"source": 1}, "need a column each"),
-        (
-            {"nodes": "id,f1\na,1\nb,red\nc,2\n"},
-            {},
-            r"nodes.csv, column 'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them, or use --column",
-        ),
-        ({"nodes": "id,f1\na,1\nb,1e99\nc,2\n"}, {}, r"column 'f1': 1 of 3 values are not numbers \(line 3 '1e99'\)"),
-        (
-            {
-                "nodes": "id,f1\na,2024-02-29\nb,2023-02-29\nc,2024-02-29\n"
-                + "".join(f"n{day},2024-01-{day}\n" for day in range(11, 30))
-            },
-            {},
-            r"column 'f1': 1 of 22 values are not dates \(line 3 '2023-02-29'\); correct them, or use --column date=f1",
-        ),
-        ({"nodes": "id,f1\na,1\nb,2\nc,2\na,3\n"}, {}, "line 5, column 'id': node 'a' is on line 2 already"),
-        (
-            {"nodes": "id,f1\na,1\nb,2\na,2\nb,3\n"},
-            {},
-            r"nodes.csv: 2 rows repeat an id of column 'id' \(line 4 'a', line 5 'b'\); keep one row per node",
-        ),
-        ({"nodes": "id,f1\n,1\nb,2\n,2\n"}, {}, r"nodes.csv: 2 rows have nothing in column 'id' \(line 2, line 4\)"),
-        ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "nmber"}}, "unknown kind of column 'nmber'; did you mean 'number'"),
-        ({"nodes": GOOD["nodes"]}, {"kinds": {"f9": "number"}}, "unknown column 'f9'"),
-        ({"nodes": GOOD["nodes"]}, {"kinds": {"f1": "date"}}, "column 'f1' holds numbers, not dates"),
-        ({"nodes": GOOD["nodes"]}, {"exclude": ["f9"]}, "unknown column 'f9'"),
-        ({"nodes": GOOD["nodes"]}, {"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
-        ({"edges": "source,target,weight\na,b,-1\nb,c,-2\n"}, {}, r"2 edges have a negative column 'weight' \(line 2"),
-        ({"edges": "source,target,weight\na,b,x\nb,c,y\n"}, {}, r"2 cells of column 'weight' are not finite numbers"),
-        ({"edges": "source,target\na\nb,c,d\nc\n"}, {}, r"3 lines have more or fewer columns than line 1, which has 2"),
-        ({"nodes": "id,f1\n"}, {}, "nodes.csv holds a header and no row"),
-        ({"nodes": "id,f1\n" + "a" * 1001 + ",1\n"}, {}, "line 2, column 'id': the id 'aaa.* has 1001 characters"),
-        ({"nodes": GOOD["nodes"]}, {"features": ["f1", "f1"]}, "every feature need a column each"),
-        ({"nodes": GOOD["nodes"]}, {"features": ["f9"]}, "unknown column 'f9'"),
-        ({"nodes": GOOD["nodes"]}, {"label": "labl"}, "unknown column 'labl'"),
-        (
-            {"labels": "id,label\na,x\nq,y\n"},
-            {},
-            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there, or use --unknown-nodes drop",
-        ),
-        (
-            {"labels": "id,label\na,x\nb,y\nc,x\nc,y\n"},
-            {},
-            "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'",
-        ),
-        (
-            {"labels": "id,label\na,y\nb,y\n"},
-            {},
-            "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2",
-        ),
-        (
-            {"nodes": None, "labels": "id,label\na,x\na,y\nb,y\nb,x\n"},
-            {},
-            r"labels.csv: 2 labels contradict another of the same node \(node 'a': 'x' and 'y', node 'b'",
-        ),
-        ({"labels": "id,label\n"}, {}, "labels.csv holds a header and no label"),
-        ({"labels": "p,q,r\na,b,c\n"}, {}, "has 3 columns and none is named label"),
-        ({"labels": "id,label\na,x\n,y\n"}, {}, "labels.csv line 3, column 'id' is empty"),
-        ({"nodes": None, "labels": "id,label\na,x\nc,x\n"}, {}, "labels.csv has one class only, 'x'"),
-        ({"nodes": None, "labels": "id,label\na,\nc,nan\n"}, {}, "labels.csv: every label is empty; label some nodes"),
-        ({"nodes": None, "labels": None}, {"label": "kind"}, "column 'kind' is looked for in a node or label table"),
-        ({"edges": None, "nodes": None}, {}, "neither an edge list nor a node table"),
-        ({"edges": ""}, {}, "edges.csv is empty"),
-        ({"nodes": ""}, {}, "nodes.csv is empty"),
-        ({"labels": b"\xff\xfea\0"}, {}, "is UTF-16"),
-    ],
-)
-def test_faults(write, bad, choices, message):
-    paths = {role: write(f"{role}.csv", content) for role, content in (GOOD | bad).items() if content is not None}
+def assert_fault(write, contents, message, **choices):
+    paths = {role: write(f"{role}.csv", content) for role, content in contents.items() if content is not None}
     with pytest.raises(InputError, match=message) as caught:
         read(**paths, **choices)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
+    ("role", "text", "message"),
+    [
+        ("edges", "source,target\na,b\nb,q\n", "edges.csv line 3: node 'q' is not in .*nodes.csv; add it there"),
+        ("edges", "x,y\nq,r\n", r"edges.csv: 2 edges are of nodes that are not in .* \(line 1 'x', line 2 'q'"),
+        ("edges", "x,a\na,b\n", "line 1: node 'x' is not in .*or --header if this line names the columns"),
+        (
+            "edges",
+            "source,target\na,b\nb,q\nr,s\n",
+            r"edges.csv: 2 edges are of nodes that are not in .*nodes.csv \(line 3 'q', line 4 'r'\); add these there",
+        ),
+        ("edges", "source,target,weight\na,b,1\nb,c,-2\n", "line 3, column 'weight' is -2; weights must be >= 0"),
+        ("edges", "source,target,weight\na,b,-1\nb,c,-2\n", r"2 edges have a negative column 'weight' \(line 2"),
+        ("edges", "source,target,weight\na,b,1\nb,c,heavy\n", "line 3, column 'weight' is 'heavy', not a number"),
+        ("edges", "source,target,weight\na,b,x\nb,c,y\n", r"2 cells of column 'weight' are not finite numbers"),
+        ("edges", "source,target\na,b\n,c\n", "line 3, column 'source' is empty; every row needs an id"),
+        ("edges", "source,target\n", "edges.csv holds a header and no edge"),
+        ("edges", "source\na\n", "has one column"),
+        ("edges", "source,target\na\nb,c,d\nc\n", r"3 lines have more or fewer columns than line 1, which has 2"),
+        ("edges", "", "edges.csv is empty"),
+        ("nodes", "", "nodes.csv is empty"),
+        (
+            "nodes",
+            "id,f1\na,1\nb,red\nc,2\n",
+            r"nodes.csv, column 'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them, or use --column",
+        ),
+        ("nodes", "id,f1\na,1\nb,1e99\nc,2\n", r"column 'f1': 1 of 3 values are not numbers \(line 3 '1e99'\)"),
+        (
+            "nodes",
+            "id,f1\na,2024-02-29\nb,2023-02-29\nc,2024-02-29\n" + DAYS,
+            r"column 'f1': 1 of 22 values are not dates \(line 3 '2023-02-29'\); correct them, or use --column date=f1",
+        ),
+        ("nodes", "id,f1\na,1\nb,2\nc,2\na,3\n", "line 5, column 'id': node 'a' is on line 2 already"),
+        (
+            "nodes",
+            "id,f1\na,1\nb,2\na,2\nb,3\n",
+            r"nodes.csv: 2 rows repeat an id of column 'id' \(line 4 'a', line 5 'b'\); keep one row per node",
+        ),
+        ("nodes", "id,f1\n,1\nb,2\n,2\n", r"nodes.csv: 2 rows have nothing in column 'id' \(line 2, line 4\)"),
+        ("nodes", "id,f1\n", "nodes.csv holds a header and no row"),
+        ("nodes", "id,f1\n" + "a" * 1001 + ",1\n", "line 2, column 'id': the id 'aaa.* has 1001 characters"),
+        (
+            "labels",
+            "id,label\na,x\nq,y\n",
+            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there, or use --unknown-nodes drop",
+        ),
+        (
+            "labels",
+            "id,label\na,x\nb,y\nc,x\nc,y\n",
+            "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'",
+        ),
+        (
+            "labels",
+            "id,label\na,y\nb,y\n",
+            "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2",
+        ),
+        ("labels", "id,label\n", "labels.csv holds a header and no label"),
+        ("labels", "p,q,r\na,b,c\n", "has 3 columns and none is named label"),
+        ("labels", "id,label\na,x\n,y\n", "labels.csv line 3, column 'id' is empty"),
+        ("labels", b"\xff\xfea\0", "is UTF-16"),
+    ],
+)
+def test_faults(write, role, text, message):
+    assert_fault(write, GOOD | {role: text}, message)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            "id,label\na,x\na,y\nb,y\nb,x\n",
+            r"labels.csv: 2 labels contradict another of the same node \(node 'a': 'x' and 'y', node 'b'",
+        ),
+        ("id,label\na,x\nc,x\n", "labels.csv has one class only, 'x'"),
+        ("id,label\na,\nc,nan\n", "labels.csv: every label is empty; label some nodes"),
+    ],
+)
+def test_label_faults(write, labels, message):
+    assert_fault(write, {"edges": GOOD["edges"], "labels": labels}, message)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"source": "sorce"}, "edges.csv: unknown column 'sorce'; did you mean 'source'"),
+        ({"source": 7}, "edges.csv has no column 7; it has 3, counted from 0"),
+        ({"source": 1}, "need a column each"),
+        ({"kinds": {"f1": "nmber"}}, "unknown kind of column 'nmber'; did you mean 'number'"),
+        ({"kinds": {"f9": "number"}}, "unknown column 'f9'"),
+        ({"kinds": {"f1": "date"}}, "column 'f1' holds numbers, not dates"),
+        ({"exclude": ["f9"]}, "unknown column 'f9'"),
+        ({"features": ["f9"]}, "unknown column 'f9'"),
+        ({"features": ["f1", "f1"]}, "every feature need a column each"),
+        ({"label": "labl"}, "unknown column 'labl'"),
+        ({"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
+    ],
+)
+def test_invalid_options(write, choices, message):
+    assert_fault(write, GOOD, message, **choices)
+
+
+def test_missing_tables(write):
+    assert_fault(write, {"edges": "a,b\n"}, "has no header to find column 'p' in", source="p")
+    assert_fault(write, {"edges": "a,b\n"}, "column 'kind' is looked for in a node or label table", label="kind")
+    assert_fault(write, {"labels": GOOD["labels"]}, "neither an edge list nor a node table")
+
+
+@pytest.mark.parametrize(
     ("columns", "message"),
     [
         ({"id": ["a", "b"], "f": [1.0, np.inf]}, "nodes.parquet row 2, column 'f' is 'inf'; give a finite"),
-        (
-            {"id": ["a", "b"], "f": [1e99, np.inf]},
-            r"2 cells of column 'f' are not finite numbers \(row 1 '1e\+99'",
-        ),
+        ({"id": ["a", "b"], "f": [1e99, np.inf]}, r"2 cells of column 'f' are not finite numbers \(row 1 '1e\+99'"),
         ({"id": ["a", "b"], "f": [1.0, 1e300]}, "row 2, column 'f' is '1e.300'; give a finite number that single"),
         ({"id": ["a", "b", "c"], "f": ["1", "red", "3"]}, r"1 of 3 values are not numbers \(row 2 'red'\)"),
         ({"id": ["a", "b"], "f": [[1], [2]]}, "column 'f' is of type list.*numbers, one column for each feature"),
@@ -304,20 +323,19 @@ def test_truncated_parquet(write_parquet):
         read(path)
 
 
-def test_invalid_paths(tmp_path):
-    with pytest.raises(InputError, match="is a folder; name the file in it"):
-        read(tmp_path)
-    with pytest.raises(InputError, match=r"nowhere.csv does not exist; check the path"):
-        read(tmp_path / "nowhere.csv")
-    with pytest.raises(InputError, match=r"cannot be read|does not exist"):
-        read("a\0b.csv")
-    with pytest.raises(InputError, match="/dev/null is not a regular file"):
-        read("/dev/null")
-    with pytest.raises(InputError, match="given by its path, not by a int"):
-        read(7)
-
-
-# ---- flaws that are no faults
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/tmp", "is a folder; name the file in it"),
+        ("nowhere.csv", r"nowhere.csv does not exist; check the path"),
+        ("a\0b.csv", r"cannot be read|does not exist"),
+        ("/dev/null", "/dev/null is not a regular file"),
+        (7, "given by its path, not by a int"),
+    ],
+)
+def test_invalid_paths(path, message):
+    with pytest.raises(InputError, match=message):
+        read(path)
 
 
 def test_unknown_nodes(write):
@@ -349,7 +367,7 @@ def test_added_nodes_have_zero_words(write):
     assert np.array_equal(arrays.features.toarray(), np.eye(10, 40)[:10] * (np.arange(10) < 9)[:, None])
 
 
-@pytest.mark.parametrize("header", ["who,whom", "Kunde,kennt"])
+@pytest.mark.parametrize("header", ["name,friend", "Kunde,kennt"])
 def test_header_found_by_node_ids(write, header):
     nodes = write("nodes.csv", "id,f\nanna,1\nbert,2\ncleo,3\n")
     edges, labels = write("edges.csv", f"{header}\nanna,bert\n"), write("labels.csv", "name,team\nanna,x\nbert,y\n")
@@ -429,3 +447,39 @@ def test_last_column_beside_label_table(write):
     arrays = read(None, nodes, write("labels.csv", "a,x\nb,y\n"))
     assert arrays.class_names == ("x", "y")
     assert arrays.feature_names == ("column 2", "column 3=Hof", "column 3=Ulm")
+
+
+def test_read_graph(write):
+    edges = write("edges.csv", "source,target,weight\na,b,2\nb,a,3\nb,c,1\nb,c,1\nc,c,4\n")
+    nodes = write("nodes.csv", "id,f1,f2\nc,1,2\nb,3,4\na,5,6\nalone,7,8\n")
+    with pytest.warns(GraphNote, match=r"edges.csv: 2 of 2 edges go one way, or weigh more one way") as notes:
+        graph = read_graph(edges, nodes=nodes, labels=write("labels.csv", "id,label\na,dog\nc,cat\nb,\n"), name="zoo")
+    assert [one.filename for one in notes] == [__file__]
+    assert graph.node_ids.tolist() == ["c", "b", "a", "alone"]
+    assert graph.adjacency.toarray().tolist() == [[4, 1, 0, 0], [1, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
+    assert (graph.labels.tolist(), graph.class_names) == ([0, -1, 1, -1], ("cat", "dog"))
+    assert (graph.feature_names, graph.without_labels.feature_names) == (("f1", "f2"), ("f1", "f2"))
+    assert graph.name == "zoo"
+
+
+@pytest.mark.parametrize("text", ["a,b\nb,c\n", "a,b\nb,a\nb,c\nc,b\n", "a,b\na,b\nb,c\n"])
+def test_undirected_lists(write, text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_graph(write("edges.csv", text)).num_edges == 2
+
+
+def test_directed_list(write):
+    with pytest.warns(GraphNote, match="1 of 2 edges go one way"):
+        read_graph(write("edges.csv", "a,b\nb,a\nb,c\n"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "counts"), [("id,label\na,x\n", {"x": 1}), ("id,label\n", {}), ("id,label\na,\n", {})]
+)
+def test_few_labels(write, labels, counts):
+    edges, table = write("edges.csv", "source,target\na,b\nb,c\n"), write("labels.csv", labels)
+    graph = read_graph(edges, labels=table, few_labels=True)
+    assert dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)) == counts
+    with pytest.raises(InputError, match="label"):
+        read_graph(edges, labels=table)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.graph import Graph
-from mtgcn.linalg.logistic_regression import one_vs_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import labelled_rows, one_vs_rest, probabilities
 from mtgcn.methods import create
 from mtgcn.methods import deepwalk as module
 from mtgcn.splits import Split, draw_splits
@@ -69,7 +69,7 @@ def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
     for run, seed in enumerate(task.seeds):
         vectors = method.embedding(task.graph.adjacency, seed)
         labelled = task.labelled[run : run + 1]
-        classifier = one_vs_rest(rows_of(vectors, labelled), labelled, 3, 3.0)
+        classifier = one_vs_rest(labelled_rows(vectors, labelled), labelled, 3, 3.0)
         np.testing.assert_allclose(found[run], probabilities(classifier.scores(vectors))[0], atol=1e-12)
 
 
@@ -188,7 +188,7 @@ def test_a_graph_without_edges_is_answered():
 def test_without_gensim_it_says_what_to_install(task, monkeypatch):
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     monkeypatch.setitem(sys.modules, "gensim", None)
-    with pytest.raises(InputError, match=r"deepwalk needs the package gensim.*pip install gensim"):
+    with pytest.raises(InputError, match=r"deepwalk needs gensim, .*; pip install 'mtgcn\[deepwalk\]'"):
         create("deepwalk", **QUICK).fit(task)
 
 

@@ -1,79 +1,81 @@
-"""Charts: to scale and complete; marks as SVG and by matplotlib."""
+"""Charts: to scale and complete; SVG elements; matplotlib figures."""
 
 import os
 import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from mtgcn.report.charts import (
-    MAP_WIDTH,
-    class_chart,
-    confidence_chart,
-    curve_chart,
-    history_charts,
-    map_chart,
-    peer_chart,
-)
-from mtgcn.report.figures import Area, Chart, Dots, Group, Line, Text, figure, rectangle
-from mtgcn.report.fit_page import plot
+from mtgcn.report import charts, svg
 from mtgcn.report.fit_view import Map, fit_view
-from mtgcn.report.styles import light_colours
+from mtgcn.report.plots import comparison_figure, fit_figure
+from mtgcn.report.styles import class_colours
 from mtgcn.uncertainty.peer_weights import contributions
 from weighted_peers import made_up_report
 
 
-def of_kind(chart, kind):
-    return [mark for mark in chart.marks if isinstance(mark, kind)]
+def elements(chart, path):
+    return ElementTree.fromstring(str(chart.svg())).findall(path)
 
 
-def sizes(chart):
-    return np.array([np.ptp(area.corners, axis=0) for area in of_kind(chart, Area)])
+def texts(chart):
+    return [one.text for one in elements(chart, ".//text")]
 
 
-def svg(*marks):
-    return str(Chart("A <chart>", 100, 50, marks).svg())
+def bar_sizes(chart):
+    """Width and height of every rectangle."""
+    paths = [re.findall(r"(-?[\d.]+),(-?[\d.]+)", one.get("d")) for one in elements(chart, "path[title]")]
+    return np.ptp(np.array(paths, dtype=float), axis=1)
+
+
+def dots_on(chart):
+    """Colour, layers and number of each group of dots."""
+    return [
+        (one.get("class").split()[1], len(one.findall("path")), one.find("path").get("d").count("M"))
+        for one in elements(chart, "g[@class]")
+    ]
 
 
 def test_peer_chart_is_to_scale():
-    chart = peer_chart(contributions(made_up_report()))
-    widths = sizes(chart)[:, 0]
+    chart = charts.peer_chart(contributions(made_up_report()))
+    widths = bar_sizes(chart)[:, 0]
     np.testing.assert_allclose(widths / widths[0], np.array([55, 30, 10, 5]) / 55, atol=1e-3)
-    looks = [dots.look for dots in of_kind(chart, Dots)]
-    assert (looks.count("ring"), looks.count("filled")) == (4, 3)  # one held-out accuracy is unknown
+    assert len(elements(chart, "g/circle")) == 4  # agreement
+    assert len(dots_on(chart)) == 3  # one held-out accuracy is unknown
 
 
 def test_histogram_is_to_scale():
-    heights = sizes(confidence_chart(np.array([0.26, 0.26, 0.99]), classes=4))[:, 1]
-    assert heights[0] == 2 * heights[-1] > 0
+    heights = bar_sizes(charts.confidence_chart(np.array([0.26, 0.26, 0.99]), classes=4))[:, 1]
+    assert heights[0] == pytest.approx(2 * heights[-1])
+    assert heights[-1] > 0
     assert sum(heights > 0) == 2
-    assert len(sizes(confidence_chart(np.empty(0), 2)))
+    assert len(bar_sizes(charts.confidence_chart(np.empty(0), 2)))
 
 
 def test_curves_are_named_after_the_peers():
     values = np.ones((5, 2))
-    (chart,) = history_charts({"loss": values, "never": np.full((5, 2), np.nan)}, ("features", "<b>"))
-    assert (chart.title, [group.hint for group in of_kind(chart, Group)]) == ("loss", ["features", "<b>"])
-    (chart,) = history_charts({"loss": values}, ("one", "two", "three"))
-    assert [group.hint for group in of_kind(chart, Group)] == ["peer 1", "peer 2"]
+    history = {"loss": values, "never": np.full((5, 2), np.nan)}
+    for peers, names in ((("features", "<b>"), ["features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
+        (chart,) = charts.history_charts(history, peers)
+        assert chart.title == "loss"
+        assert [one.text for one in elements(chart, "g/title")] == names
 
 
 @pytest.mark.parametrize(("series", "bands"), [(3, 3), (4, 0)])
 def test_intervals_are_drawn_for_few_curves(series, bands):
     band = np.array([[1.0, 2.0], [0.5, 1.5], [1.5, 2.5]])
-    chart = curve_chart([10, 20], {f"s{number}": band for number in range(series)}, title="")
-    parts = [mark for group in of_kind(chart, Group) for mark in group.marks]
-    assert sum(isinstance(part, Area) for part in parts) == bands
+    chart = charts.curve_chart([10, 20], {f"s{number}": band for number in range(series)}, "")
+    assert len(elements(chart, "g/path[@opacity='0.16']")) == bands
 
 
 def test_map_shows_every_node_once(fitted_model):
     view = fit_view(fitted_model)
-    dots = [mark for mark in of_kind(map_chart(view.map, view.class_names), Dots) if mark.colour != "paper"]
-    assert sum(len(mark.places) for mark in dots if mark.look != "ringed") == 54
-    assert sum(len(mark.places) for mark in dots if mark.look == "ringed") == 6
-    assert all((mark.places >= 0).all() for mark in dots)
+    dots = [one for one in dots_on(charts.map_chart(view.map, view.class_names)) if one[0] != "paper"]
+    assert sum(count for *_, count in dots) == 60
+    assert [count for *_, count in dots[-3:]] == [2, 2, 2]  # labelled
 
 
 def test_map_marks_confidence():
@@ -85,16 +87,13 @@ def test_map_marks_confidence():
         given=np.array([-1, -1, -1, 1]),
         suggested=np.array([0]),
     )
-    chart = map_chart(shown, ["yes", "7"])
-    unsure, fair, sure, given, suggested = (mark for mark in of_kind(chart, Dots) if len(mark.places))
-    assert [(mark.colour, mark.look) for mark in (unsure, given, suggested)] == [
-        ("k0", "hollow"),
-        ("k1", "ringed"),
-        ("paper", "ringed"),
-    ]
-    assert sure.size > fair.size
-    assert [text.text for text in of_kind(chart, Text)] == ["1", "yes", "class 7"]  # 7 is not a suggestion
-    assert chart.height < MAP_WIDTH
+    chart = charts.map_chart(shown, ["yes", "7"])
+    strokes = [re.findall(r"--(\w+)\)", one.get("stroke"))[0] for one in elements(chart, "g/path")]
+    assert strokes == ["k0", "paper", "k0", "k0", "ink", "k1", "ink", "paper"]  # unsure, fair, sure, given, suggested
+    fair, sure = (float(re.search(r"calc\(([\d.]+)", one.get("style"))[1]) for one in elements(chart, "g/path")[2:4])
+    assert fair < sure
+    assert texts(chart) == ["1", "yes", "class 7"]  # 7 is not a suggestion
+    assert chart.height < charts.MAP_WIDTH
 
 
 def test_map_text_does_not_overlap():
@@ -106,82 +105,80 @@ def test_map_text_does_not_overlap():
         given=np.full(300, -1),
         suggested=np.arange(8),
     )
-    written = of_kind(map_chart(shown, ["first name", "second name", "third name"]), Text)
+    written = elements(charts.map_chart(shown, ["first name", "second name", "third name"]), "text")
+    assert len(written) == 11
     for number, one in enumerate(written):
         for other in written[number + 1 :]:
-            if len(one.text) > 2 or len(other.text) > 2:
-                assert abs(one.y - other.y) >= 18 or abs(one.x - other.x) > 5 * max(len(one.text), len(other.text))
+            longest = max(len(one.text), len(other.text))
+            x, y = (abs(float(one.get(axis)) - float(other.get(axis))) for axis in "xy")
+            assert longest <= 2 or y >= 18 or x > 5 * longest
 
 
 def test_long_names_are_shortened():
-    chart = class_chart(["x" * 80, "y"], np.array([1, 1]), np.array([5, 4]))
-    assert any(text.text.endswith("…") for text in of_kind(chart, Text))
+    chart = charts.class_chart(["x" * 80, "y"], np.array([1, 1]), np.array([5, 4]))
+    assert any(text.endswith("…") for text in texts(chart))
 
 
 def test_svg_has_a_label():
-    assert 'viewBox="0 0 100 50" role="img" aria-label="A &lt;chart&gt;"' in svg()
+    assert 'viewBox="0 0 100 50" role="img" aria-label="A &lt;chart&gt;"' in svg.Chart("A <chart>", 100, 50, ()).svg()
 
 
 def test_svg_lines_are_interrupted_at_nan():
     values = np.array([[0, np.nan], [1, 1], [2, 2], [3, np.nan], [4, 3]])
-    page = svg(Group([Line(values, "c0", dashes=(2, 3))], "<b>"))
-    assert re.findall(r' d="([^"]*)"', page) == ["M1.0,1.0L2.0,2.0M4.0,3.0"]
-    assert 'stroke-dasharray="2 3"' in page
-    assert '<g class="series"><title>&lt;b&gt;</title>' in page
+    found = svg.series([svg.line(values, "c0", dashes=(2, 3))], "<b>")
+    assert re.findall(r' d="([^"]*)"', found) == ["M1.0,1.0L2.0,2.0M4.0,3.0"]
+    assert 'stroke-dasharray="2 3"' in found
+    assert '<g class="series"><title>&lt;b&gt;</title>' in found
 
 
 def test_svg_dots_are_strokes_without_length():
     places = np.array([[1.0, 2.0], [3.0, 4.0]])
     layers = r'stroke="var\(--(\w+)\)" style="stroke-width:calc\(([\d.]+)px'
-    assert svg(Dots(places, "k3", 5)).count("M1.0,2.0h0M3.0,4.0h0") == 1
-    assert re.findall(layers, svg(Dots(places, "k3", 5, "hollow"))) == [("k3", "5.00"), ("paper", "2.75")]
-    assert re.findall(layers, svg(Dots(places, "k3", 5, "ringed"))) == [("ink", "9.00"), ("k3", "5.00")]
-    assert svg(Dots(places, "c2", 12, "ring")).count('r="6"') == 2
-    assert svg(Dots(np.empty((0, 2)), "k0", 5)) == svg()
+    assert svg.dots(places, "k3", 5).count("M1.0,2.0h0M3.0,4.0h0") == 1
+    assert re.findall(layers, svg.dots(places, "k3", 5, "hollow")) == [("k3", "5.00"), ("paper", "2.75")]
+    assert re.findall(layers, svg.dots(places, "k3", 5, "ringed")) == [("ink", "9.00"), ("k3", "5.00")]
+    assert svg.dots(places, "c2", 12, "ring").count('r="6"') == 2
+    assert svg.dots(np.empty((0, 2)), "k0", 5) == ""
 
 
 def test_svg_areas_and_text():
-    page = svg(rectangle(1.0, 2, 3, 4, "k0", "five & six"), Text(7, 8, "a < b", "end", bold=True, shift=(0.5, -1)))
-    assert 'fill="var(--k0)" d="M1.0,2.0L4.0,2.0L4.0,6.0L1.0,6.0Z"><title>five &amp; six</title></path>' in page
-    assert '<text x="7.0" y="8.0" text-anchor="end" class="strong" dx="0.5em" dy="-1em">a &lt; b</text>' in page
+    assert svg.rectangle(1.0, 2, 3, 4, "k0", "five & six") == (
+        '<path fill="var(--k0)" d="M1.0,2.0L4.0,2.0L4.0,6.0L1.0,6.0Z"><title>five &amp; six</title></path>'
+    )
+    assert svg.text(7, 8, "a < b", "end", bold=True, shift=(0.5, -1)) == (
+        '<text x="7.0" y="8.0" text-anchor="end" class="strong" dx="0.5em" dy="-1em">a &lt; b</text>'
+    )
 
 
-def test_matplotlib_draws_the_same_marks():
-    from matplotlib.colors import to_hex
-
-    colours = light_colours(2)
-    marks = [
-        rectangle(10.0, 20, 30, 40, "k1"),
-        Line(np.array([[0.0, 0], [5, np.nan], [9, 9]]), "c2", dashes=(2, 3)),
-        Dots(np.array([[50.0, 60.0]]), "k0", 8, "ringed"),
-        Text(5, 95, "$5 & $6", "end"),
-    ]
-    (axes,) = figure([[[Chart("One", 100, 100, marks)]]], colours).axes
-    (bar,), (dots,), (words,) = axes.patches, axes.collections, axes.texts
-    np.testing.assert_array_equal(bar.get_xy()[:4], [[10, 20], [40, 20], [40, 60], [10, 60]])
-    assert to_hex(bar.get_facecolor()) == colours["k1"]
-    assert axes.lines[0].get_color() == colours["c2"]
-    assert (to_hex(dots.get_facecolor()[0]), to_hex(dots.get_edgecolor()[0])) == (colours["k0"], colours["ink"])
-    assert (words.get_text(), words.get_parse_math(), words.get_ha()) == ("$5 & $6", False, "right")
-    assert axes.get_ylim() == (100, 0)  # y grows downwards, as in SVG
+def test_figure_of_a_comparison(compared, tmp_path):
+    figure = comparison_figure(compared())
+    (axes,) = figure.axes
+    assert axes.get_title() == "edges_1.csv, 3 labels per class, 4 runs"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["lp", "my_gcn <b>", "mt-plus"]
+    assert [len(line.get_xdata()) for line in axes.lines] == [4, 2, 1] * 3  # runs, interval and mean of each method
+    np.testing.assert_allclose([line.get_xdata()[0] for line in axes.lines[2::3]], [50, 60, 70])
+    figure.savefig(tmp_path / "figure.png")
 
 
 def test_figure_of_a_fit(fitted_model, tmp_path):
-    made = plot(fitted_model)
-    titles = [axes.get_title(loc="left") for axes in made.axes]
-    assert titles[:3] == [
-        "Map of the nodes",
-        "Unlabelled nodes by the probability of their predicted class",
-        "Nodes of each class",
-    ]
+    from matplotlib.colors import to_hex
+
+    figure = fit_figure(fitted_model)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles[:3] == ["Map of the nodes", "Confidence", "Classes (labels given)"]
     assert set(titles[3:]) == {"supervised", "pseudo-label", "consistency", "pseudo labels", "agreement"}
-    assert sum(len(dots.get_offsets()) for dots in made.axes[0].collections) == 60 + 10  # nodes and suggestions
-    boxes = [axes.get_position() for axes in made.axes]
-    for number, box in enumerate(boxes):
-        assert min(box.x0, box.y0) >= 0
-        assert max(box.x1, box.y1) <= 1
-        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
-    made.savefig(tmp_path / "figure.png")
+    places, confidence, classes, curve = figure.axes[:4]
+    (nodes,) = places.collections
+    assert len(nodes.get_offsets()) == 60
+    assert {str(rank) for rank in range(1, 11)} < {text.get_text() for text in places.texts}
+    assert confidence.patches[0].get_data().values.sum() == 54
+    predicted = np.bincount(fitted_model.label_distributions_[6:].argmax(1), minlength=3)
+    order = np.argsort(-predicted, kind="stable")
+    assert [bar.get_width() for bar in classes.patches] == predicted[order].tolist()
+    assert [to_hex(bar.get_facecolor()) for bar in classes.patches] == [class_colours(3)[0][one] for one in order]
+    assert r"<b>&\$x (2)" in [label.get_text() for label in classes.get_yticklabels()]
+    assert [len(line.get_xdata()) for line in curve.lines] == [20, 20]
+    figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mtgcn.report.styles import DARK, LIGHT, class_colours, class_variables, colour_variables, light_colours
+from mtgcn.report.styles import DARK, LIGHT, class_colours, class_variables, colour_variables
 
 
 def luminance(colour):
@@ -36,8 +36,8 @@ def test_contrast():
         assert contrast(colours["warning-ink"], colours["warning"]) > 4.5
 
 
-def test_page_and_figure_share_colours():
+def test_variables_define_every_colour():
     variables = str(colour_variables() + class_variables(3))
-    for name, colour in light_colours(3).items():
-        assert f"--{name}:{colour};" in variables
+    classes = {f"k{number}": colour for number, colour in enumerate(class_colours(3)[0])}
+    assert all(f"--{name}:{colour};" in variables for name, colour in (LIGHT | classes).items())
     assert set(DARK) == set(LIGHT)

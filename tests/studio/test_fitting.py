@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitW
 
 
 def test_labels_must_leave_something_to_learn_and_predict(project, quick):
-    with pytest.raises(InputError, match="no node is labelled yet"):
+    with pytest.raises(InputError, match="no node is labelled"):
         check_labels(project)
     project.label("n0", "cat")
     with pytest.raises(InputError, match="all labels are of one class, 'cat'"):

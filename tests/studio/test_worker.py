@@ -41,7 +41,7 @@ def progress_after(project, monkeypatch, options, lines, status=0):
 
 def test_start_without_labels_is_refused(project, quick):
     worker = FitWorker(project, quick)
-    with pytest.raises(InputError, match="no node is labelled yet"):
+    with pytest.raises(InputError, match="no node is labelled"):
         worker.start()
     assert worker.progress == Progress()
 

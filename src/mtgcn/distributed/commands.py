@@ -17,10 +17,10 @@ import typer
 from mtgcn.cli.file_options import takes_graph_files
 from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.io.options import TableOptions
 
 if TYPE_CHECKING:
     from mtgcn.distributed.ranks import Ranks
-    from mtgcn.io.options import TableOptions
 
 BAD_INPUT = 2  # the exit status of everything a person can mend
 LOST, STOPPED = 1, 143

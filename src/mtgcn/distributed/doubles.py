@@ -32,8 +32,8 @@ class DoubleOperator(SparseOperator):
         return torch.from_numpy(self.matrix @ x.detach().numpy())
 
     @property
-    def most_rows(self) -> int:
-        return super().most_rows if self.boundary is None else max(1, self.boundary.most_rows)
+    def max_rows(self) -> int:
+        return super().max_rows if self.boundary is None else max(1, self.boundary.max_rows)
 
     @cached_property
     def transposed(self) -> SparseOperator:

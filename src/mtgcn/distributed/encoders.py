@@ -15,8 +15,7 @@ from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.distributed.ranks import Ranks
 from mtgcn.distributed.training import Progress, begin, train
 from mtgcn.linalg.operators import Operator, SparseOperator
-from mtgcn.methods.mt_plus.views import ENCODED
-from mtgcn.nn.infomax import InfomaxSettings, activated
+from mtgcn.nn.infomax import InfomaxSettings, Propagation, activated
 from mtgcn.shapes import Float, UInt64
 from mtgcn.training.loop import Adam, Phase, Step
 
@@ -35,14 +34,15 @@ def trained_encoders(
     adjacency: SparseOperator,
     features: Operator,
     keys: UInt64[np.ndarray, "here"],
+    propagation: Propagation,
     basis: Float[Tensor, "features width"],
     settings: InfomaxSettings,
     seed: int,
     checkpoints: Checkpoints | None,
 ) -> list[TrainedEncoder]:
     """The encoders, as they stand side by side in training."""
-    views = local_views(local, adjacency, features, keys, ENCODED, basis, settings, seed)
-    network = LocalInfomax(local, views, local_batches(local, keys, settings.epochs, seed), settings, seed)
+    views = local_views(local, adjacency, features, keys, propagation, basis, settings, seed)
+    network = LocalInfomax(local, views, local_batches(local, keys, settings, seed), settings, seed)
     progress = begin(network, Adam(settings.learning_rate))
     found = checkpoints.found() if checkpoints else None
     if found is not None:
@@ -62,5 +62,5 @@ def trained_encoders(
 
 def _applied(network: LocalInfomax, rows: Tensor, basis: Tensor, number: int) -> TrainedEncoder:
     weight, bias = network.weight[:, 0, number], network.bias[0, number]
-    embeddings = functional.normalize(activated(rows @ weight, bias), dim=-1).float()
+    embeddings = functional.normalize(activated(rows @ weight, bias, network.slope), dim=-1).float()
     return TrainedEncoder(embeddings, (basis @ weight).float().cpu().numpy(), bias.float().cpu().numpy())

@@ -30,7 +30,7 @@ class Boundary:
     given: Int[Tensor, "given"]  # rows of this rank that others need, those for rank 0 first
     outgoing: list[int]  # how many of them go to each rank
     incoming: list[int]  # how many come from each
-    most_rows: int  # of any rank
+    max_rows: int  # of any rank
 
     @staticmethod
     def settled(ranks: Ranks, starts: Sequence[int], needed: Int[np.ndarray, "boundary"]) -> Boundary:
@@ -75,9 +75,9 @@ class SharedOperator(SparseOperator):
         return super().multiply(self.boundary.beside(x))
 
     @property
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         assert self.boundary is not None, "made by shared_operator"
-        return max(1, self.boundary.most_rows)
+        return max(1, self.boundary.max_rows)
 
     def _tile_count(self, width: int) -> int:
         return 1  # nodes near each other stand near each other; and tiles would hold the matrix twice

@@ -14,8 +14,8 @@ from mtgcn.distributed.shuffling import keyed_shuffle, places_in_orders
 from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.operators import Operator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.methods.mt_plus.encoders import BATCHES
-from mtgcn.nn.infomax import NODES_AT_ONCE, Infomax, InfomaxSettings, Propagation, Views
+from mtgcn.methods.mt_plus.encoders import BATCH_STREAM
+from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation, Views
 from mtgcn.shapes import Float, Int, UInt64
 
 
@@ -71,17 +71,20 @@ def local_views(
     return Views(rows, torch.stack(corrupted), torch.zeros(settings.epochs, 0, dtype=torch.int64))
 
 
-def local_batches(local: LocalGraph, keys: UInt64[np.ndarray, "here"], epochs: int, seed: int) -> list[Batch]:
+def local_batches(
+    local: LocalGraph, keys: UInt64[np.ndarray, "here"], settings: InfomaxSettings, seed: int
+) -> list[Batch]:
     """The nodes, shuffled again and again, dealt out to the epochs as one process does."""
-    nodes, device, epochs = local.manifest.num_nodes, local.ranks.device, max(1, epochs)
-    if nodes <= NODES_AT_ONCE:
+    nodes, device = local.manifest.num_nodes, local.ranks.device
+    epochs, size = max(1, settings.epochs), settings.batch_size
+    if nodes <= size:
         return [Batch(nodes, torch.arange(local.num_nodes, device=device), local.numbers)] * epochs
-    wanted = epochs * NODES_AT_ONCE
-    draws = [keyed_bits(keys, seed, BATCHES + number) for number in range(-(-wanted // nodes))]
+    wanted = epochs * size
+    draws = [keyed_bits(keys, seed, BATCH_STREAM + number) for number in range(-(-wanted // nodes))]
     slots = places_in_orders(local.ranks, np.stack(draws)) + nodes * np.arange(len(draws))[:, None]
     mine = np.tile(np.arange(local.num_nodes), (len(draws), 1))[slots < wanted]
     slots = slots[slots < wanted]
     order = np.argsort(slots)
-    ends = np.searchsorted(slots[order], NODES_AT_ONCE * np.arange(1, epochs))
-    parts = zip(np.split(mine[order], ends), np.split(slots[order] % NODES_AT_ONCE, ends), strict=True)
-    return [Batch(NODES_AT_ONCE, *(torch.from_numpy(part).to(device) for part in both)) for both in parts]
+    ends = np.searchsorted(slots[order], size * np.arange(1, epochs))
+    parts = zip(np.split(mine[order], ends), np.split(slots[order] % size, ends), strict=True)
+    return [Batch(size, *(torch.from_numpy(part).to(device) for part in both)) for both in parts]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from mtgcn.distributed.id_index import LargeIndex
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.errors import InputError
-from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.graph import LABEL_NAMES
 from mtgcn.io.columns import ID_NAMES, label_columns, open_table
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels

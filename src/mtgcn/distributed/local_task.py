@@ -8,6 +8,8 @@ from typing import cast
 import numpy as np
 import torch
 
+from mtgcn.communicator import Communicator
+from mtgcn.distributed.communicator import RankCommunicator
 from mtgcn.distributed.local_graph import LocalGraph
 from mtgcn.shapes import Int
 from mtgcn.task import Nodes, Task, run_seed
@@ -34,6 +36,7 @@ class LocalTask:
     num_labels: int  # of all ranks
     seeds: tuple[int, ...]
     device: torch.device
+    communicator: Communicator
     seed: int = 0  # of the fit: what does not belong to its run is drawn from it
 
     @property
@@ -63,5 +66,6 @@ def local_task(local: LocalGraph, labels: Int[np.ndarray, "here"], classes: int,
         int(local.ranks.counts(len(index)).sum()),
         (run_seed(seed, 0),),
         local.ranks.device,
+        RankCommunicator(local),
         seed,
     )

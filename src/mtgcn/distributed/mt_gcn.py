@@ -23,8 +23,8 @@ from mtgcn.errors import InputError
 from mtgcn.linalg.graph_operators import COLUMNS_AT_ONCE, GraphOperators
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, operator
+from mtgcn.methods.base import supervised_step
 from mtgcn.methods.mt_gcn import MTGCN, Teaching
-from mtgcn.methods.trained import supervised_step
 from mtgcn.nn.base import each_peer, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.shapes import Float
@@ -154,7 +154,7 @@ def fit_mt_gcn(settings: MTGCN, local: LocalGraph, task: LocalTask, checkpoints:
     if found is not None:
         progress.go_on(found.epoch, found.shared, network)
         network.dropout.go_to(found.epoch)
-        record.go_on(found.at_nodes["first epoch"].T, max(found.epoch, settings.warmup_epochs))
+        record.resume(found.at_nodes["first epoch"].T, max(found.epoch, settings.warmup_epochs))
 
     def after_epoch(progress: Progress) -> None:
         if checkpoints and checkpoints.due(progress.done):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note
-from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.graph import LABEL_NAMES
 from mtgcn.io.columns import ID_NAMES, NodeColumns, given_kinds, node_columns, open_table
 from mtgcn.io.ids import checked_ids
 from mtgcn.io.node_table import SPARSE_BELOW, TextColumn, column_table, number_columns

@@ -14,18 +14,6 @@ from mtgcn.training.pseudo_labels import KeyLayout, PseudoLabels, chosen_above, 
 DIGIT = 8  # bits of a key that are settled in one round
 
 
-def mean_of_rows(ranks: Ranks, table: Float[Tensor, "here width"], nodes: int) -> Float[Tensor, "width"]:
-    """The mean of all `nodes` rows of a table, of which each rank has its own."""
-    return (ranks.total(table.sum(0, dtype=torch.float64)) / nodes).to(table.dtype)
-
-
-def gram(
-    ranks: Ranks, left: Float[Tensor, "here left"], right: Float[Tensor, "here right"]
-) -> Float[Tensor, "left right"]:
-    """leftᵀ · right over the rows of all ranks."""
-    return ranks.total(left.T @ right)
-
-
 def most_confident_of_all(
     local: LocalGraph,
     confidence: Float[Tensor, "here runs peers"],

@@ -29,7 +29,7 @@ from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, open_table
 from mtgcn.io.edge_list import edge_batches
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.shapes import Int
-from mtgcn.storage.files import Spill, check_folder
+from mtgcn.storage.files import check_folder
 from mtgcn.storage.folders import has_other_files, updating
 from mtgcn.storage.locks import HeldElsewhere
 
@@ -39,6 +39,33 @@ BYTES_PER_BUCKET = (
 )  # of an edge list, which Parquet packs; to sort a bucket takes a hundred times as much at most
 EDGE = np.dtype([("row", np.int64), ("column", np.int64), ("weight", np.float32)])
 TRIPLE = np.dtype([("row", np.int64), ("column", np.int32), ("value", np.float32)])
+
+
+class Spill:
+    """Records of one dtype in buckets on disk, for data that exceeds memory. A bucket keeps the order of insertion."""
+
+    def __init__(self, folder: Path, name: str, record: np.dtype, buckets: int) -> None:
+        self.record, self.buckets = record, buckets
+        self._paths = [folder / f"{name}-{bucket}" for bucket in range(buckets)]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, bucket: Int[np.ndarray, "rows"], records: np.ndarray) -> None:
+        """Append each record to its bucket."""
+        order = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=self.buckets))
+        for number, rows in enumerate(np.split(records[order], ends[:-1])):
+            if len(rows):
+                with self._paths[number].open("ab") as file:
+                    file.write(rows.tobytes())
+
+    def read(self, bucket: int) -> np.ndarray:
+        """All records of a bucket."""
+        path = self._paths[bucket]
+        return np.fromfile(path, dtype=self.record) if path.exists() else np.zeros(0, dtype=self.record)
+
+    def remove(self, bucket: int) -> None:
+        """Delete a bucket."""
+        self._paths[bucket].unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mtgcn.estimator.graph_model import GraphModel, seed_of
 from mtgcn.estimator.inference import NodePredictions, graph_of_rows, predict_fitted, predict_graph, predict_rows
 from mtgcn.estimator.inputs import (
     as_graph,
-    check_classes,
+    check_learnable,
     check_sizes,
     classes_and_labels,
     fitted_table,
@@ -139,7 +139,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
         table, preprocessing = (None, None) if X is None else fitted_table(self, X)
         classes, labels = classes_and_labels(y)
-        check_classes(classes)
+        check_learnable(classes, np.bincount(labels[labels != UNLABELED], minlength=len(classes)))
         if table is not None:
             check_consistent_length(table, labels)
         if graph is not None:

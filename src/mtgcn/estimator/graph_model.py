@@ -14,12 +14,11 @@ import numpy as np
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, shown, warn_caller
 from mtgcn.estimator.inference import normalised
-from mtgcn.estimator.inputs import check_every_class, check_magnitudes, num_columns, preprocessed_graph
+from mtgcn.estimator.inputs import check_learnable, check_magnitudes, num_columns, preprocessed_graph
 from mtgcn.estimator.labelling import with_more_labels
 from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.methods import Method, create, fit_in_chunks, method_class, name_of
-from mtgcn.methods.plugins import as_method
+from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction, Task, observe
@@ -86,7 +85,7 @@ class GraphModel:
 
     def fit_graph(self, graph: Graph) -> Self:
         """Fit all nodes of a graph from its labels; its features may be None."""
-        check_every_class(graph)
+        check_learnable(graph.class_names, graph.label_counts)
         return self._fit(graph, np.array(graph.class_names), seed_of(self.random_state), has_node_ids=True)
 
     def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> Self:
@@ -108,7 +107,7 @@ class GraphModel:
     def fit_again(self, graph: Graph, classes: np.ndarray) -> Self:
         """Fit the graph of the fit with other labels; see `label`."""
         self._check_fitted()
-        check_every_class(graph)
+        check_learnable(graph.class_names, graph.label_counts)
         return self._fit(graph, classes, self.seed_, has_node_ids=self.has_node_ids_, learned=self.parameters_)
 
     def suggest(self, n: int = 10) -> Suggestions:
@@ -121,9 +120,9 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure with the map of the nodes, confidence, classes and training."""
         self._check_fitted()
-        from mtgcn.report.fit_page import plot
+        from mtgcn.report.plots import fit_figure
 
-        return plot(self)
+        return fit_figure(self)
 
     def report(self, path: str | Path, *, folds: int = 0) -> None:
         """Write a self-contained HTML page about this fit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.graph_sources import Preprocessing
+from mtgcn.graph import Graph, Preprocessing
 from mtgcn.io.preprocessing.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing.fit import fit_columns
 from mtgcn.io.preprocessing.preprocessor import Preprocessor
@@ -149,21 +149,21 @@ def _is_networkx(given: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------------- checks
 
 
-def check_classes(classes: np.ndarray) -> None:
-    """Raise if there are labels of fewer than two classes."""
-    if len(classes) == 0:
-        raise InputError("no node is labelled; label at least one of each of 2 classes")
-    if len(classes) == 1:
-        raise InputError(f"labels of one class only, {classes[0]}, and 2 are the least; label nodes of another class")
-
-
-def check_every_class(graph: Graph) -> None:
-    """Raise if a class has no label."""
-    counts = graph.label_counts
-    check_classes(np.array(graph.class_names)[counts > 0])
-    if counts.min() == 0:
+def check_learnable(
+    names: Sequence[Any] | np.ndarray, counts: Sequence[int] | np.ndarray, nodes: int | None = None
+) -> None:
+    """Raise unless there are two classes and each has a label. With `nodes`, their number, one must be unlabelled."""
+    if not sum(counts):
+        raise InputError("no node is labelled; label nodes of at least two classes")
+    for name, count in zip(names, counts, strict=True):
+        if count == 0:
+            raise InputError(f"class {str(name)!r} has no labelled node; label at least one, or leave the class out")
+    if len(names) == 1:
+        raise InputError(f"all labels are of one class, {str(names[0])!r}; label nodes of at least two classes")
+    if sum(counts) == nodes:
         raise InputError(
-            f"class {graph.class_names[counts.argmin()]!r} has no labelled node; label one, or leave the class out"
+            f"all {nodes} nodes are labelled, so there is nothing to predict; leave some labels out, or add nodes "
+            "without"
         )
 
 

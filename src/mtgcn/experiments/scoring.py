@@ -11,7 +11,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
-from mtgcn.task import NOBODY, Prediction
+from mtgcn.task import MISSING, Prediction
 
 CALIBRATION_BINS = 15
 
@@ -66,7 +66,7 @@ def pseudo_label_precision(
 ) -> Float[np.ndarray, "runs snapshots classes"]:
     """Share of the pseudo labels of each class, over all peers, that are correct; NaN without pseudo labels. Nodes of
     unknown class are not counted."""
-    truth = np.where(chosen == NOBODY, UNLABELED, graph.labels[chosen])
+    truth = np.where(chosen == MISSING, UNLABELED, graph.labels[chosen])
     correct = truth == np.arange(graph.num_classes)[:, None]
     known = (truth != UNLABELED).sum(axis=(2, 4))
     return np.divide(correct.sum(axis=(2, 4)), known, out=np.full(known.shape, np.nan), where=known > 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.graph_sources import LABEL_NAMES, WEIGHT_NAMES, Preprocessing
+from mtgcn.graph import LABEL_NAMES, WEIGHT_NAMES, Preprocessing
 from mtgcn.io.csv_table import CsvTable
 from mtgcn.io.options import Column, TableOptions, position_in_title
 from mtgcn.io.preprocessing.fit import IGNORE

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, reason, shown
+from mtgcn.graph import GraphArrays, id_array, networkx_arrays
 from mtgcn.graph_checks import as_array, checked_count, compressed_matrix
-from mtgcn.graph_sources import GraphArrays, id_array, networkx_arrays
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.labels import encoded_labels

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from mtgcn.errors import InputError, reason, unknown_name
-from mtgcn.graph_sources import Preprocessing
+from mtgcn.graph import Preprocessing
 from mtgcn.io.preprocessing.fit import IGNORE, KINDS
 
 PathLike = str | os.PathLike[str]

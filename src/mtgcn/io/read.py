@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.graph_sources import LABEL_NAMES, GraphArrays, Preprocessing
+from mtgcn.graph import LABEL_NAMES, Graph, GraphArrays, Preprocessing
 from mtgcn.io.columns import ID_NAMES, SOURCE_NAMES, TARGET_NAMES, open_table
 from mtgcn.io.edge_list import EdgeRows, read_edges
 from mtgcn.io.graph_files import SUFFIXES, read_graph_file

@@ -13,17 +13,17 @@ from torch import Tensor
 
 from mtgcn.shapes import Int
 
-NUMBERS_AT_ONCE = 2**16
-LOOKED_AT_ONCE = 2**20  # where there is little to do with each
+BLOCK_SIZE = 2**16
+LARGE_BLOCK = 2**20  # where there is little to do with each
 
 
 def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> list[slice]:
-    """Row slices of a table of that width, each with about `at_once` numbers (default `NUMBERS_AT_ONCE`).
+    """Row slices of a table of that width, each with about `at_once` numbers (default `BLOCK_SIZE`).
 
     >>> blocks_of_rows(5, width=2**15)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    size = max(1, (at_once or NUMBERS_AT_ONCE) // max(1, width))
+    size = max(1, (at_once or BLOCK_SIZE) // max(1, width))
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
@@ -33,7 +33,7 @@ def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int 
     >>> blocks_of_entries(np.array([0, 2**15, 2**16, 2**18, 2**18 + 1]))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
-    rows, entries, at_once = len(row_starts) - 1, int(row_starts[-1]), at_once or NUMBERS_AT_ONCE
+    rows, entries, at_once = len(row_starts) - 1, int(row_starts[-1]), at_once or BLOCK_SIZE
     ends = np.searchsorted(row_starts, np.arange(at_once, entries, at_once))
     cuts = np.unique(np.concatenate([[0], ends, [rows]])).tolist()
     return [slice(start, stop) for start, stop in pairwise(cuts)]
@@ -54,7 +54,7 @@ def each_block(blocks: Sequence[slice], work: Callable[[slice], None]) -> None:
 
 def all_finite(values: np.ndarray) -> bool:
     """Whether all values are finite, without a boolean array of their size."""
-    if values.size <= NUMBERS_AT_ONCE or not values.flags.c_contiguous:
+    if values.size <= BLOCK_SIZE or not values.flags.c_contiguous:
         return bool(np.isfinite(values).all())
     flat, found = values.reshape(-1), []
 
@@ -62,7 +62,7 @@ def all_finite(values: np.ndarray) -> bool:
         if not np.isfinite(flat[block]).all():
             found.append(block)
 
-    each_block(blocks_of_rows(len(flat), at_once=LOOKED_AT_ONCE), look)
+    each_block(blocks_of_rows(len(flat), at_once=LARGE_BLOCK), look)
     return not found
 
 

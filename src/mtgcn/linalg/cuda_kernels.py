@@ -11,7 +11,7 @@ import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
-WIDEST_BLOCK = 256
+MAX_BLOCK = 256
 
 
 def sparse_product(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
@@ -19,7 +19,7 @@ def sparse_product(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tenso
     lengths: see `SparseOperator`."""
     rows, width = len(row_starts) - 1, x.shape[1]
     result = torch.empty(rows, width, device=x.device)
-    block = min(WIDEST_BLOCK, triton.next_power_of_2(width))
+    block = min(MAX_BLOCK, triton.next_power_of_2(width))
     if result.numel():
         _sum_rows[(rows, triton.cdiv(width, block))](
             row_starts, columns, values, x, result, width, block, num_warps=max(1, block // 64)

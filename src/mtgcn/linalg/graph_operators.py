@@ -13,14 +13,14 @@ from torch import Tensor
 
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import (
-    adjacency_there,
     check_features,
-    features_there,
+    device_adjacency,
+    device_features,
     normalized,
     normalized_adjacency,
     scaled_features,
+    scaled_on_device,
     scaled_rows,
-    scaled_there,
 )
 from mtgcn.linalg.operators import DenseOperator, Operator, ResidentOperator, SparseOperator, chain, operator
 from mtgcn.shapes import Float, Int
@@ -74,11 +74,11 @@ class ResidentOperators(GraphOperators):
 
     def __init__(self, graph: Graph, scaling: str, device: torch.device) -> None:
         given = check_features(graph)
-        adjacency = ResidentOperator(normalized(adjacency_there(graph, device)), symmetric=True)
+        adjacency = ResidentOperator(normalized(device_adjacency(graph, device)), symmetric=True)
         self._given: sp.csr_array | np.ndarray
         self._scaling: str
         self._there: Tensor | None
-        there = features_there(graph, device) if isinstance(given, np.ndarray) else None
+        there = device_features(graph, device) if isinstance(given, np.ndarray) else None
         # The class is frozen.
         vars(self).update(adjacency=adjacency, _given=given, _scaling=scaling, _there=there)
 
@@ -88,7 +88,7 @@ class ResidentOperators(GraphOperators):
 
     def feature_operator(self) -> Operator:
         # Scaling takes milliseconds; a cached copy would double the memory.
-        return self._sparse if self._there is None else DenseOperator(scaled_there(self._there, self._scaling))
+        return self._sparse if self._there is None else DenseOperator(scaled_on_device(self._there, self._scaling))
 
     @cached_property
     def _sparse(self) -> Operator:

@@ -25,13 +25,13 @@ STEPS, EXAGGERATION_STEPS = 300, 100  # early exaggeration in the first
 EXAGGERATION = 12.0  # factor of the attraction
 MOMENTUM_EXAGGERATED, MOMENTUM = 0.5, 0.8
 STEPS_BETWEEN_REPORTS = 10
-LEAST_ROWS = 5  # fewer rows are laid out by PCA
-LEAST_CLOSENESS = 1e-3  # lower bound of the sum over all pairs
-LONGEST_STEP = 5.0  # in units of the kernel's width
+MIN_ROWS = 5  # fewer rows are laid out by PCA
+MIN_NORMALISER = 1e-3  # lower bound of the sum over all pairs
+MAX_STEP = 5.0  # in units of the kernel's width
 START = 1e-4  # standard deviation of the initial points
-UNLIKE = 1e-3  # noise, relative to the spread of the rows, that separates equal rows
+NOISE = 1e-3  # noise, relative to the spread of the rows, that separates equal rows
 CELL = 0.5  # of the grid, in units of the kernel's width
-CELLS, MOST_CELLS = 32, 320  # along each side
+MIN_CELLS, MAX_CELLS = 32, 320  # along each side
 ROWS_AT_ONCE = 1024  # whose distances to all others are held at a time
 
 
@@ -51,9 +51,9 @@ def layout_2d(
     """
     random = np.random.default_rng(seed)
     table = _of_unit_spread(np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0, posinf=0, neginf=0))
-    table = (table + UNLIKE * random.standard_normal(table.shape) / np.sqrt(max(1, table.shape[1]))).astype(np.float32)
+    table = (table + NOISE * random.standard_normal(table.shape) / np.sqrt(max(1, table.shape[1]))).astype(np.float32)
     start = _two_main_directions(table)
-    if len(table) < LEAST_ROWS:
+    if len(table) < MIN_ROWS:
         return _laid_wide(start)
     first, second, strength = _bonds(table)
     # Axes first, since NumPy is fast with long vectors.
@@ -66,7 +66,7 @@ def layout_2d(
         slope = 4 * ((EXAGGERATION if exaggerated else 1.0) * pull - _repulsion(points))
         gains = np.maximum(np.where(np.sign(slope) == np.sign(velocity), 0.8 * gains, gains + 0.2), 0.01)
         velocity = (MOMENTUM_EXAGGERATED if exaggerated else MOMENTUM) * velocity - rate * gains * slope
-        velocity = np.clip(velocity, -LONGEST_STEP, LONGEST_STEP)
+        velocity = np.clip(velocity, -MAX_STEP, MAX_STEP)
         points = points + velocity
         points -= points.mean(axis=1, keepdims=True)
         if progress is not None and (step + 1) % STEPS_BETWEEN_REPORTS == 0:
@@ -133,7 +133,7 @@ def _repulsion(points: np.ndarray) -> np.ndarray:
     """Sum over j of q_ij (y_i - y_j) / (1 + |y_i - y_j|^2), all at once on a grid."""
     low = points.min(axis=1, keepdims=True)
     extent = max(float((points - low).max()), START)
-    cells = int(np.clip(extent / CELL, CELLS, MOST_CELLS))
+    cells = int(np.clip(extent / CELL, MIN_CELLS, MAX_CELLS))
     size = extent / (cells - 1) * 1.0001  # all points lie within the last cell
     corners, weights = _corners_around((points - low) / size, cells)
     density = np.bincount(corners.ravel(), weights.ravel(), cells * cells).reshape(cells, cells)
@@ -151,7 +151,7 @@ def _repulsion(points: np.ndarray) -> np.ndarray:
     corner = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     of_corners = kernel[tuple(np.moveaxis(corner[:, None] - corner, 2, 0))]
     itself = ((of_corners @ weights) * weights).sum()  # the points' own contribution
-    everything = max(float(field_at_points(kernel).sum() - itself), LEAST_CLOSENESS)
+    everything = max(float(field_at_points(kernel).sum() - itself), MIN_NORMALISER)
     return np.stack([field_at_points(along[:, None] * kernel**2), field_at_points(along * kernel**2)]) / everything
 
 

@@ -19,9 +19,9 @@ from mtgcn.shapes import Bool, Float
 if TYPE_CHECKING:
     from mtgcn.task import Nodes
 
-MOST_STEPS = 100  # Newton's method takes about ten
+MAX_STEPS = 100  # Newton's method takes about ten
 SETTLED = 1e-6  # convergence: largest step relative to the coefficients
-MOST_HALVINGS = 30  # of one step
+MAX_HALVINGS = 30  # of one step
 ROUNDING = 1e-12  # tolerated relative growth of the loss
 
 
@@ -48,7 +48,7 @@ def probabilities(scores: Float[np.ndarray, "*any classes"]) -> Float[np.ndarray
     return softmax(log_expit(scores), axis=-1)  # in logarithms, to avoid underflow
 
 
-def rows_of(
+def labelled_rows(
     features: sp.csr_array | Float[np.ndarray, "nodes features"], labelled: Nodes
 ) -> Float[np.ndarray, "runs examples features"]:
     """The features of each run's labelled nodes; rows of absent labels are 0."""
@@ -83,7 +83,7 @@ def _newton(
     solution = np.zeros((*belongs.shape[:2], rows.shape[2]))
     active = np.arange(len(rows))
     problem = _Problem(rows, belongs, strength)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         here = solution[active]
         step = problem.newton_step(here)
         solution[active] = problem.descended(here, step)
@@ -135,7 +135,7 @@ class _Problem:
     def descended(self, here: np.ndarray, step: np.ndarray) -> Float[np.ndarray, "runs classes features"]:
         """The coefficients after the step, which is halved while the loss would grow."""
         before = self.loss(here)
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MAX_HALVINGS):
             too_far = self.loss(here + step) > before * (1 + ROUNDING)
             if not too_far.any():
                 break

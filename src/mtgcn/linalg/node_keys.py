@@ -22,7 +22,7 @@ from torch import Tensor
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import blocks_of_entries, blocks_of_rows, each_block
-from mtgcn.linalg.normalisation import ENTRIES_AT_ONCE, adjacency_there, features_there, row_sums
+from mtgcn.linalg.normalisation import ENTRIES_AT_ONCE, device_adjacency, device_features, row_sums
 from mtgcn.linalg.operators import CsrArrays, csr_arrays
 from mtgcn.shapes import Int, UInt64
 
@@ -64,8 +64,8 @@ def resident_keys(graph: Graph, device: torch.device) -> Int[Tensor, "nodes"]:
     if isinstance(features, sp.csr_array):
         keys = _sparse_feature_keys(_Rows.of(features, csr_arrays(features, device)), keys)
     elif features is not None:
-        keys = _dense_feature_keys(features_there(graph, device), keys)
-    adjacency = _Rows.of(graph.adjacency, adjacency_there(graph, device))
+        keys = _dense_feature_keys(device_features(graph, device), keys)
+    adjacency = _Rows.of(graph.adjacency, device_adjacency(graph, device))
     for _ in range(ROUNDS):
         keys = _neighbourhood_keys(keys, keys, adjacency)
     return keys

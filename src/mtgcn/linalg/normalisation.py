@@ -66,29 +66,29 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
     """
     laplacian = normalized_laplacian(graph)
     # With self-loops alone the Laplacian is 0, and any factor scales it.
-    largest = _largest_eigenvalue(laplacian) if laplacian.nnz else LARGEST_POSSIBLE
-    scaled = 2 / (largest if largest > SMALLEST_EIGENVALUE else LARGEST_POSSIBLE) * laplacian
+    largest = _largest_eigenvalue(laplacian) if laplacian.nnz else MAX_EIGENVALUE
+    scaled = 2 / (largest if largest > MIN_EIGENVALUE else MAX_EIGENVALUE) * laplacian
     scaled = scaled - sp.eye_array(graph.num_nodes)
     return sp.csr_array(scaled, dtype=np.float32)
 
 
-LARGEST_POSSIBLE = 2.0  # upper bound of the eigenvalues of a normalised Laplacian
-SMALLEST_EIGENVALUE = 1e-9  # smaller ones are rounding errors
-FEWEST_FOR_LANCZOS = 100  # smaller matrices are decomposed completely
+MAX_EIGENVALUE = 2.0  # upper bound of the eigenvalues of a normalised Laplacian
+MIN_EIGENVALUE = 1e-9  # smaller ones are rounding errors
+MIN_LANCZOS_SIZE = 100  # smaller matrices are decomposed completely
 
 
 def _largest_eigenvalue(matrix: sp.csr_array) -> float:
     nodes = matrix.shape[0]
-    if nodes < FEWEST_FOR_LANCZOS:
+    if nodes < MIN_LANCZOS_SIZE:
         return float(np.linalg.eigvalsh(matrix.toarray())[-1])
     start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
     try:
         return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
     except ArpackError:  # no convergence where weights differ by many orders of magnitude; the bound serves as well
-        return LARGEST_POSSIBLE
+        return MAX_EIGENVALUE
 
 
-SMALLEST_SIZE = 1e-30  # of a feature row that is scaled
+MIN_ROW_SIZE = 1e-30  # of a feature row that is scaled
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
@@ -109,7 +109,7 @@ def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_arr
         return features
     sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)
     sizes = np.asarray(sizes, dtype=np.float32).reshape(-1)
-    scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes > SMALLEST_SIZE)
+    scale = np.divide(1, sizes, out=np.ones_like(sizes), where=sizes > MIN_ROW_SIZE)
     if sp.issparse(features):
         return sp.csr_array(sp.diags_array(scale) @ features, dtype=np.float32)
     return np.asarray(features * scale[:, None])
@@ -119,13 +119,13 @@ ENTRIES_AT_ONCE = 2**24  # for which numbers of 64 bits are held
 
 
 @cached_per_graph
-def adjacency_there(graph: Graph, device: torch.device) -> CsrArrays:
+def device_adjacency(graph: Graph, device: torch.device) -> CsrArrays:
     """A on a device, with sorted rows."""
     return csr_arrays(graph.adjacency, device)
 
 
 @cached_per_graph
-def features_there(graph: Graph, device: torch.device) -> Float[Tensor, "nodes features"]:
+def device_features(graph: Graph, device: torch.device) -> Float[Tensor, "nodes features"]:
     """Dense X on a device, not scaled."""
     assert isinstance(graph.features, np.ndarray), "sparse features are moved as operators"
     return on_device(graph.features, np.float32, device)
@@ -204,9 +204,9 @@ def entry_blocks(host_starts: Int[np.ndarray, "nodes_and_one"]) -> list[tuple[sl
     return [(rows, slice(int(host_starts[rows.start]), int(host_starts[rows.stop]))) for rows in blocks]
 
 
-def scaled_there(features: Float[Tensor, "nodes features"], scaling: str) -> Float[Tensor, "nodes features"]:
+def scaled_on_device(features: Float[Tensor, "nodes features"], scaling: str) -> Float[Tensor, "nodes features"]:
     """`scaled_rows` on a device."""
     if scaling == "none":
         return features
     sizes = torch.linalg.vector_norm(features, 2 if scaling == "length" else 1, dim=1, keepdim=True)
-    return features * torch.where(sizes > SMALLEST_SIZE, 1 / sizes, 1.0)
+    return features * torch.where(sizes > MIN_ROW_SIZE, 1 / sizes, 1.0)

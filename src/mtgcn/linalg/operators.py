@@ -29,10 +29,10 @@ def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
 # A sparse product reads a row of x for every entry. Where x exceeds the cache, the matrix is split into column tiles.
 UNTILED_BYTES = 14 * 2**20
 TILE_BYTES = 8 * 2**20
-LEAST_PER_ROW = 4
+MIN_ENTRIES_PER_ROW = 4
 ROWS_AT_ONCE = 2**14
 
-LONGEST_PIECE = 64  # entries of a row summed by one GPU program
+MAX_PIECE = 64  # entries of a row summed by one GPU program
 
 
 CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
@@ -128,7 +128,7 @@ class SparseOperator:
         return int(self.matrix.nnz)
 
     @property
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         """The largest number of rows of any process, so that all processes choose the same blocks."""
         return max(1, self.shape[0])
 
@@ -155,7 +155,7 @@ class SparseOperator:
     @cached_property
     def _pieces(self) -> tuple[Tensor, Tensor] | None:
         """`pieces_of_rows` for the GPU, where one program sums one piece."""
-        return pieces_of_rows(self._arrays[0], LONGEST_PIECE) if self.device.type == "cuda" else None
+        return pieces_of_rows(self._arrays[0], MAX_PIECE) if self.device.type == "cuda" else None
 
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         """matrix · x, outside of any gradient."""
@@ -182,7 +182,7 @@ class SparseOperator:
         if self._tiles:
             return len(self._tiles)  # of another width; a second set would not pay off
         # Every tile reads and writes the whole result, so it needs a few entries per row to pay off.
-        return max(1, min(-(-table // TILE_BYTES), self.nnz // (LEAST_PER_ROW * rows)))
+        return max(1, min(-(-table // TILE_BYTES), self.nnz // (MIN_ENTRIES_PER_ROW * rows)))
 
     @cached_property
     def _tiles(self) -> list[CsrArrays]:

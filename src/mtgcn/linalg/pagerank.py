@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import on_device
-from mtgcn.linalg.normalisation import SMALLEST_SIZE, normalized_adjacency, scaled_features
+from mtgcn.linalg.normalisation import MIN_ROW_SIZE, normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator, reshaped
 from mtgcn.shapes import Float, Int
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 CACHED_BYTES = 8 * 2**20  # of values that stay in the cache through all steps
-FEWEST_COLUMNS = 16  # propagated together; fewer waste memory bandwidth
+MIN_COLUMNS = 16  # propagated together; fewer waste memory bandwidth
 
 
 def personalized_page_rank(
@@ -56,7 +56,7 @@ def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
     """On the CPU in slices of columns that fit the cache."""
-    columns_at_once = cached_columns(adjacency.most_rows, start.element_size())
+    columns_at_once = cached_columns(adjacency.max_rows, start.element_size())
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
     result = torch.empty_like(start, memory_format=torch.contiguous_format)
@@ -67,7 +67,7 @@ def _walked_in_slices(
 
 def cached_columns(nodes: int, itemsize: int = torch.float32.itemsize) -> int:
     """The number of columns that are propagated together on the CPU."""
-    return max(FEWEST_COLUMNS, CACHED_BYTES // (itemsize * max(1, nodes)))
+    return max(MIN_COLUMNS, CACHED_BYTES // (itemsize * max(1, nodes)))
 
 
 def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
@@ -141,7 +141,7 @@ def propagated_features(
     scale = torch.ones(graph.num_nodes, device=device)
     if steps and scaling != "none":
         sizes = _sizes(features, walk, scaling, device)
-        scale = torch.where(sizes > SMALLEST_SIZE, 1 / sizes, 1).float()
+        scale = torch.where(sizes > MIN_ROW_SIZE, 1 / sizes, 1).float()
     return PropagatedFeatures(walk, operator(features, device), scale)
 
 

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from torch import Tensor
 
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import LOOKED_AT_ONCE, blocks_of_entries, blocks_of_rows, each_block
+from mtgcn.linalg.arrays import LARGE_BLOCK, blocks_of_entries, blocks_of_rows, each_block
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.shapes import Float, Int
 
@@ -58,7 +58,7 @@ ROUNDING = 1e-13  # of a sum of doubles
 RESIDUAL = 1e-12  # relative tolerance
 COLUMNS_AT_ONCE = 32  # solved together by conjugate gradients
 TOLERANCE_32 = 1e-4  # relative tolerance of one refinement step in 32 bits
-MOST_ITERATIONS, MOST_IN_32_BITS = 5_000, 500
+MAX_ITERATIONS, MAX_ITERATIONS_32 = 5_000, 500
 
 
 class AbsorbingWalk:
@@ -202,7 +202,7 @@ def refined(
     diagonal = torch.from_numpy(matrix.diagonal().astype(np.float32))
     while len(unsolved):
         unit = torch.from_numpy(np.ascontiguousarray(left / size, dtype=np.float32))
-        found, _ = conjugate_gradients(in_32_bits, diagonal, unit, TOLERANCE_32, MOST_IN_32_BITS)
+        found, _ = conjugate_gradients(in_32_bits, diagonal, unit, TOLERANCE_32, MAX_ITERATIONS_32)
         step = centred(size * found.numpy(), unsolved)
         solution[:, unsolved] += step
         left -= _multiplied(matrix, step)
@@ -225,10 +225,10 @@ def in_64_bits(
         return torch.from_numpy(_multiplied(matrix, values.numpy()))
 
     diagonal = torch.from_numpy(matrix.diagonal())
-    found, iterations = conjugate_gradients(product, diagonal, torch.from_numpy(right), RESIDUAL, MOST_ITERATIONS)
-    if iterations == MOST_ITERATIONS:
+    found, iterations = conjugate_gradients(product, diagonal, torch.from_numpy(right), RESIDUAL, MAX_ITERATIONS)
+    if iterations == MAX_ITERATIONS:
         warnings.warn(
-            f"absorption probabilities have not converged after {MOST_ITERATIONS} iterations; increase alpha",
+            f"absorption probabilities have not converged after {MAX_ITERATIONS} iterations; increase alpha",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -269,7 +269,7 @@ def _multiplied(matrix: sp.csr_array, values: Float[np.ndarray, "nodes some"]) -
     def some(rows: slice) -> None:
         found[rows] = matrix[rows] @ values
 
-    each_block(blocks_of_entries(matrix.indptr, LOOKED_AT_ONCE), some)
+    each_block(blocks_of_entries(matrix.indptr, LARGE_BLOCK), some)
     return found
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from mtgcn.shapes import Float, Int
 
-SMALLEST_EIGENVALUE = 1e-7  # of X Xᵀ; about its rounding error
+MIN_EIGENVALUE = 1e-7  # of X Xᵀ; about its rounding error
 CURVATURE = 0.5  # upper bound of the second derivative of the loss
 STEPS_BETWEEN_CHECKS = 25  # of convergence
 SETTLED = 1e-7  # convergence: largest step relative to the logits
@@ -48,7 +48,7 @@ def fit_to_labels(
     """
     present = weights.sum(1) > 0
     eigenvalues, basis = torch.linalg.eigh(torch.where(present[:, None] & present[..., None], kernel, 0.0).double())
-    eigenvalues, basis = eigenvalues.clamp(min=SMALLEST_EIGENVALUE).float(), basis.float()
+    eigenvalues, basis = eigenvalues.clamp(min=MIN_EIGENVALUE).float(), basis.float()
     (runs, parts, labels), trials = weights.shape, weights.shape[1] * len(penalties)
     roots = eigenvalues.sqrt()[..., None, None]
     labelled = basis * eigenvalues.sqrt()[:, None]  # the rows in the eigenbasis: runs, labels, directions

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 128
 OF_COMPONENTS = 16  # columns that encode the component
-LONGEST_WALK = 80
+MAX_WALK = 80
 ROUNDS, STEPS = 2, 10  # of subspace iteration, and products with Â in each
 OVERSAMPLING = 8  # additional columns, which make the leading ones more exact
 COLUMNS_AT_ONCE = 32  # multiplied together
@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-11  # of the largest eigenvalue; smaller ones are rounding error
 
 def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
     """The graph with its `structural_features`, cached for every seed."""
-    return _bare_with_structural_features(graph, seed).with_labels_of(graph)
+    return _bare_with_structural_features(graph, seed).with_labels(graph.labels)
 
 
 @cached_per_graph
@@ -116,7 +116,7 @@ def _leading_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: in
     for columns in _column_slices(basis):
         products[:, columns] = basis.T @ _propagated(basis[:, columns], adjacency, 1)
     eigenvalues, combine = np.linalg.eigh((products + products.T) / 2)  # of Â
-    strength = np.mean([eigenvalues**steps for steps in range(1, LONGEST_WALK + 1)], axis=0)  # of W
+    strength = np.mean([eigenvalues**steps for steps in range(1, MAX_WALK + 1)], axis=0)  # of W
     strongest = np.argsort(-np.abs(strength), kind="stable")[:most]
     return _combined(basis, combine[:, strongest] * strength[strongest])
 

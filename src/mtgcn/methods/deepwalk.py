@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.linalg.logistic_regression import one_vs_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import labelled_rows, one_vs_rest, probabilities
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.memory import check_fits
 from mtgcn.methods.base import Method
@@ -62,7 +62,7 @@ class DeepWalk(Method):
 
     def fit(self, task: Task) -> Prediction:
         vectors = self._vectors(task)
-        rows = np.concatenate([rows_of(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
+        rows = np.concatenate([labelled_rows(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
         classifiers = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
         return Prediction(probabilities(scores), groups=self._groups(task))
@@ -143,7 +143,5 @@ def _gensim() -> Any:
     try:
         import gensim.models
     except ImportError as error:
-        raise InputError(
-            "deepwalk needs the package gensim, which is not installed; install it: pip install gensim"
-        ) from error
+        raise InputError("deepwalk needs gensim, which is not installed; pip install 'mtgcn[deepwalk]'") from error
     return gensim

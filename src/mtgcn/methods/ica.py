@@ -17,13 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.linalg.logistic_regression import LinearClassifiers, one_vs_rest, probabilities, rows_of
+from mtgcn.linalg.logistic_regression import LinearClassifiers, labelled_rows, one_vs_rest, probabilities
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.task import NOBODY, Nodes, Prediction, Task
+from mtgcn.task import MISSING, Nodes, Prediction, Task
 
 ORDER, FOLDS = 0x1CA0, 0x1CA1  # tell apart what is drawn from a run's seed
 
@@ -51,7 +51,7 @@ class IterativeClassification(Method):
 
     def fit(self, task: Task) -> Prediction:
         features = scaled_features(task.graph, self.feature_scaling)
-        rows = rows_of(features, task.labelled)
+        rows = labelled_rows(features, task.labelled)
         places = Places(task)
         edges = places.edges(self._proportional(task))
 
@@ -140,7 +140,7 @@ def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
     """Fold after fold: the task without some of each run's labels, and those labels. The labels of each class are
     divided in random order; a run in which no class has enough labels for so many folds has fewer."""
     labelled = task.labelled.to(torch.device("cpu"))
-    fold = np.full(labelled.index.shape, NOBODY)
+    fold = np.full(labelled.index.shape, MISSING)
     for run, random in enumerate(_generators(task, FOLDS)):
         present, classes = labelled.present[run].numpy(), labelled.classes[run].numpy()
         folds = np.clip(np.bincount(classes[present]).max(), 2, most_folds)
@@ -149,8 +149,8 @@ def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
             fold[run, random.permutation(members)] = np.arange(len(members)) % folds
     for number in range(fold.max() + 1):
         held_out = torch.from_numpy(fold == number)
-        kept = Nodes(labelled.index.masked_fill(held_out, NOBODY), labelled.classes)
-        yield replace(task, labelled=kept), Nodes(labelled.index.masked_fill(~held_out, NOBODY), labelled.classes)
+        kept = Nodes(labelled.index.masked_fill(held_out, MISSING), labelled.classes)
+        yield replace(task, labelled=kept), Nodes(labelled.index.masked_fill(~held_out, MISSING), labelled.classes)
 
 
 def _right_of_held_out(method: IterativeClassification, task: Task, held_out: Nodes) -> Int[np.ndarray, "runs"]:

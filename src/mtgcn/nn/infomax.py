@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 
 MAX_EMBEDDINGS = 2**24  # numbers in the embeddings of all nodes
-FEWEST_DIMENSIONS = 64
-NODES_AT_ONCE = 512  # batch size
-MOST_CORRUPTIONS, FEWEST_CORRUPTIONS = 8, 2  # used in turn
-LARGEST_CORRUPTIONS = 2**26  # numbers in all of them
+MIN_DIMENSIONS = 64
+MIN_CORRUPTIONS = 2  # used in turn
+MAX_CORRUPTED = 2**26  # numbers in all of them
 TABLES_ON_THE_WAY = 7  # temporary tables of propagated features
-SLOPE = 0.25  # negative slope of the activation: the initial value of the paper's PReLU
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,9 @@ class InfomaxSettings(Settings):
     epochs: NonNegativeInt = 200  # of one batch each
     learning_rate: LearningRate = 0.002
     held_decay: NonNegativeFloat = 4e-3  # weight decay of the second encoder
+    batch_size: PositiveInt = 512  # nodes per training step
+    max_corruptions: PositiveInt = 8  # corrupted graphs used in turn; fewer on large graphs
+    slope: NonNegativeFloat = 0.25  # of the activation below 0: the initial value of the paper's PReLU
 
     @property
     def weight_decays(self) -> tuple[float, ...]:
@@ -62,11 +63,11 @@ class InfomaxSettings(Settings):
     def for_graph(self, graph: Graph) -> InfomaxSettings:
         """Shorter embeddings on large graphs, to bound memory."""
         room = MAX_EMBEDDINGS // max(1, graph.num_nodes)
-        return replace(self, dimensions=min(self.dimensions, max(room, FEWEST_DIMENSIONS)))
+        return replace(self, dimensions=min(self.dimensions, max(room, MIN_DIMENSIONS)))
 
     def corruptions(self, nodes: int, width: int) -> int:
         """The number of corrupted graphs; fewer where they would take much memory."""
-        return min(MOST_CORRUPTIONS, max(FEWEST_CORRUPTIONS, LARGEST_CORRUPTIONS // max(1, nodes * width)))
+        return min(self.max_corruptions, max(MIN_CORRUPTIONS, MAX_CORRUPTED // max(1, nodes * width)))
 
     def bytes_for(self, graph: Graph) -> int:
         """About the memory of training: the propagated features several times, and weights with gradient and Adam's two
@@ -103,6 +104,7 @@ class Infomax(StackedParameters):
         self.add_parameter("bias", torch.zeros(1, encoders, dimensions), run_axis=0)
         discriminator = uniform((seed,), (encoders, dimensions, dimensions), math.sqrt(3 / dimensions), label=1)
         self.add_parameter("discriminator", discriminator, run_axis=0)
+        self.slope = settings.slope
         self.weight_decays = torch.tensor(settings.weight_decays, device=device)
         # A tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
@@ -127,7 +129,7 @@ class Infomax(StackedParameters):
         return self.views.rows.index_select(0, looked_at), self.views.corrupted.flatten(0, 1).index_select(0, moved)
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
-        return activated(rows @ self.weight.flatten(1), self.bias.flatten())
+        return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)
 
     def _squares(self) -> Float[Tensor, "encoders"]:
         """The squared norm of the parameters of each encoder; half of it, times the decay, has Adam's gradient."""
@@ -140,5 +142,5 @@ class Infomax(StackedParameters):
         return self.views.batches.index_select(0, number)[0], number % len(self.views.corrupted)
 
 
-def activated(values: Tensor, bias: Tensor) -> Tensor:
-    return functional.leaky_relu_(values + bias, SLOPE)
+def activated(values: Tensor, bias: Tensor, slope: float) -> Tensor:
+    return functional.leaky_relu_(values + bias, slope)

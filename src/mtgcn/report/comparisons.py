@@ -1,39 +1,40 @@
-"""Comparisons of methods as tables (terminal, Markdown, CSV, LaTeX), as a figure and as an HTML page."""
+"""Comparisons of methods as tables (terminal, Markdown, CSV, LaTeX) and as an HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from markupsafe import Markup
+from typing import Any
 
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.tables import CellSummary
-from mtgcn.report.charts import difference_chart, label_rate_chart, run_chart
-from mtgcn.report.figures import figure
+from mtgcn.report.charts import difference_chart, label_rate_chart
 from mtgcn.report.pages import render
-from mtgcn.report.styles import Styles, light_colours
+from mtgcn.report.styles import Styles
+from mtgcn.report.svg import Chart
 from mtgcn.report.tables import (
     LATEX_PREAMBLE,
     SIGNED,
     Entry,
     Row,
     Table,
+    counted,
     csv_text,
     interval,
     latex,
     markdown_lines,
     p_value,
     percent,
+    sample_fields,
     seconds,
 )
 from mtgcn.storage.files import write_file
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+TEXT, LATEX, PAGE = "text", "LaTeX", "page"  # formats of the comparison table; text also serves Markdown and notebooks
 
 
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
@@ -48,7 +49,7 @@ def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[P
 
 def cell_title(cell: CellSummary) -> str:
     """Dataset, labels and runs."""
-    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {cell.runs} run{'s' if cell.runs > 1 else ''}"
+    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {counted(cell.runs, 'run')}"
 
 
 def labels_given(cell: CellSummary) -> str:
@@ -59,10 +60,8 @@ def labels_given(cell: CellSummary) -> str:
     elif counts is None:
         labels = "labels that differ from run to run"
     else:
-        labels = f"{counts} label{'s' if counts != 1 else ''} per class"
-    if cell.split == RANDOM:
-        return labels
-    sources = {OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
+        labels = f"{counted(counts, 'label')} per class"
+    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
     return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
 
 
@@ -82,33 +81,99 @@ def cell_table(cell: CellSummary) -> Table:
         "macro F1 %": cell.macro_f1,
         "calibration error %": cell.calibration_error,
     }
-    rows = [
-        (measure, percent(sample.mean), percent(sample.std), interval(sample)) for measure, sample in measures.items()
-    ]
-    caption = f"{cell.seconds:.1f} s, {_made_on(cell)}"
-    columns = ["measure", "mean", "std", "95 % interval"]
-    return Table.of_text(columns, rows, title=f"{cell.method} on {cell_title(cell)}", caption=caption)
+    rows = [(name, percent(sample.mean), percent(sample.std), interval(sample)) for name, sample in measures.items()]
+    title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
+    return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
 
 
-def comparison_table(comparison: Comparison) -> Table:
+@dataclass(frozen=True)
+class Column:
+    """A column of the comparison table in all formats: a sample in per cent, or a number with its `text`."""
+
+    name: str  # in the CSV file, where a sample has the fields name_mean, name_std, name_low and name_high
+    heading: str
+    value: Callable[[Comparison, CellSummary], Any]  # None: nothing to compare
+    text: Callable[[float], str] | None = None  # None: a sample
+    form: str = ".1f"
+    formats: Sequence[str] = (TEXT, LATEX, PAGE)  # the CSV file has all columns
+    text_heading: str = ""  # in the text table, if it differs
+    text_interval: bool = False  # the text table has a column for the interval
+    bold: Callable[[Comparison, str], bool] = lambda *_: False  # not in the text table
+    paired: bool = False  # omitted where no methods are compared
+
+    def entry(self, comparison: Comparison, cell: CellSummary) -> Entry:
+        value = self.value(comparison, cell)
+        if value is None:
+            return Entry()
+        bold = self.bold(comparison, cell.method)
+        return Entry(self.text(value), bold=bold) if self.text else Entry.mean(value, self.form, bold=bold)
+
+    def fields(self, comparison: Comparison, cell: CellSummary) -> dict[str, object]:
+        """Shares instead of per cent."""
+        value = self.value(comparison, cell)
+        return {self.name: value} if self.text else sample_fields(self.name, value)
+
+
+COLUMNS = (
+    Column(
+        "accuracy",
+        "accuracy",
+        lambda _, cell: cell.accuracy,
+        text_heading="mean",
+        text_interval=True,
+        bold=Comparison.is_best,
+    ),
+    Column(
+        "minus_reference",
+        "minus {reference}",
+        lambda comparison, cell: comparison.differences.get(cell.method),
+        form=SIGNED,
+        text_interval=True,
+        paired=True,
+    ),
+    Column(
+        "p_value_holm",
+        "p",
+        lambda comparison, cell: comparison.p_values.get(cell.method),
+        text=p_value,
+        text_heading="p (Holm)",
+        bold=Comparison.is_significant,
+        paired=True,
+    ),
+    Column("macro_f1", "macro F1", lambda _, cell: cell.macro_f1),
+    Column("calibration_error", "calibration error", lambda _, cell: cell.calibration_error, formats=(PAGE,)),
+    Column("seconds", "seconds", lambda _, cell: cell.seconds, text="{:.1f}".format, formats=(TEXT,)),
+    Column("seconds_per_run", "seconds per run", lambda _, cell: cell.seconds / cell.runs, seconds, formats=(PAGE,)),
+)
+
+
+def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
     """One row per method; differences are paired by split."""
-    rows = []
+    columns = [one for one in COLUMNS if form in one.formats and (comparison.differences or not one.paired)]
+    headings, rows = ["method"], []
+    for column in columns:
+        heading = column.text_heading if form == TEXT and column.text_heading else column.heading
+        headings.append(heading.format(reference=comparison.reference))
+        headings += ["95 % interval"] if form == TEXT and column.text_interval else []
     for cell in comparison.cells:
-        against = ["", "", ""]
-        if difference := comparison.differences.get(cell.method):
-            p = p_value(comparison.p_values[cell.method])
-            against = [percent(difference.mean, SIGNED), interval(difference, SIGNED), p]
-        measured = [cell.method, percent(cell.accuracy.mean), interval(cell.accuracy)]
-        rows.append([*measured, *against, percent(cell.macro_f1.mean), f"{cell.seconds:.1f}"])
-    columns = ["method", "mean", "95 % interval", f"minus {comparison.reference}", "95 % interval", "p (Holm)"]
+        entries: list[Entry] = []
+        for column in columns:
+            entry = column.entry(comparison, cell)
+            if form == TEXT:
+                entries.append(Entry(entry.text))
+                entries += [Entry(" to ".join(entry.ends or (entry.note,)))] if column.text_interval else []
+            else:
+                entries.append(entry)
+        style = "reference" if form == PAGE and cell.method == comparison.reference else ""
+        rows.append(Row(cell.method, entries, style=style))
     first = comparison.cells[0]
-    title, caption = f"Accuracy % on {cell_title(first)}", _made_on(first)
-    return Table.of_text([*columns, "macro F1", "seconds"], rows, title=title, caption=caption)
+    caption = _made_on(first) if form == TEXT else ""
+    return Table(headings, rows, title=f"Accuracy % on {cell_title(first)}", caption=caption)
 
 
 def _made_on(cell: CellSummary) -> str:
-    threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
-    return f"seed {cell.seed}, {cell.device}, {threads}, torch {cell.versions.get('torch', 'unknown')}"
+    torch_version = cell.versions.get("torch", "unknown")
+    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {torch_version}"
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -127,28 +192,14 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 
 def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
-    difference = comparison.differences.get(cell.method)
     counts = cell.labels_per_class
     return {
         "dataset": cell.dataset,
         "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
-        "split": cell.split,
-        "method": cell.method,
-        "runs": cell.runs,
-        "seed": cell.seed,
+        **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
         "scored_nodes": comparison.scored_nodes,
-        "accuracy_mean": cell.accuracy.mean,
-        "accuracy_std": cell.accuracy.std,
-        "accuracy_low": cell.accuracy.ci95[0],
-        "accuracy_high": cell.accuracy.ci95[1],
-        "macro_f1_mean": cell.macro_f1.mean,
-        "calibration_error_mean": cell.calibration_error.mean,
         "reference": comparison.reference,
-        "minus_reference_mean": difference and difference.mean,
-        "minus_reference_low": difference and difference.ci95[0],
-        "minus_reference_high": difference and difference.ci95[1],
-        "p_value_holm": comparison.p_values.get(cell.method),
-        "seconds": cell.seconds,
+        **{name: value for column in COLUMNS for name, value in column.fields(comparison, cell).items()},
         "device": cell.device,
         "threads": cell.threads,
     }
@@ -156,31 +207,29 @@ def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
     """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
-    by_graph: dict[tuple[object, ...], list[Comparison]] = {}
-    for comparison in comparisons:
-        by_graph.setdefault((comparison.cells[0].dataset, *comparison.graph.values()), []).append(comparison)
-    overviews = [_overview(some) for some in by_graph.values() if len(some) > 1]
+    overviews = [_overview(some) for some in _by_graph(comparisons) if len(some) > 1]
     return "\n".join([LATEX_PREAMBLE, *overviews, *map(_latex_table, comparisons)])
+
+
+def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
+    found = defaultdict(list)
+    for comparison in comparisons:
+        found[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
+    return list(found.values())
 
 
 def _latex_table(comparison: Comparison) -> str:
     caption = f"Accuracy on {cell_title(comparison.cells[0])} ({graph_title(comparison)}). Per cent, 95 % intervals."
-    columns = ["method", "accuracy", "macro F1"]
     if comparison.differences:
         caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
         caption += " Bold: best mean, and p below 5 %."
-        columns += [f"minus {comparison.reference}", "p"]
-    rows = [
-        Row(cell.method, [_accuracy(comparison, cell), Entry(percent(cell.macro_f1.mean)), *_against(comparison, cell)])
-        for cell in comparison.cells
-    ]
-    return latex(Table(columns, rows), caption)
+    return latex(comparison_table(comparison, LATEX), caption)
 
 
 def _overview(comparisons: Sequence[Comparison]) -> str:
     """The accuracies of several comparisons on one graph, side by side."""
     found = {
-        (place, cell.method): _accuracy(comparison, cell)
+        (place, cell.method): COLUMNS[0].entry(comparison, cell)
         for place, comparison in enumerate(comparisons)
         for cell in comparison.cells
     }
@@ -195,30 +244,10 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
     return latex(Table(["method", *columns], rows), caption)
 
 
-def _accuracy(comparison: Comparison, cell: CellSummary) -> Entry:
-    return Entry.mean(cell.accuracy, bold=comparison.is_best(cell.method))
-
-
-def _against(comparison: Comparison, cell: CellSummary) -> list[Entry]:
-    """The difference from the reference and its p-value; nothing where no method is compared."""
-    if not comparison.differences:
-        return []
-    difference = comparison.differences.get(cell.method)
-    if difference is None:
-        return [Entry(), Entry()]
-    p = p_value(comparison.p_values[cell.method])
-    return [Entry.mean(difference, SIGNED), Entry(p, bold=comparison.is_significant(cell.method))]
-
-
-def comparison_figure(comparison: Comparison) -> Figure:
-    """A matplotlib figure: the accuracy of every run, and for each method its mean with the 95 % interval."""
-    chart = run_chart(comparison, title=cell_title(comparison.cells[0]), styles=_styles([comparison]))
-    return figure([[[chart]]], light_colours())
-
-
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
     """The page; `command` made it, `notes` are remarks of reading the files."""
-    styles = _styles(comparisons)
+    names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
+    styles = Styles({name: name for name in names}, comparisons[0].reference)
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
@@ -234,53 +263,22 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "title": cell_title(comparison.cells[0]),
                 "graph": graph_title(comparison),
                 "made": comparison.cells[0],
-                "table": _page_table(comparison),
+                "table": comparison_table(comparison, PAGE),
                 "chart": _difference_chart(comparison, styles),
                 "runs": _run_table(comparison),
-                "settings": {
-                    cell.method: ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none"
-                    for cell in comparison.cells
-                },
-                "runs_share": any(cell.groups for cell in comparison.cells),
             }
             for comparison in comparisons
         ],
     )
 
 
-def _page_table(comparison: Comparison) -> Table:
-    against = [f"minus {comparison.reference}", "p"] if comparison.differences else []
-    rows = [
-        Row(
-            cell.method,
-            [
-                _accuracy(comparison, cell),
-                *_against(comparison, cell),
-                Entry.mean(cell.macro_f1),
-                Entry.mean(cell.calibration_error),
-                Entry(seconds(cell.seconds / cell.runs)),
-            ],
-            style="reference" if cell.method == comparison.reference else "",
-        )
-        for cell in comparison.cells
-    ]
-    return Table(["method", "accuracy", *against, "macro F1", "calibration error", "seconds per run"], rows)
-
-
 def _run_table(comparison: Comparison) -> Table:
     cells = comparison.cells
-    rows = [
-        [str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(comparison.cells[0].runs)
-    ]
+    rows = [[str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(cells[0].runs)]
     return Table.of_text(["run", *(cell.method for cell in cells)], rows)
 
 
-def _styles(comparisons: Sequence[Comparison]) -> Styles:
-    names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
-    return Styles({name: name for name in names}, comparisons[0].reference)
-
-
-def _difference_chart(comparison: Comparison, styles: Styles) -> Markup | None:
+def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
     p_values = comparison.p_values
     rows = [
         (method, [PairedTest(difference, p_values[method], p_values[method])])
@@ -288,20 +286,18 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Markup | None:
     ]
     title = f"Accuracy minus that of {comparison.reference}"
     caption = f"points above or below {comparison.reference}"
-    return difference_chart(rows, [""], title=title, caption=caption, styles=styles).svg() if rows else None
+    return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
 
 
-def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Markup]]:
+def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Chart]]:
     """Accuracy over labels per class, for each graph with several label rates."""
-    found: dict[tuple[object, ...], dict[str, dict[int, SampleSummary]]] = {}
-    for comparison in comparisons:
-        for cell in comparison.cells:
-            if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
-                of_methods = found.setdefault((cell.dataset, *comparison.graph.values()), {})
-                of_methods.setdefault(cell.method, {})[cell.labels_per_class] = cell.accuracy
     charts = []
-    for (dataset, *_), of_methods in found.items():
-        if len({rate for samples in of_methods.values() for rate in samples}) > 1:
-            title = f"Accuracy on {dataset} over labels per class"
-            charts.append((title, label_rate_chart(of_methods, title=title, styles=styles).svg()))
+    for some in _by_graph(comparisons):
+        samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
+        for cell in (cell for comparison in some for cell in comparison.cells):
+            if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
+                samples[cell.method][cell.labels_per_class] = cell.accuracy
+        if len({rate for of_method in samples.values() for rate in of_method}) > 1:
+            title = f"Accuracy on {some[0].cells[0].dataset} over labels per class"
+            charts.append((title, label_rate_chart(samples, title, styles)))
     return charts

@@ -1,8 +1,9 @@
-"""Measured tables as the paper sets them, methods down and cells across; and what they show together."""
+"""Measured tables as the paper sets them, methods down and cells across, and results over all tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from mtgcn.experiments.protocol import ALL_TABLES, ALONE, BACKBONE_NAMES, OVER_ALL, PUBLIC, TAUGHT, Cell, labels_title
 from mtgcn.experiments.statistics import PairedTest, RankComparison, compare_ranks
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable
-from mtgcn.report.styles import Styles, styles_of
+from mtgcn.report.styles import styles_of
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 
 
@@ -46,10 +47,10 @@ class Grid:
         return f"Table {self.number}: {self.title}" if self.number else self.title
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> str:
         """Remarks of the protocol on printed values."""
         notes = (f"{row.name}: {line.note}." for row in self.rows for line in row.lines if line and line.note)
-        return list(dict.fromkeys(notes))
+        return " ".join(dict.fromkeys(notes))
 
     @property
     def compared_rows(self) -> list[GridRow]:
@@ -58,82 +59,76 @@ class Grid:
 
     def results(self) -> Table:
         """Accuracy with interval; beside it the printed value and the difference, where the paper prints any."""
-        printed = any(line and line.printed is not None for row in self.rows for line in row.lines)
-        parts = ["paper", "ours", "diff."] if printed else []
-        rows = [
-            self._row(row, [entry for line in row.lines for entry in self._result(row, line, printed)])
-            for row in self.rows
-        ]
-        if not printed:
-            return Table(["method", *self.columns], rows)
-        return Table(["method", *parts * len(self.columns)], rows, groups=self.columns)
+        rows = [self._row(row, (self._result(row, line) for line in row.lines)) for row in self.rows]
+        if any(line and line.printed is not None for row in self.rows for line in row.lines):
+            return self._table(self.heading, rows, ["paper", "ours", "diff."], caption=self.notes)
+        ours = [Row(row.name, row.entries[1::3], row.note, row.style) for row in rows]
+        return self._table(self.heading, ours, caption=self.notes)
 
     def differences(self, heading: str = "") -> Table:
         """Paired differences from the reference, with corrected p-values."""
-        rows = [
-            self._row(row, [entry for test in row.tests for entry in _difference(test)]) for row in self.compared_rows
-        ]
-        columns = [heading or f"minus {self.reference}", "p"] * len(self.columns)
-        return Table(["method", *columns], rows, groups=self.columns)
+        rows = [self._row(row, map(_difference, row.tests)) for row in self.compared_rows]
+        return self._table(self.title, rows, [heading or f"minus {self.reference}", "p"])
 
-    def measure(self, entry: Callable[[Line], Entry]) -> Table:
+    def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
         """One entry per cell, without the optimistic rows."""
         rows = [
-            self._row(row, [entry(line) if line else Entry() for line in row.lines])
+            self._row(row, ([entry(line) if line else Entry()] for line in row.lines))
             for row in self.rows
             if not row.optimistic
         ]
-        return Table(["method", *self.columns], rows)
+        return self._table(self.title.replace("Accuracy", name), rows)
 
-    def backbones(self) -> Table | None:
-        """Networks alone and taught by mutual teaching; None without any."""
+    def backbones(self) -> Table:
+        """Networks alone and taught by mutual teaching."""
         by_title = {row.title: row for row in self.rows}
         empty = GridRow("", "", (None,) * len(self.columns))
         rows = []
         for key, name in BACKBONE_NAMES.items():
             alone, taught = (by_title.get(f"{key} {how}", empty) for how in (ALONE, TAUGHT))
             if any(alone.lines) or any(taught.lines):
-                entries = []
-                for line, taught_line, test in zip(alone.lines, taught.lines, taught.tests, strict=True):
-                    entries += [Entry.mean(one.accuracy) if one else Entry() for one in (line, taught_line)]
+                entries: list[Entry] = []
+                for *lines, test in zip(alone.lines, taught.lines, taught.tests, strict=True):
+                    entries += [Entry.mean(line.accuracy) if line else Entry() for line in lines]
                     entries += _difference(test)
                 rows.append(Row(name, entries))
-        parts = ["alone", "taught", "gain", "p"]
-        return Table(["network", *parts * len(self.columns)], rows, groups=self.columns) if rows else None
+        return self._table(self.title, rows, ["alone", "taught", "gain", "p"], first="network")
 
-    def _row(self, row: GridRow, entries: Sequence[Entry]) -> Row:
+    def _table(
+        self, title: str, rows: list[Row], parts: Sequence[str] = (), *, first: str = "method", caption: str = ""
+    ) -> Table:
+        """Each column has the parts, if any, below its heading."""
+        columns = [first, *(list(parts) * len(self.columns) or self.columns)]
+        return Table(columns, rows, title=title, caption=caption, groups=self.columns if parts else ())
+
+    def _row(self, row: GridRow, entries: Iterable[Sequence[Entry]]) -> Row:
         style = "optimistic" if row.optimistic else "reference" if row.name == self.reference else ""
         notes = ["optimistic"] if row.optimistic else []
         notes += [f"on {row.elsewhere}"] if row.elsewhere else []
-        return Row(row.name, entries, "; ".join(notes), style)
+        return Row(row.name, [entry for of_cell in entries for entry in of_cell], "; ".join(notes), style)
 
-    def _result(self, row: GridRow, line: Line | None, printed: bool) -> list[Entry]:
+    def _result(self, row: GridRow, line: Line | None) -> list[Entry]:
+        """The printed accuracy, ours and the difference."""
         if line is None:
-            return [Entry()] * (3 if printed else 1)
+            return [Entry()] * 3
         if row.optimistic:
             ours = Entry(number(line.reported), note=f"mean {percent(line.accuracy.mean)}")
         else:
             of_mean = Entry.mean(line.accuracy)
             ours = Entry(number(line.reported), of_mean.ends, of_mean.note, bold=self._is_best(line))
-        if not printed:
-            return [ours]
         paper = "" if line.printed is None else number(line.printed)
         difference = "" if line.difference is None else number(line.difference, SIGNED)
         return [Entry(paper, style="printed"), ours, Entry(difference)]
 
     def _is_best(self, line: Line) -> bool:
         """Whether no method measured by our protocol is better in the cell of the line."""
-        column = [
-            other.reported
-            for row in self.rows
-            if not row.optimistic
-            for other in row.lines
-            if other and other.place.cell == line.place.cell
-        ]
+        measured = [other for row in self.rows if not row.optimistic for other in row.lines if other]
+        column = [other.reported for other in measured if other.place.cell == line.place.cell]
         return len(column) > 1 and line.reported == max(column)
 
 
 def _difference(test: PairedTest | None) -> list[Entry]:
+    """A paired difference and its corrected p-value; empty without a test."""
     if test is None:
         return [Entry(), Entry()]
     return [Entry.mean(test.difference, SIGNED), Entry(p_value(test.p_corrected), bold=test.is_significant)]
@@ -141,10 +136,9 @@ def _difference(test: PairedTest | None) -> list[Entry]:
 
 def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
     """The tables of these kinds as grids; tables of the same name share one."""
-    by_name: dict[str, list[MeasuredTable]] = {}
-    for tables in kinds:
-        for table in tables:
-            by_name.setdefault(table.name, []).append(table)
+    by_name = defaultdict(list)
+    for table in (table for tables in kinds for table in tables):
+        by_name[table.name].append(table)
     return [grid for name in sorted(by_name, key=list(ALL_TABLES).index) for grid in _grids(evidence, by_name[name])]
 
 
@@ -157,46 +151,39 @@ def _grids(evidence: Evidence, tables: Sequence[MeasuredTable]) -> list[Grid]:
     for public in dict.fromkeys(line.split == PUBLIC for line, _ in lines):
         some = [(line, optimistic) for line, optimistic in lines if (line.split == PUBLIC) == public]
         cells = list(dict.fromkeys(line.place.cell for line, _ in some))
-        long = [labels_title(cell.labels_per_class, cell.split) for cell in cells]
+        columns = [labels_title(cell.labels_per_class, cell.split) for cell in cells]
         short = [
             f"{cell.labels_per_class} on average, over all"
             if cell.split == OVER_ALL
             else labels_title(cell.labels_per_class)
             for cell in cells
         ]
-        datasets = [cell.dataset for cell in cells]
+        if of_datasets:
+            columns = short = [cell.dataset for cell in cells]
+        rows = []
+        for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in some):
+            own = {line.place.cell: line for line, authors in some if (line.title, authors) == (title, optimistic)}
+            elsewhere = ", ".join(dict.fromkeys(filter(None, map(evidence.elsewhere, own.values()))))
+            rows.append(GridRow(title, styles.name(title), tuple(map(own.get, cells)), optimistic, elsewhere))
         found.append(
             Grid(
                 number=first.name if first.name.isdigit() else "",
                 title=f"{first.title}{', public split' if public else ''}",
-                columns=tuple(datasets if of_datasets else long),
-                short_columns=tuple(datasets if of_datasets else short),
-                rows=tuple(_rows(evidence, some, cells, styles)),
+                columns=tuple(columns),
+                short_columns=tuple(short),
+                rows=tuple(rows),
                 reference=styles.name(evidence.reference),
             )
         )
     return found
 
 
-def _rows(
-    evidence: Evidence, lines: Sequence[tuple[Line, bool]], cells: Sequence[Cell], styles: Styles
-) -> list[GridRow]:
-    rows = []
-    for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in lines):
-        own = {line.place.cell: line for line, authors in lines if (line.title, authors) == (title, optimistic)}
-        elsewhere = dict.fromkeys(mark for line in own.values() if (mark := evidence.elsewhere(line)))
-        placed = tuple(own.get(cell) for cell in cells)
-        rows.append(GridRow(title, styles.name(title), placed, optimistic, ", ".join(elsewhere)))
-    return rows
-
-
 def random_cells(evidence: Evidence) -> list[dict[str, Line]]:
     """The lines of each cell with random splits, by title."""
-    cells: dict[Cell, dict[str, Line]] = {}
-    for table in evidence.ours:
-        for line in table.lines:
-            if line.split != PUBLIC:
-                cells.setdefault(line.place.cell, {})[line.title] = line
+    cells: dict[Cell, dict[str, Line]] = defaultdict(dict)
+    for line in (line for table in evidence.ours for line in table.lines):
+        if line.split != PUBLIC:
+            cells[line.place.cell][line.title] = line
     return list(cells.values())
 
 
@@ -212,14 +199,13 @@ def ranks(evidence: Evidence) -> RankComparison | None:
 def gain_table(evidence: Evidence) -> Table | None:
     """The gain by mutual teaching of each network over all cells; None without any."""
     rows = []
+    lines = [line for table in evidence.backbones for line in table.lines]
     for key, name in BACKBONE_NAMES.items():
-        lines = [line for table in evidence.backbones for line in table.lines if line.title == f"{key} {TAUGHT}"]
-        tests = [line.against_rival for line in lines if line.against_rival]
+        tests = [line.against_rival for line in lines if line.title == f"{key} {TAUGHT}" and line.against_rival]
         if tests:
             means = [test.difference.mean for test in tests]
             gains = [percent(mean, SIGNED) for mean in (float(np.mean(means)), min(means), max(means))]
-            better, worse = _significant(tests)
-            rows.append([name, str(len(tests)), *gains, str(better), str(worse)])
+            rows.append([name, str(len(tests)), *gains, *map(str, _significant(tests))])
     columns = ["network", "cells", "mean gain", "smallest", "largest", "significantly better", "significantly worse"]
     return Table.of_text(columns, rows) if rows else None
 
@@ -259,10 +245,9 @@ def findings(evidence: Evidence) -> list[str]:
 
 def _against_plain_methods(evidence: Evidence) -> list[str]:
     """The reference of a suite against the best plain method of each cell."""
-    suite = evidence.suite
+    suite, cells = evidence.suite, random_cells(evidence)
     if suite is None:
         return []
-    cells = random_cells(evidence)
     gaps: list[tuple[float, Line]] = []
     for cell in cells:
         plain = [cell[title].reported for title in suite.plain if title in cell]
@@ -280,6 +265,4 @@ def _against_plain_methods(evidence: Evidence) -> list[str]:
         f"{with_minus_sign(number(worst, SIGNED))} ({where}). Plain methods: {'; '.join(suite.plain)}."
     ]
     missing = sorted({title for title in suite.plain if any(title not in cell for cell in cells)})
-    if missing:
-        sentences.append(f"Not run in all of these cells: {'; '.join(missing)}.")
-    return sentences
+    return [*sentences, *([f"Not run in all of these cells: {'; '.join(missing)}."] if missing else [])]

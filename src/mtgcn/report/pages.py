@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mtgcn.report.styles import class_variables, colour_variables
-from mtgcn.report.tables import Table, p_value, percent, with_minus_sign
+from mtgcn.report.tables import Table, counted, p_value, percent, with_minus_sign
 
 
 def render(template: str, **content: Any) -> str:
@@ -27,7 +27,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
-    environment.filters |= {"percent": percent, "p_value": p_value, "table": html}
+    environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "table": html}
     return environment
 
 
@@ -55,7 +55,8 @@ def html(table: Table) -> Markup:
         name = f'<th scope="row">{escape(row.name)}{_below(row.note)}</th>'
         rows.append(f"<tr{style}>{name}{''.join(cells)}</tr>\n")
     body = f"<thead>\n{headings}\n</thead>\n<tbody>\n{''.join(rows)}</tbody>"
-    return Markup(f'<div class="scroll" tabindex="0">\n<table>\n{body}\n</table>\n</div>')
+    caption = f'<p class="soft">{escape(table.caption)}</p>' if table.caption else ""
+    return Markup(f'<div class="scroll" tabindex="0">\n<table>\n{body}\n</table>\n</div>\n{caption}')
 
 
 def _below(text: str) -> str:

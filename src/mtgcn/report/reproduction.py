@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
 from mtgcn.datasets import Description, describe, where
 from mtgcn.experiments.curves import Band, Curves, read_curves
@@ -33,6 +33,7 @@ from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart,
 from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks
 from mtgcn.report.pages import render
 from mtgcn.report.styles import Styles, styles_of
+from mtgcn.report.svg import Chart
 from mtgcn.report.tables import (
     LATEX_PREAMBLE,
     SIGNED,
@@ -45,6 +46,7 @@ from mtgcn.report.tables import (
     markdown_lines,
     number,
     percent,
+    sample_fields,
     seconds,
 )
 from mtgcn.storage.files import write_file
@@ -163,31 +165,17 @@ def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
     return {
         "table": table.name,
         "protocol": "paper (optimistic)" if table.protocol == "paper" else table.protocol,
-        "dataset": line.dataset,
-        "labels_per_class": line.labels_per_class,
-        "split": line.split,
-        "method": line.method,
+        **{name: getattr(line, name) for name in ("dataset", "labels_per_class", "split", "method")},
         "variant": line.title,
-        "runs": line.runs,
-        "seed": line.seed,
-        "reported_percent": line.reported,
-        "printed_percent": line.printed,
-        "difference_percent": line.difference,
-        "accuracy_mean": line.accuracy.mean,
-        "accuracy_std": line.accuracy.std,
-        "accuracy_low": line.accuracy.ci95[0],
-        "accuracy_high": line.accuracy.ci95[1],
-        "macro_f1_mean": line.macro_f1.mean,
-        "calibration_error_mean": line.calibration_error.mean,
-        "minus_reference_mean": test and test.difference.mean,
-        "minus_reference_low": test and test.difference.ci95[0],
-        "minus_reference_high": test and test.difference.ci95[1],
+        **{name: getattr(line, name) for name in ("runs", "seed")},
+        **{f"{name}_percent": getattr(line, name) for name in ("reported", "printed", "difference")},
+        **sample_fields("accuracy", line.accuracy),
+        **sample_fields("macro_f1", line.macro_f1),
+        **sample_fields("calibration_error", line.calibration_error),
+        **sample_fields("minus_reference", test.difference if test else None),
         "p_value": test and test.p_value,
         "p_value_holm": test and test.p_corrected,
-        "seconds_per_run": line.seconds_per_run,
-        "device": line.device,
-        "threads": line.threads,
-        "note": line.note,
+        **{name: getattr(line, name) for name in ("seconds_per_run", "device", "threads", "note")},
     }
 
 
@@ -213,7 +201,7 @@ def _caption(grid: Grid) -> str:
     caption = f"{grid.heading}. Per cent; {PROTOCOL_TITLES['ours']}; with 95 % intervals. Bold: the best of a cell."
     if any(row.optimistic for row in grid.rows):
         caption += f" Optimistic rows: {PROTOCOL_TITLES['paper']}."
-    return " ".join([caption, *grid.notes])
+    return f"{caption} {grid.notes}".rstrip()
 
 
 # Page
@@ -224,44 +212,48 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
     results = grids(evidence, evidence.ours, evidence.optimistic)
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
+    networks = Styles({f"{key} {TAUGHT}": name for key, name in BACKBONE_NAMES.items()}, "")
     return render(
         "reproduction.html",
+        title=evidence.suite.title if evidence.suite else "MT-GCN, reproduced",
         evidence=evidence,
         suite=evidence.suite,
         made=evidence.made,
         commands=commands(evidence, with_curves=bool(curves)),
-        made_elsewhere=_made_elsewhere(evidence),
         final=evidence.made.seed in FINAL_SEEDS,
         findings=findings(evidence),
         protocols=PROTOCOL_TITLES,
         reference=styles.name(styles.reference),
         runs_share=any(line.groups for table in evidence.ours for line in table.lines),
         counts=None if evidence.suite else _counts_table(counts),
-        results=results,
-        calibration_of=lambda grid: grid.measure(lambda line: Entry.mean(line.calibration_error)),
-        seconds_of=lambda grid: grid.measure(lambda line: Entry(seconds(line.seconds_per_run))),
+        # Tables with the chart above each, or None.
+        results=[(None, grid.results()) for grid in results],
+        calibration=[
+            (None, grid.measure("Calibration error", lambda line: Entry.mean(line.calibration_error)))
+            for grid in results
+        ],
+        time=[
+            (None, grid.measure("Seconds per run", lambda line: Entry(seconds(line.seconds_per_run))))
+            for grid in results
+        ],
+        differences=[(_difference_chart(grid, styles), grid.differences()) for grid in results if grid.compared_rows],
+        ablation=[
+            (_difference_chart(grid, styles), grid.differences())
+            for grid in grids(evidence, evidence.ablation)
+            if grid.compared_rows
+        ],
+        backbones=[
+            (_difference_chart(grid, networks, "mutual teaching"), grid.backbones())
+            for grid in grids(evidence, evidence.backbones)
+        ],
+        gains=gain_table(evidence),
         accuracy_charts=_label_rate_charts(evidence, "accuracy"),
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
-        compared=[(grid, _difference_chart(grid, styles)) for grid in results if grid.compared_rows],
-        ablation=[
-            (grid, _difference_chart(grid, styles)) for grid in grids(evidence, evidence.ablation) if grid.compared_rows
-        ],
-        backbones=[(grid, _gain_chart(grid)) for grid in grids(evidence, evidence.backbones)],
-        gains=gain_table(evidence),
         curves=[_curve_charts(one) for one in curves],
         ranks=ranking,
-        rank_chart=ranking and rank_chart(ranking, title="Average ranks over all cells", styles=styles).svg(),
+        rank_chart=ranking and rank_chart(ranking, styles),
         ranked_cells=len(random_cells(evidence)),
     )
-
-
-def _made_elsewhere(evidence: Evidence) -> list[str]:
-    """Device, threads and versions of the rows that differ from most."""
-    return [
-        f"{row.device}, {row.threads} thread{'s' if row.threads > 1 else ''} per unit of work; "
-        + ", ".join(f"{name} {version}" for name, version in row.versions.items())
-        for row in evidence.made_elsewhere
-    ]
 
 
 def _counts_table(counts: Sequence[Description]) -> Table | None:
@@ -270,39 +262,32 @@ def _counts_table(counts: Sequence[Description]) -> Table | None:
     return Table.of_text(columns, rows, groups=COUNTS) if rows else None
 
 
-def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Markup]]:
+def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:
     """A measure over labels per class, one chart per dataset."""
-    by_dataset: dict[str, dict[str, dict[int, SampleSummary]]] = {}
-    for cell in random_cells(evidence):
-        for title, line in cell.items():
-            if line.split == RANDOM:
-                samples = by_dataset.setdefault(line.dataset, {}).setdefault(title, {})
-                samples[line.labels_per_class] = getattr(line, measure)
+    samples: dict[str, dict[str, dict[int, SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
+    for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
+        if line.split == RANDOM:
+            samples[line.dataset][title][line.labels_per_class] = getattr(line, measure)
     styles, name = styles_of(evidence.suite), measure.replace("_", " ").capitalize()
     return [
-        (dataset, label_rate_chart(series, title=f"{name} on {dataset} over labels per class", styles=styles).svg())
-        for dataset, series in by_dataset.items()
+        (dataset, label_rate_chart(of_methods, f"{name} on {dataset} over labels per class", styles))
+        for dataset, of_methods in samples.items()
     ]
 
 
-def _difference_chart(grid: Grid, styles: Styles) -> Markup:
+def _difference_chart(grid: Grid, styles: Styles, gain_by: str = "") -> Chart | None:
+    """Differences from the reference, or the gain by something."""
     rows = [(row.title, row.tests) for row in grid.compared_rows]
-    title = f"{grid.title}, minus {grid.reference}"
-    return difference_chart(rows, grid.short_columns, title=title, styles=styles).svg()
+    title = f"{grid.title}: gain by {gain_by}" if gain_by else f"{grid.title}, minus {grid.reference}"
+    caption = f"points gained or lost by {gain_by}" if gain_by else ""
+    return difference_chart(rows, grid.short_columns, title, caption=caption, styles=styles) if rows else None
 
 
-def _gain_chart(grid: Grid) -> Markup | None:
-    names = {f"{key} {TAUGHT}": name for key, name in BACKBONE_NAMES.items()}
-    rows = [(names[row.title], row.tests) for row in grid.compared_rows if row.title in names]
-    title, caption = f"{grid.title}: gain by mutual teaching", "points gained or lost by mutual teaching"
-    return difference_chart(rows, grid.columns, title=title, caption=caption).svg() if rows else None
-
-
-def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Markup]]]:
+def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
     """Heading, remark and charts of one training."""
     heading = f"{curves.made['dataset']}, {labels_title(curves.made['labels_per_class'])}"
     remark = f"Mean of {curves.made['runs']} runs on {curves.made['device']}."
-    classes = [name.replace("_", " ") if not name.isdigit() else f"class {name}" for name in curves.class_names]
+    classes = [f"class {name}" if name.isdigit() else name.replace("_", " ") for name in curves.class_names]
     parts: tuple[tuple[str, dict[str, Band], int], ...] = (
         ("Test accuracy, per cent", {"accuracy": curves.accuracy}, 100),
         ("Training losses", curves.losses, 1),
@@ -314,8 +299,8 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Markup]]]:
             name: factor * np.array([band.mean, band.low, band.high], dtype=float) for name, band in bands.items()
         }
         if any(np.isfinite(one).any() for one in values.values()):
-            chart = curve_chart(curves.epochs, values, title=f"{title}: {heading}", teaching_from=curves.teaching_from)
-            charts.append((title, chart.svg()))
+            chart = curve_chart(curves.epochs, values, f"{title}: {heading}", curves.teaching_from)
+            charts.append((title, chart))
     return heading, remark, charts
 
 
@@ -331,10 +316,10 @@ def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
         (evidence.ablation, ["--ablation"]),
         (evidence.backbones, ["--backbones"]),
     ):
-        alike: dict[tuple[str, ...], dict[str, list[Line]]] = {}
+        alike: dict[tuple[str, ...], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
         for table in tables:
             for line in table.lines:
-                alike.setdefault(_run_options(line), {}).setdefault(table.name, []).append(line)
+                alike[_run_options(line)][table.name].append(line)
         for options, some in alike.items():
             selected = _selection_options(some, evidence.suite, with_methods=not kind)
             lines.append(shlex.join(["mtgcn", "reproduce", *selected, *kind, *options]))

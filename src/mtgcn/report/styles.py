@@ -55,24 +55,15 @@ def class_colours(count: int) -> tuple[list[str], list[str]]:
     return [_hex(hue, 0.32 + lift) for hue, lift in hues], [_hex(hue, 0.62 + lift) for hue, lift in hues]
 
 
-def light_colours(classes: int = 0) -> dict[str, str]:
-    """All light colours by name; the classes are k0, k1, …"""
-    return LIGHT | _by_class(class_colours(classes)[0])
-
-
 def colour_variables() -> Markup:
     """The palette as CSS variables, for light and dark mode."""
     return Markup(":root{color-scheme:light dark}\n") + _variables(LIGHT, DARK)
 
 
 def class_variables(classes: int) -> Markup:
-    """The class colours as CSS variables, for light and dark mode."""
-    light, dark = class_colours(classes)
-    return _variables(_by_class(light), _by_class(dark))
-
-
-def _by_class(colours: list[str]) -> dict[str, str]:
-    return {f"k{number}": colour for number, colour in enumerate(colours)}
+    """The class colours as the CSS variables k0, k1, …, for light and dark mode."""
+    light, dark = ({f"k{number}": one for number, one in enumerate(colours)} for colours in class_colours(classes))
+    return _variables(light, dark)
 
 
 def _hex(hue: float, lightness: float) -> str:

@@ -61,6 +61,14 @@ def seconds(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "run"), counted(2, "run")
+    ('1 run', '2 runs')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def with_minus_sign(text: str) -> str:
     """Hyphens replaced by minus signs."""
     return text.replace("-", "−")
@@ -142,16 +150,15 @@ def print_table(table: Table) -> None:
 
 def plain_text(table: Table) -> str:
     """Aligned columns, one row per line, never wrapped: programs read line by line."""
-    rows = [*([list(table.columns)] if any(table.columns) else []), *table.texts]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        padded = []
-        for place, (text, width) in enumerate(zip(row, widths, strict=True)):
-            blanks = " " * (width - cell_len(text))
-            padded.append(text + blanks if place == 0 or table.prose else blanks + text)
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join([*filter(None, [table.title]), *lines, *filter(None, [table.caption])])
+    rows = [*([table.columns] if any(table.columns) else []), *table.texts]
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(cell_len, column))
+        blanks = [" " * (width - cell_len(text)) for text in column]
+        left_aligned = place == 0 or table.prose
+        columns.append([t + b if left_aligned else b + t for t, b in zip(column, blanks, strict=True)])
+    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    return "\n".join(filter(None, [table.title, *lines, table.caption]))
 
 
 def markdown_lines(table: Table) -> list[str]:
@@ -171,12 +178,17 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
     return text.getvalue()
 
 
+def sample_fields(name: str, sample: SampleSummary | None) -> dict[str, object]:
+    """Mean, standard deviation and 95 % interval for CSV files."""
+    numbers = (None,) * 4 if sample is None else (sample.mean, sample.std, *sample.ci95)
+    return {f"{name}_{part}": one for part, one in zip(("mean", "std", "low", "high"), numbers, strict=True)}
+
+
 def latex(table: Table, caption: str) -> str:
     r"""A table for `\input`; needs the package booktabs."""
-    columns = list(map(latex_escaped, table.columns))
-    headings = [_latex_row(columns)]
+    headings = [_latex_row(map(latex_escaped, table.columns))]
     if table.groups:
-        span = (len(columns) - 1) // len(table.groups)
+        span = (len(table.columns) - 1) // len(table.groups)
         groups = [rf"\multicolumn{{{span}}}{{c}}{{{latex_escaped(group)}}}" for group in table.groups]
         rules = [rf"\cmidrule(lr){{{2 + span * n}-{1 + span * (n + 1)}}}" for n in range(len(groups))]
         headings = [_latex_row(["", *groups]), "".join(rules), *headings]
@@ -188,7 +200,7 @@ def latex(table: Table, caption: str) -> str:
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{latex_escaped(caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
         r"\toprule",
         *headings,
         r"\midrule",
@@ -205,17 +217,8 @@ def latex_escaped(text: str) -> str:
     >>> latex_escaped("without L_pl, 95 %")
     'without L\\_pl, 95 \\%'
     """
-    return text.translate(_LATEX_ESCAPES)
-
-
-_LATEX_ESCAPES = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-    }
-)
+    words = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum"}
+    return re.sub(r"[\\~^&%$#_{}]", lambda m: f"\\{words[m[0]]}{{}}" if m[0] in words else f"\\{m[0]}", text)
 
 
 def _latex_entry(entry: Entry) -> str:
@@ -224,7 +227,7 @@ def _latex_entry(entry: Entry) -> str:
     return rf"{text} {{\scriptsize $[{', '.join(entry.ends)}]$}}" if entry.ends else text
 
 
-def _latex_row(cells: Sequence[str]) -> str:
+def _latex_row(cells: Iterable[str]) -> str:
     return f"{' & '.join(cells)} \\\\"
 
 
@@ -233,11 +236,9 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 def dataset_table(descriptions: Iterable[Description]) -> Table:
     """The paper's table 1; `edges` counts each edge once, without self-loops."""
-    rows = [
-        [one.name, *map(str, (one.nodes, one.edges_listed, one.edges, one.classes, one.features))]
-        for one in descriptions
-    ]
-    return Table.of_text(["dataset", "nodes", "edges listed", "edges", "classes", "features"], rows)
+    columns = ["name", "nodes", "edges_listed", "edges", "classes", "features"]
+    rows = [[str(getattr(one, column)) for column in columns] for one in descriptions]
+    return Table.of_text(["dataset", *(column.replace("_", " ") for column in columns[1:])], rows)
 
 
 def description_table(description: Description) -> Table:

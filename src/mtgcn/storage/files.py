@@ -1,4 +1,4 @@
-"""Reading and writing single files: atomic writes, checks of destinations, plain reads, and buckets on disk."""
+"""Reading and writing single files: atomic writes, checks of destinations, plain reads, and strict JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from mtgcn.errors import InputError
-from mtgcn.shapes import Int
 
 MAX_JSON_DEPTH = 100  # nesting of lists and objects
 MAX_LINKS = 40  # symbolic links in a chain, as on Linux
@@ -243,33 +240,6 @@ def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
     if max_bytes is not None and len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
     return content
-
-
-class Spill:
-    """Records of one dtype in buckets on disk, for data that exceeds memory. A bucket keeps the order of insertion."""
-
-    def __init__(self, folder: Path, name: str, record: np.dtype, buckets: int) -> None:
-        self.record, self.buckets = record, buckets
-        self._paths = [folder / f"{name}-{bucket}" for bucket in range(buckets)]
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def add(self, bucket: Int[np.ndarray, "rows"], records: np.ndarray) -> None:
-        """Append each record to its bucket."""
-        order = np.argsort(bucket, kind="stable")
-        ends = np.cumsum(np.bincount(bucket, minlength=self.buckets))
-        for number, rows in enumerate(np.split(records[order], ends[:-1])):
-            if len(rows):
-                with self._paths[number].open("ab") as file:
-                    file.write(rows.tobytes())
-
-    def read(self, bucket: int) -> np.ndarray:
-        """All records of a bucket."""
-        path = self._paths[bucket]
-        return np.fromfile(path, dtype=self.record) if path.exists() else np.zeros(0, dtype=self.record)
-
-    def remove(self, bucket: int) -> None:
-        """Delete a bucket."""
-        self._paths[bucket].unlink(missing_ok=True)
 
 
 def parsed_json(text: str | bytes) -> Any:

@@ -18,8 +18,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, chosen_method
+from mtgcn.estimator.inputs import check_learnable
 from mtgcn.estimator.persistence import is_model, load_model, read_card, save_model
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
@@ -96,14 +96,8 @@ class FitResult(BaseModel):
 
 def check_labels(project: Project) -> None:
     """Check that there is something to learn and something to predict."""
-    labels, nodes = project.labels(), project.graph.num_nodes
-    classes = sorted(set(labels.values()))
-    if not labels:
-        raise InputError("no node is labelled yet; label nodes of at least two classes")
-    if len(classes) == 1:
-        raise InputError(f"all labels are of one class, {classes[0]!r}; label nodes of at least two classes")
-    if len(labels) == nodes:
-        raise InputError(f"all {nodes} nodes are labelled; remove labels of nodes that should be predicted")
+    counts = Counter(project.labels().values())
+    check_learnable(list(counts), list(counts.values()), project.graph.num_nodes)
 
 
 def fitted_model(project: Project) -> GraphModel | None:

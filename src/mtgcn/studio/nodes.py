@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.graph_sources import LABEL_NAMES
+from mtgcn.graph import LABEL_NAMES
 from mtgcn.io.columns import ID_NAMES, open_table, title_of
 from mtgcn.io.options import readable_file
 from mtgcn.io.table import MISSING, Coded

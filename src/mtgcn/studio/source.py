@@ -55,7 +55,7 @@ class LoadedGraph:
         if last is None or last.class_names != names:
             last = replace(self.graph, class_names=names)
             object.__setattr__(self, "_last", last)
-        return last.with_labels_of(replace(self.graph, labels=codes, class_names=names))
+        return last.with_labels(codes)
 
 
 def loaded_graph(graph: Graph, notes: tuple[str, ...] = (), *, hide_labels: bool) -> LoadedGraph:

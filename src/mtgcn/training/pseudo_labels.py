@@ -17,7 +17,7 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, NODES
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.task import NOBODY, Nodes
+from mtgcn.task import MISSING, Nodes
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 PAPER_PER_CLASS = {"cora": 72, "citeseer": 216, "pubmed": 975}
 
 # The rule 3n / (k d^2) vanishes on dense graphs. The smallest share of n / k in the paper is PubMed's, 975 of 6572.
-LEAST_SHARE = 0.15
+MIN_SHARE = 0.15
 
 
 def default_per_class(graph: Graph) -> int:
     """t, the number of pseudo labels per class: the paper's value, or floor(3n / (k d^2)) with mean degree d, but at
-    least `LEAST_SHARE` of n / k."""
+    least `MIN_SHARE` of n / k."""
     if graph.name in PAPER_PER_CLASS:
         return PAPER_PER_CLASS[graph.name]
     nodes, classes = graph.num_nodes, graph.num_classes
     rule = 3 * nodes / (classes * max(graph.mean_degree, 1) ** 2)
-    return max(math.floor(rule), math.ceil(LEAST_SHARE * nodes / classes))
+    return max(math.floor(rule), math.ceil(MIN_SHARE * nodes / classes))
 
 
 @dataclass(frozen=True)
@@ -238,10 +238,10 @@ def joined(labelled: Nodes, marks: Bool[Tensor, "nodes classes runs"]) -> Nodes:
     run, node, its_class = marks.permute(2, 0, 1).nonzero().T
     counts = torch.bincount(run, minlength=len(labelled.index))
     place = torch.arange(len(run), device=run.device) - (counts.cumsum(0) - counts)[run]
-    index = torch.full((len(counts), int(counts.max())), NOBODY, device=run.device)
+    index = torch.full((len(counts), int(counts.max())), MISSING, device=run.device)
     classes = torch.zeros_like(index)
     index[run, place], classes[run, place] = node, its_class
     index, classes = torch.cat([labelled.index, index], 1), torch.cat([labelled.classes, classes], 1)
     # Padding moves to the end of each row, also where a run has fewer labels than others.
-    order = (index == NOBODY).to(torch.int8).argsort(stable=True, dim=1)[:, : int((index != NOBODY).sum(1).max())]
+    order = (index == MISSING).to(torch.int8).argsort(stable=True, dim=1)[:, : int((index != MISSING).sum(1).max())]
     return Nodes(index.gather(1, order), classes.gather(1, order))

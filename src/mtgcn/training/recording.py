@@ -18,7 +18,7 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, PEERS, StackedNetwork
 from mtgcn.shapes import Bool, Int
-from mtgcn.task import NOBODY
+from mtgcn.task import MISSING
 from mtgcn.training.loop import Phase
 from mtgcn.training.pseudo_labels import PseudoLabels
 
@@ -44,7 +44,7 @@ class PseudoLabelRecord:
         new = pseudo_labelled & (self._first == 0)
         self._first.copy_(torch.where(new, epoch, self._first))
 
-    def go_on(self, first: Int[np.ndarray, "runs nodes"], epoch: int) -> None:
+    def resume(self, first: Int[np.ndarray, "runs nodes"], epoch: int) -> None:
         """Resume from the `first_epochs` of an earlier record after this epoch."""
         self._epoch.fill_(epoch)
         self._first.copy_(torch.from_numpy(np.ascontiguousarray(first.T)))
@@ -128,12 +128,12 @@ class Recorder:
 
     def keep_choice(self, chosen: PseudoLabels) -> None:
         """Record the pseudo labels of this epoch."""
-        nodes = torch.where(chosen.filled, chosen.nodes, NOBODY).to(torch.int32)[None]
+        nodes = torch.where(chosen.filled, chosen.nodes, MISSING).to(torch.int32)[None]
         if self.chosen is None:
-            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), NOBODY)
+            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
         self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
 
-    def hand_over(self) -> None:
+    def finish(self) -> None:
         """Add all snapshots to the recording."""
         task, peers = self.network.task, self.network.peers
         taught = self.predicted.new_empty(len(self.epochs), 0, task.runs, peers) if self.chosen is None else self.chosen

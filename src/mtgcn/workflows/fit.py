@@ -36,7 +36,7 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import label_warnings
-from mtgcn.workflows.inputs import check_learnable, read_graph
+from mtgcn.workflows.inputs import check_labels, read_graph
 from mtgcn.workflows.output import collected_notes
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def fit_files(
         raise InputError("no folder for the model; give --out, or --check to only see what would be done")
     with collected_notes() as notes:
         graph = read_graph(files)
-        check_learnable(graph, classes)
+        check_labels(graph, classes)
         if check:
             check_memory(graph, chosen, torch_device)
         else:
@@ -161,9 +161,9 @@ def expectation(model: GraphModel, seed: int, device: torch.device, folds: int) 
 
 
 def _page(model: GraphModel, expected: Expectation, notes: Sequence[str]) -> str:
-    from mtgcn.report.fit_page import Background, page_text
+    from mtgcn.report.fit_page import Background, fit_html
 
-    return page_text(model, Background(*expected, notes))
+    return fit_html(model, Background(*expected, notes))
 
 
 # Summary

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator.inputs import preprocessed_graph
+from mtgcn.estimator.inputs import check_learnable, preprocessed_graph
 from mtgcn.graph import Graph
 from mtgcn.io import read
 from mtgcn.io.graph_files import READERS
@@ -16,7 +16,7 @@ from mtgcn.io.options import Column, TableOptions
 from mtgcn.labels import UNLABELED, class_named
 
 if TYPE_CHECKING:
-    from mtgcn.graph_sources import GraphArrays
+    from mtgcn.graph import GraphArrays
 
 EDGE_ROLES = ("source", "target", "weight")
 
@@ -82,26 +82,15 @@ def _with_columns_of(graph: Graph, trained: Graph) -> Graph:
     return replace(graph, features=graph.features[:, [names.index(name) for name in wanted]], feature_names=wanted)
 
 
-def check_learnable(graph: Graph, classes: Sequence[str] | None = None) -> None:
-    """Reject labels of fewer than two classes, and graphs without unlabelled nodes. `classes` are the expected ones."""
-    counts = dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
+def check_labels(graph: Graph, classes: Sequence[str] | None = None) -> None:
+    """Raise unless a fit can learn from the labels and has nodes to predict. `classes` are the expected ones."""
     if not len(graph.known):
         raise InputError("no node is labelled; give --labels, or a column 'label' in --nodes")
-    if classes is not None:
-        classes = [class_named(name, graph.class_names) for name in classes]
-        for name in graph.class_names:
-            if name not in classes:
-                raise InputError(
-                    f"a node is labelled {name!r}, which --classes does not list; add it, or correct the label"
-                )
-        counts = {name: counts.get(name, 0) for name in classes}
-    for name, count in counts.items():
-        if count == 0:
-            raise InputError(f"class {name!r} has no labelled node; label at least one, or leave the class out")
-    if len(counts) == 1:
-        raise InputError(f"all labels are of one class, {next(iter(counts))!r}; label nodes of at least two classes")
-    if len(graph.known) == graph.num_nodes:
-        raise InputError(
-            f"all {graph.num_nodes} nodes are labelled, so there is nothing to predict; leave some labels out, "
-            "or add nodes without"
-        )
+    names = graph.class_names if classes is None else [class_named(name, graph.class_names) for name in classes]
+    for name in graph.class_names:
+        if name not in names:
+            raise InputError(
+                f"a node is labelled {name!r}, which --classes does not list; add it, or correct the label"
+            )
+    counts = dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
+    check_learnable(names, [counts.get(name, 0) for name in names], graph.num_nodes)

@@ -29,7 +29,7 @@ from mtgcn.workflows.fit import (
     summary_of,
     within_memory,
 )
-from mtgcn.workflows.inputs import check_learnable, read_more_labels
+from mtgcn.workflows.inputs import check_labels, read_more_labels
 from mtgcn.workflows.output import collected_notes, write_table
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def label_files(
         new = [class_named(name, model.graph_.class_names) for name in new_classes]
         graph, classes, changes = with_more_labels(model, more, new)
         if changes.any:
-            check_learnable(graph)
+            check_labels(graph)
             confidence_before = mean_confidence(model)
             with within_memory(graph, model.method_, torch_device):
                 started = perf_counter()

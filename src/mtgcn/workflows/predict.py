@@ -28,8 +28,7 @@ from mtgcn.estimator.inference import (
 )
 from mtgcn.estimator.inputs import check_width, transformed_graph
 from mtgcn.estimator.persistence import load_model
-from mtgcn.graph import Graph
-from mtgcn.graph_sources import check_edges, merge_edges
+from mtgcn.graph import Graph, check_edges, merge_edges
 from mtgcn.io.options import TableOptions
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree

@@ -7,22 +7,33 @@ from scipy.special import log_softmax
 from torch.nn import functional
 
 from mtgcn.graph import Graph
+from mtgcn.linalg.node_keys import node_keys
 from mtgcn.methods.mt_plus import cross_validation as module
-from mtgcn.methods.mt_plus.cross_validation import (
-    PENALTIES,
-    PeerEvidence,
-    accuracy_of,
-    folds_of,
-    held_out_parts,
-    peer_evidence,
-    skill,
-    vote_weights,
-)
+from mtgcn.methods.mt_plus.cross_validation import Peer, average, held_out_accuracy, num_folds, skill
+from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.splits import Split, draw_splits
-from mtgcn.task import NOBODY, Nodes, Task, observe
+from mtgcn.task import MISSING, Nodes, Task, observe
 
 CLASSES = 3
-TRUST = {"a": 1.0, "b": 3.0}
+PRIOR = {"a": 1.0, "b": 3.0}
+DEFAULT = MTPlusSettings()
+
+
+def folds_of(task, settings=DEFAULT):
+    keys = node_keys(task.graph, task.device)
+    return module.stratified_folds(task.labelled, keys, task.num_classes, task.seeds, settings)
+
+
+def weights_of(peers, prior, task, folds):
+    return module.mixture_weights(peers, prior, task.labelled, folds, DEFAULT)
+
+
+def trials_of(rows, task, folds):
+    return module._fit_trials(rows, task.labelled, CLASSES, folds, DEFAULT)
+
+
+def label_weights(task, folds):
+    return module._label_weights(task.labelled, CLASSES, folds)
 
 
 @pytest.fixture
@@ -37,9 +48,9 @@ def drawn_task(graph, per_class, runs=2, seed=0):
 
 
 def task_of(graph, classes, runs=1):
-    """The first nodes are labelled, with these classes; NOBODY stands for an absent label."""
+    """The first nodes are labelled, with these classes; MISSING stands for an absent label."""
     classes = torch.tensor(classes)
-    index = torch.where(classes == NOBODY, NOBODY, torch.arange(len(classes)))
+    index = torch.where(classes == MISSING, MISSING, torch.arange(len(classes)))
     rows = Nodes(index.repeat(runs, 1), classes.clamp(min=0).repeat(runs, 1))
     return Task(graph.without_labels, rows, seeds=tuple(range(runs)))
 
@@ -49,7 +60,7 @@ def with_ones(values):
     return torch.cat([rows, torch.ones(len(rows), 1)], 1)
 
 
-def telling_rows(graph, noise=0.0, columns=5):
+def informative_rows(graph, noise=0.0, columns=5):
     """The class is a column of its own; the others say nothing."""
     telling = np.eye(CLASSES)[graph.labels]
     return with_ones(np.concatenate([telling, noise * noise_of(graph, columns)], axis=1))
@@ -65,20 +76,20 @@ def noise_of(graph, columns=8, seed=0):
 @pytest.mark.parametrize(
     ("labels", "expected"), [(1, 2), (3, 2), (6, 2), (9, 3), (12, 4), (15, 5), (60, 5), (10, 3), (11, 4)]
 )
-def test_there_are_as_many_folds_as_the_average_class_has_labels(labels, expected):
-    assert folds_of(labels, 3) == expected
+def test_num_folds(labels, expected):
+    assert num_folds(labels, 3, DEFAULT) == expected
 
 
 @pytest.mark.parametrize(
-    ("per_class", "folds", "repeats"),
+    ("per_class", "count", "repeats"),
     [(1, 2, 3), (2, 2, 3), (3, 3, 2), (4, 4, 2), (5, 5, 1), (7, 5, 1), ([9, 1, 2], 4, 2)],
 )
-def test_every_label_is_held_out_equally_often_and_classes_are_spread(graph, per_class, folds, repeats):
+def test_folds_are_stratified(graph, per_class, count, repeats):
     task = drawn_task(graph, per_class)
-    parts = held_out_parts(task)
+    folds = folds_of(task)
     labels = task.labelled.index.shape[1]
-    assert parts.shape == (2, folds * repeats, labels)
-    by_repeat = parts.unflatten(1, (repeats, folds))
+    assert folds.shape == (2, count * repeats, labels)
+    by_repeat = folds.unflatten(1, (repeats, count))
     assert (by_repeat.sum(2) == 1).all()
     sizes = by_repeat.sum(3)
     assert (sizes.amax(2) - sizes.amin(2)).max() <= 1
@@ -89,86 +100,86 @@ def test_every_label_is_held_out_equally_often_and_classes_are_spread(graph, per
 
 def test_folds_differ_by_repeat_and_by_seed(graph):
     task = drawn_task(graph, 3)
-    parts = held_out_parts(task)
-    dealt = parts.unflatten(1, (2, 3)).float()
-    together = dealt.mT @ dealt  # who shares a fold with whom, by run and repeat
+    folds = folds_of(task)
+    dealt = folds.unflatten(1, (2, 3)).float()
+    together = dealt.mT @ dealt  # pairs in one fold, by run and repeat
     assert not torch.equal(together[0, 0], together[0, 1])
     same_labels = replace(task, labelled=Nodes(*(part[:1].repeat(2, 1) for part in vars(task.labelled).values())))
-    of_seeds = held_out_parts(same_labels)
-    assert torch.equal(of_seeds[0], parts[0])
+    of_seeds = folds_of(same_labels)
+    assert torch.equal(of_seeds[0], folds[0])
     assert not torch.equal(of_seeds[0], of_seeds[1])
 
 
 def test_folds_follow_the_nodes(graph):
     task = drawn_task(graph, 4)
-    parts = held_out_parts(task)
+    folds = folds_of(task)
     order = np.random.default_rng(1).permutation(graph.num_nodes)
     place = torch.from_numpy(np.argsort(order))
     moved = Graph(graph.adjacency, graph.features[order], graph.labels[order])
     shuffled = replace(
         task, graph=moved.without_labels, labelled=replace(task.labelled, index=place[task.labelled.index])
     )
-    assert torch.equal(held_out_parts(shuffled), parts)
+    assert torch.equal(folds_of(shuffled), folds)
     turned = replace(task, labelled=Nodes(task.labelled.index.flip(1), task.labelled.classes.flip(1)))
-    assert torch.equal(held_out_parts(turned), parts.flip(2))
+    assert torch.equal(folds_of(turned), folds.flip(2))
 
 
-def test_runs_with_fewer_labels_hold_out_theirs_alone(graph):
+def test_folds_of_runs_with_fewer_labels(graph):
     few, many = (split.train for split in draw_splits(graph, 5, 2, 0))
     task = observe(graph, [Split(few[[0, 5, 10]], [], []), Split(many, [], [])], seed=0)
-    parts = held_out_parts(task)
-    assert parts.shape == (2, 6, 15)
-    assert not parts[0, :, 3:].any()
-    assert (parts[0, :, :3].sum(0) == 3).all()  # two folds, three times
-    assert (parts[1, :5].sum(0) == 1).all()
-    assert not parts[1, 5].any()  # a part that only the first run needs
+    folds = folds_of(task)
+    assert folds.shape == (2, 6, 15)
+    assert not folds[0, :, 3:].any()
+    assert (folds[0, :, :3].sum(0) == 3).all()  # two folds, three times
+    assert (folds[1, :5].sum(0) == 1).all()
+    assert not folds[1, 5].any()  # a part that only the first run needs
 
 
 # What labels weigh while some are held out
 
 
-def test_a_class_keeps_its_weight_while_some_of_its_labels_are_held_out(graph):
-    task = task_of(graph, [0, 0, 0, 1, NOBODY])
-    parts = torch.tensor([[[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]]).bool()
+def test_class_weights_are_kept(graph):
+    task = task_of(graph, [0, 0, 0, 1, MISSING])
+    folds = torch.tensor([[[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]]).bool()
     expected = [
         [0, 3 / 8, 3 / 8, 1 / 4, 0],
         [0, 0, 3 / 4, 1 / 4, 0],
-        [1 / 3, 1 / 3, 1 / 3, 0, 0],  # nobody is left to have the weight of the second class
+        [1 / 3, 1 / 3, 1 / 3, 0, 0],  # no label of the second class is left
         [1 / 4, 1 / 4, 1 / 4, 1 / 4, 0],
         [1 / 4, 1 / 4, 1 / 4, 1 / 4, 0],
     ]
-    np.testing.assert_allclose(module._weights_of_kept(task, parts)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(label_weights(task, folds)[0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("per_class", [1, 2, 7, [9, 1, 2]])
-def test_weights_of_kept_labels_sum_to_one(graph, per_class):
+def test_label_weights_sum_to_one(graph, per_class):
     task = drawn_task(graph, per_class)
-    parts = held_out_parts(task)
-    weights = module._weights_of_kept(task, parts)
+    folds = folds_of(task)
+    weights = label_weights(task, folds)
     np.testing.assert_allclose(weights.sum(2), 1, rtol=1e-6)
-    assert not weights[:, :-1][parts].any()
+    assert not weights[:, :-1][folds].any()
     np.testing.assert_allclose(weights[:, -1], 1 / task.labelled.index.shape[1])
 
 
-def test_peers_that_are_fitted_at_once_are_fitted_as_if_alone(graph, monkeypatch):
+def test_stacked_fits_equal_single_fits(graph, monkeypatch):
     rows = {name: with_ones(noise_of(graph, width)) for name, width in (("a", 3), ("b", 9), ("c", 5))}
     task = drawn_task(graph, 4)
-    parts = held_out_parts(task)
-    together = module._trials(rows, task, parts)
-    monkeypatch.setattr(module, "LARGEST_STACK", 1)
-    for name, alone in module._trials(rows, task, parts).items():
+    folds = folds_of(task)
+    together = trials_of(rows, task, folds)
+    monkeypatch.setattr(module, "NUMBERS_PER_STACK", 1)
+    for name, alone in trials_of(rows, task, folds).items():
         torch.testing.assert_close(together[name].logits, alone.logits, rtol=1e-3, atol=1e-3)
         assert together[name].rows.shape[-1] == rows[name].shape[1]
 
 
-def test_a_large_penalty_is_not_punished_by_folds(graph):
+def test_large_penalties_survive_folds(graph):
     # Classes lie close together, and means tell them all apart; with a large penalty their weights would decide.
     rows = torch.from_numpy(np.c_[0.1 * np.eye(CLASSES)[graph.labels], np.ones(graph.num_nodes)]).float()
     task = drawn_task(graph, 7)
-    parts = held_out_parts(task)
-    trial = module._trials({"a": rows}, task, parts)["a"]
-    for number in range(len(PENALTIES)):
-        told = accuracy_of(trial.logits[:, :, number].softmax(-1), task.labelled.classes, parts)
+    folds = folds_of(task)
+    trial = trials_of({"a": rows}, task, folds)["a"]
+    for number in range(len(DEFAULT.penalties)):
+        told = held_out_accuracy(trial.logits[:, :, number].softmax(-1), task.labelled.classes, folds)
         assert told.tolist() == [1, 1]
 
 
@@ -184,7 +195,7 @@ def small_differences(graph):
 
 def many_coincidences(graph):
     """What tells is hidden in a great deal that does not: a fit with a small penalty learns it by heart."""
-    return telling_rows(graph, noise=0.3, columns=24)
+    return informative_rows(graph, noise=0.3, columns=24)
 
 
 @pytest.fixture
@@ -196,38 +207,39 @@ def misled(graph):
     return replace(task, labelled=replace(task.labelled, classes=classes))
 
 
-def evidence_of(rows, task, trust=None):
-    return peer_evidence(rows, trust or dict.fromkeys(rows, 1.0), task, held_out_parts(task))
+def peers_of(rows, task, prior=None, **settings):
+    changed = replace(DEFAULT, **settings)
+    folds = folds_of(task, changed)
+    return module.cross_validate(rows, task.labelled, CLASSES, folds, prior or dict.fromkeys(rows, 1.0), changed)
 
 
-def test_a_peer_takes_the_penalty_that_suits_its_rows(graph, misled, monkeypatch):
-    monkeypatch.setattr(module, "POOLED", 0.0)
-    weak = evidence_of({"it": small_differences(graph)}, drawn_task(graph, 20, runs=3))["it"].penalty
-    strong = evidence_of({"it": many_coincidences(graph)}, misled)["it"].penalty
+def test_penalty_suits_the_view(graph, misled):
+    easy = drawn_task(graph, 20, runs=3)
+    weak = peers_of({"it": small_differences(graph)}, easy, penalty_pooling=0.0)["it"].penalty
+    strong = peers_of({"it": many_coincidences(graph)}, misled, penalty_pooling=0.0)["it"].penalty
     assert (weak < 1e-4).all()
     assert (strong > 1e-3).all()
-    assert weak.min() >= PENALTIES[0] * 0.9999
-    assert strong.max() <= PENALTIES[-1] * 1.0001
+    assert weak.min() >= DEFAULT.penalties[0] * 0.9999
+    assert strong.max() <= DEFAULT.penalties[-1] * 1.0001
 
 
 @pytest.mark.slow
-def test_peers_listen_to_what_others_found(graph, misled, monkeypatch):
+def test_penalties_are_pooled_by_prior(graph, misled):
     small, many = small_differences(graph), many_coincidences(graph)
 
-    def penalty_beside(other, trust=1.0):
-        return evidence_of({"it": many, "other": other}, misled, {"it": 1.0, "other": trust})["it"].penalty
+    def penalty_beside(other, prior=1.0, **settings):
+        return peers_of({"it": many, "other": other}, misled, {"it": 1.0, "other": prior}, **settings)["it"].penalty
 
     assert (penalty_beside(many) > 10 * penalty_beside(small)).all()
-    assert (penalty_beside(small, trust=0.01) > 2 * penalty_beside(small)).all()  # the more so the more it is trusted
-    monkeypatch.setattr(module, "POOLED", 0.0)
-    torch.testing.assert_close(penalty_beside(many), penalty_beside(small), rtol=0, atol=0)
+    assert (penalty_beside(small, prior=0.01) > 2 * penalty_beside(small)).all()
+    apart = {"penalty_pooling": 0.0}
+    torch.testing.assert_close(penalty_beside(many, **apart), penalty_beside(small, **apart), rtol=0, atol=0)
 
 
-def test_a_peer_is_fitted_to_all_labels(graph, monkeypatch):
-    monkeypatch.setattr(module, "PENALTIES", (1e-2,))
+def test_a_peer_is_fitted_to_all_labels(graph):
     task = drawn_task(graph, [4, 2, 1])
-    rows = telling_rows(graph, noise=0.5)
-    found = evidence_of({"it": rows}, task)["it"]
+    rows = informative_rows(graph, noise=0.5)
+    found = peers_of({"it": rows}, task, penalties=(1e-2,))["it"]
     torch.testing.assert_close(found.penalty, torch.tensor([1e-2, 1e-2]))
     for run in range(2):
         mine, classes = rows[task.labelled.index[run]], task.labelled.classes[run]
@@ -236,29 +248,29 @@ def test_a_peer_is_fitted_to_all_labels(graph, monkeypatch):
         assert gradient.abs().max() < 1e-4
 
 
-def test_runs_with_fewer_labels_find_what_they_find_alone(graph):
+def test_padding_does_not_change_a_run(graph):
     few, many = (split.train for split in draw_splits(graph, 4, 2, 0))
     task = observe(graph, [Split(many, [], []), Split(few[:9], [], [])], seed=0)
     alone = replace(
         task, labelled=Nodes(task.labelled.index[1:, :9], task.labelled.classes[1:, :9]), seeds=task.seeds[1:]
     )
-    rows = {"one": telling_rows(graph, noise=0.5), "other": with_ones(noise_of(graph))}
-    trust = {"one": 1.0, "other": 2.0}
-    both, single = evidence_of(rows, task, trust), evidence_of(rows, alone, trust)
+    rows = {"one": informative_rows(graph, noise=0.5), "other": with_ones(noise_of(graph))}
+    prior = {"one": 1.0, "other": 2.0}
+    both, single = peers_of(rows, task, prior), peers_of(rows, alone, prior)
     for name in rows:
         for part in ("weight", "penalty", "temperature", "accuracy"):
             ours, theirs = getattr(both[name], part)[1:], getattr(single[name], part)
             torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-3)
-    votes = vote_weights(both, trust, task, held_out_parts(task))[1:]
-    torch.testing.assert_close(votes, vote_weights(single, trust, alone, held_out_parts(alone)), rtol=1e-2, atol=1e-3)
+    weights = weights_of(both, prior, task, folds_of(task))[1:]
+    torch.testing.assert_close(weights, weights_of(single, prior, alone, folds_of(alone)), rtol=1e-2, atol=1e-3)
 
 
 def test_one_label_per_class_is_enough(graph):
     task = drawn_task(graph, 1)
-    for one in evidence_of({"one": telling_rows(graph), "other": with_ones(noise_of(graph))}, task).values():
+    for one in peers_of({"one": informative_rows(graph), "other": with_ones(noise_of(graph))}, task).values():
         assert all(getattr(one, part).isfinite().all() for part in vars(one))
         torch.testing.assert_close(one.held_out.sum(-1), torch.ones(one.held_out.shape[:3]))
-        assert (one.accuracy == 0).all()  # who is held out has nobody of its class left
+        assert (one.accuracy == 0).all()  # no other label of the class is left
 
 
 # Temperatures
@@ -268,35 +280,33 @@ def certainty(rows, one):
     return ((rows @ one.weight) / one.temperature[:, None, None]).softmax(-1).amax(-1).mean(1)
 
 
-def test_a_peer_that_knows_nothing_is_made_to_whisper(graph):
+def test_noise_gets_a_high_temperature(graph):
     task = drawn_task(graph, 10)
-    rows = {"telling": telling_rows(graph, noise=0.1), "noise": with_ones(noise_of(graph, columns=20))}
-    found = evidence_of(rows, task)
+    rows = {"informative": informative_rows(graph, noise=0.1), "noise": with_ones(noise_of(graph, columns=20))}
+    found = peers_of(rows, task)
     telling, noise = (certainty(rows[name], found[name]) for name in rows)
     assert (telling > 0.9).all()
     assert (noise < 0.7).all()
 
 
-def test_without_evidence_all_peers_are_equally_sharp(graph, monkeypatch):
-    monkeypatch.setattr(module, "CAUTION", 1e9)
+def test_expected_temperature_gives_equal_logit_std(graph):
     task = drawn_task(graph, 10)
-    parts = held_out_parts(task)
-    rows = {"telling": telling_rows(graph, noise=0.1), "noise": with_ones(noise_of(graph, columns=20))}
-    for one in evidence_of(rows, task).values():
+    folds = folds_of(task)
+    rows = {"informative": informative_rows(graph, noise=0.1), "noise": with_ones(noise_of(graph, columns=20))}
+    for one in peers_of(rows, task, temperature_labels=1e9).values():
         square = one.held_out.log().var(-1, correction=0)
         for run in range(2):
-            np.testing.assert_allclose(square[run][parts[run]].mean().sqrt(), module.SHARPNESS, rtol=1e-4)
+            np.testing.assert_allclose(square[run][folds[run]].mean().sqrt(), DEFAULT.logit_std, rtol=1e-4)
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3, 1.0])
 @pytest.mark.parametrize("per_class", [2, 5, 20])
-def test_a_temperature_e_times_as_high_or_low_has_four_labels_against_it(graph, monkeypatch, per_class, noise):
-    monkeypatch.setattr(module, "PENALTIES", (1e-3,))
+def test_temperature_formula(graph, per_class, noise):
     task = drawn_task(graph, per_class, runs=4)
-    parts = held_out_parts(task)
-    found = evidence_of({"it": telling_rows(graph, noise)}, task)["it"]
+    folds = folds_of(task)
+    found = peers_of({"it": informative_rows(graph, noise)}, task, penalties=(1e-3,))["it"]
     for run in range(4):
-        times, labels = np.nonzero(parts[run].numpy())
+        times, labels = np.nonzero(folds[run].numpy())
         logits = found.held_out[run].log().double().numpy()[times, labels] * found.temperature[run].item()
         classes = task.labelled.classes[run].numpy()[labels]
         expected = np.sqrt(logits.var(1).mean()) / 2
@@ -309,111 +319,119 @@ def test_a_temperature_e_times_as_high_or_low_has_four_labels_against_it(graph, 
         assert found.temperature[run].item() == pytest.approx(best * expected, rel=1e-3)
 
 
-def test_few_labels_move_the_temperature_less_than_many(graph):
-    rows = {"it": telling_rows(graph, noise=0.1)}
+def test_few_labels_stay_near_the_expected_temperature(graph):
+    rows = {"it": informative_rows(graph, noise=0.1)}
 
     def sharpness(per_class):
-        found = evidence_of(rows, drawn_task(graph, per_class, runs=4))["it"]
+        found = peers_of(rows, drawn_task(graph, per_class, runs=4))["it"]
         return (rows["it"] @ found.weight / found.temperature[:, None, None]).std(-1).mean()
 
     assert sharpness(30) > 1.4 * sharpness(2)
 
 
-# Accuracy, skill and votes
+# Accuracy, skill and weights
 
 
-def test_accuracy_counts_held_out_labels_alone():
+def test_held_out_accuracy():
     told = torch.tensor([[0, 1, 1, 2], [0, 0, 2, 2]])  # by part and label
-    parts = torch.tensor([[[1, 1, 0, 0], [0, 0, 1, 1]], [[1, 0, 0, 0], [0, 1, 1, 0]], [[0] * 4] * 2]).bool()
+    folds = torch.tensor([[[1, 1, 0, 0], [0, 0, 1, 1]], [[1, 0, 0, 0], [0, 1, 1, 0]], [[0] * 4] * 2]).bool()
     held_out = functional.one_hot(told, 3).float().repeat(3, 1, 1, 1)
     classes = torch.tensor([[0, 2, 2, 2], [1, 0, 2, 0], [0, 0, 0, 0]])
-    np.testing.assert_allclose(accuracy_of(held_out, classes, parts), [3 / 4, 2 / 3, 0])
+    np.testing.assert_allclose(held_out_accuracy(held_out, classes, folds), [3 / 4, 2 / 3, 0])
 
 
-def test_skill_is_the_way_from_chance_to_always_right():
+def test_skill():
     accuracy = torch.tensor([0.0, 0.25, 0.625, 1.0])
     np.testing.assert_allclose(skill(accuracy, 4), [0, 0, 0.5, 1])
 
 
-def peer_that_gives(right, task, parts):
+def peer_that_gives(right, task, folds):
     """What tells held-out labels with these probabilities, by label; other probabilities are shared."""
     right = torch.tensor(right).float()
     of_right = functional.one_hot(task.labelled.classes, CLASSES).float()
     held_out = of_right * right[..., None] + (1 - of_right) * (1 - right[..., None]) / (CLASSES - 1)
     nothing = torch.ones(task.runs)
-    held_out = held_out[:, None].expand(-1, parts.shape[1], -1, -1)
-    return PeerEvidence(torch.zeros(task.runs, 2, CLASSES), nothing, nothing, held_out, nothing)
+    held_out = held_out[:, None].expand(-1, folds.shape[1], -1, -1)
+    return Peer(torch.zeros(task.runs, 2, CLASSES), nothing, nothing, held_out, nothing)
 
 
-def test_votes_are_shared_by_who_was_right_and_by_trust(graph):
+def test_weights_by_hand(graph):
     # Where only one of two peers thinks a label possible, it owes all of it to that one; the prior is worth two labels.
     task = task_of(graph, [0, 1, 2, 0])
-    parts = torch.tensor([[[1, 0, 1, 0], [0, 1, 0, 1]]]).bool()
+    folds = torch.tensor([[[1, 0, 1, 0], [0, 1, 0, 1]]]).bool()
     right = {"a": [[1, 0.5, 1, 0]], "b": [[0, 0, 0, 0.1]]}
-    evidence = {name: peer_that_gives(values, task, parts) for name, values in right.items()}
-    for trust, share in [({"a": 1, "b": 1}, 1 / 2), ({"a": 1, "b": 3}, 1 / 4), ({"a": 20, "b": 5}, 4 / 5)]:
+    peers = {name: peer_that_gives(values, task, folds) for name, values in right.items()}
+    for prior, share in [({"a": 1, "b": 1}, 1 / 2), ({"a": 1, "b": 3}, 1 / 4), ({"a": 20, "b": 5}, 4 / 5)]:
         expected = (3 + 2 * share) / (4 + 2)
-        np.testing.assert_allclose(vote_weights(evidence, trust, task, parts), [[expected, 1 - expected]], rtol=1e-5)
+        np.testing.assert_allclose(weights_of(peers, prior, task, folds), [[expected, 1 - expected]], rtol=1e-5)
 
 
-def test_votes_make_held_out_labels_likeliest(graph):
+def test_weights_maximise_the_posterior(graph):
     task = task_of(graph, [0, 1, 2, 0, 1, 2])
-    parts = torch.eye(6)[None].bool()
+    folds = torch.eye(6)[None].bool()
     right = np.random.default_rng(0).uniform(0.05, 0.95, (2, 6))
-    evidence = {name: peer_that_gives(values[None], task, parts) for name, values in zip("ab", right, strict=True)}
-    trust = {"a": 1, "b": 2}
+    peers = {name: peer_that_gives(values[None], task, folds) for name, values in zip("ab", right, strict=True)}
+    prior = {"a": 1, "b": 2}
     first = np.linspace(1e-4, 1 - 1e-4, 100_000)
     likelihood = np.log(first[:, None] * right[0] + (1 - first[:, None]) * right[1]).sum(1)
-    prior = 2 * (np.log(first) / 3 + 2 * np.log(1 - first) / 3)
-    best = first[(likelihood + prior).argmax()]
-    np.testing.assert_allclose(vote_weights(evidence, trust, task, parts), [[best, 1 - best]], atol=1e-3)
+    log_prior = 2 * (np.log(first) / 3 + 2 * np.log(1 - first) / 3)
+    best = first[(likelihood + log_prior).argmax()]
+    np.testing.assert_allclose(weights_of(peers, prior, task, folds), [[best, 1 - best]], atol=1e-3)
 
 
-def test_a_label_that_is_held_out_three_times_counts_once(graph):
-    task = task_of(graph, [0, 1, 2, NOBODY])
+def test_repeated_folds_count_once(graph):
+    task = task_of(graph, [0, 1, 2, MISSING])
     once = torch.eye(4)[None, :3].bool()
     thrice = once.repeat(1, 3, 1)
     right = {"a": [[0.9, 0.2, 0.6, 0]], "b": [[0.3, 0.5, 0.2, 1]]}
     found = [
-        vote_weights({name: peer_that_gives(values, task, parts) for name, values in right.items()}, TRUST, task, parts)
-        for parts in (once, thrice)
+        weights_of({name: peer_that_gives(values, task, folds) for name, values in right.items()}, PRIOR, task, folds)
+        for folds in (once, thrice)
     ]
     torch.testing.assert_close(*found)
 
 
-def test_with_few_labels_votes_stay_near_trust_and_with_none_there(graph):
+def test_few_labels_stay_near_the_prior(graph):
     away = []
     for labels in (0, 2, 30):
-        task = task_of(graph, [0, 1, 2] * 10 if labels == 30 else [0, 1][:labels] + [NOBODY] * (2 - labels))
-        parts = torch.eye(task.labelled.index.shape[1])[None].bool() & task.labelled.present[:, None]
-        width = parts.shape[2]
+        task = task_of(graph, [0, 1, 2] * 10 if labels == 30 else [0, 1][:labels] + [MISSING] * (2 - labels))
+        folds = torch.eye(task.labelled.index.shape[1])[None].bool() & task.labelled.present[:, None]
+        width = folds.shape[2]
         right = {"a": [[0.8] * width], "b": [[0.2] * width]}
-        evidence = {name: peer_that_gives(values, task, parts) for name, values in right.items()}
-        votes = vote_weights(evidence, TRUST, task, parts)
-        np.testing.assert_allclose(votes.sum(1), 1, rtol=1e-6)
-        away.append(votes[0, 0].item() - 0.25)
+        peers = {name: peer_that_gives(values, task, folds) for name, values in right.items()}
+        weights = weights_of(peers, PRIOR, task, folds)
+        np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-6)
+        away.append(weights[0, 0].item() - 0.25)
     assert away[0] == pytest.approx(0, abs=1e-6)
     assert 0.1 < away[1] < 0.4
     assert away[2] > 0.6
 
 
-def test_labels_that_nobody_thinks_possible_leave_trust_as_it_is(graph):
+def test_impossible_labels_leave_the_prior(graph):
     task = task_of(graph, [0, 1])
-    parts = torch.eye(2)[None].bool()
-    evidence = {name: peer_that_gives([[0, 0]], task, parts) for name in "ab"}
-    np.testing.assert_allclose(vote_weights(evidence, TRUST, task, parts), [[0.25, 0.75]], rtol=1e-6)
+    folds = torch.eye(2)[None].bool()
+    peers = {name: peer_that_gives([[0, 0]], task, folds) for name in "ab"}
+    np.testing.assert_allclose(weights_of(peers, PRIOR, task, folds), [[0.25, 0.75]], rtol=1e-6)
 
 
-def test_who_tells_outvotes_noise_and_runs_do_not_depend_on_each_other(graph):
+def test_informative_peer_outweighs_noise(graph):
     task = drawn_task(graph, 8, runs=3)
-    parts = held_out_parts(task)
-    rows = {"noise": with_ones(noise_of(graph, 20)), "telling": telling_rows(graph, 0.2)}
-    trust = {"noise": 2.0, "telling": 1.0}
-    votes = vote_weights(peer_evidence(rows, trust, task, parts), trust, task, parts)
-    assert votes.shape == (3, 2)
-    np.testing.assert_allclose(votes.sum(1), 1, rtol=1e-6)
-    assert (votes[:, 1] > 0.8).all()
+    folds = folds_of(task)
+    rows = {"noise": with_ones(noise_of(graph, 20)), "informative": informative_rows(graph, 0.2)}
+    prior = {"noise": 2.0, "informative": 1.0}
+    weights = weights_of(module.cross_validate(rows, task.labelled, CLASSES, folds, prior, DEFAULT), prior, task, folds)
+    assert weights.shape == (3, 2)
+    np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-6)
+    assert (weights[:, 1] > 0.8).all()
     for run, one in enumerate(task.chunks(1)):
-        mine = parts[run : run + 1]
-        alone = vote_weights(peer_evidence(rows, trust, one, mine), trust, one, mine)
-        torch.testing.assert_close(alone[0], votes[run], rtol=1e-2, atol=1e-3)
+        mine = folds[run : run + 1]
+        alone = weights_of(module.cross_validate(rows, one.labelled, CLASSES, mine, prior, DEFAULT), prior, one, mine)
+        torch.testing.assert_close(alone[0], weights[run], rtol=1e-2, atol=1e-3)
+
+
+def test_average_is_weighted_by_run():
+    one = torch.tensor([[[1.0, 0.0]], [[0.6, 0.4]]])
+    other = torch.tensor([[[0.0, 1.0]], [[0.2, 0.8]]])
+    found = average(torch.tensor([[0.25, 0.75], [0.5, 0.5]]), [one, other])
+    np.testing.assert_allclose(found, [[[0.25, 0.75]], [[0.4, 0.6]]])
+    assert one[0, 0, 0] == 1

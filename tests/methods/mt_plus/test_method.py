@@ -1,5 +1,3 @@
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 import torch
@@ -9,10 +7,13 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
-from mtgcn.methods import create, fit_in_chunks, mt_plus
-from mtgcn.methods.mt_plus import teaching as lessons
-from mtgcn.methods.mt_plus.cross_validation import PeerEvidence, held_out_parts
-from mtgcn.methods.mt_plus.views import EDGES, FAR_EDGES, FEATURES, OF_ANY_GRAPH, PEERS
+from mtgcn.linalg.node_keys import node_keys
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.methods.mt_plus import method as module
+from mtgcn.methods.mt_plus import teaching
+from mtgcn.methods.mt_plus.base import LEFT_OUT
+from mtgcn.methods.mt_plus.cross_validation import Peer, teaching_strength
+from mtgcn.methods.mt_plus.views import EDGES, FAR_EDGES, FEATURES, NAMES, VIEWS
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 from mtgcn.training.progress import current_stage, progress_callbacks
@@ -30,8 +31,10 @@ def fit(graph, labels=3, runs=2, seed=0, **settings):
     return create("mt-plus", **QUICK | settings).fit(task)
 
 
-def test_the_setting_that_was_measured_is_the_default():
-    assert asdict(create("mt-plus")) == {
+def test_defaults():
+    method = create("mt-plus")
+    assert list(method.prior.values()) == [0.5, 1.0, 1.0, 2.0, 4.0, 0.5, 0.5, 0.5]
+    measured = {
         "directions": 256,
         "edge_directions": 256,
         "dimensions": 256,
@@ -46,10 +49,28 @@ def test_the_setting_that_was_measured_is_the_default():
         "taught_by": "all",
         "taught": "by-evidence",
         "balanced": "by-labels",
+        "full_skill": 0.625,
+        "fade_power": 8,
+        "expected_skill": 0.7,
+        "expected_skill_labels": 25,
+        "near_steps": 2,
+        "far_steps": 20,
+        "far_restart": 0.1,
+        "infomax_steps": 4,
+        "infomax_restart": 0.2,
+        "nodes_per_round": 4096,
+        "penalties": (1e-5, 1e-4, 1e-3, 1e-2),
+        "penalty_pooling": 3,
+        "few_labels": 3,
+        "infomax_batch": 512,
     }
-    assert tuple(mt_plus.TRUST) == PEERS
-    assert list(mt_plus.TRUST.values()) == [0.5, 1.0, 1.0, 2.0, 4.0, 0.5, 0.5, 0.5]
-    assert (mt_plus.SKILLED, mt_plus.CAUTION, mt_plus.USUAL_SKILL, mt_plus.USUALLY) == (0.625, 8, 0.7, 25)
+    assert {name: getattr(method, name) for name in measured} == measured
+
+
+def test_every_view_has_a_prior_and_a_group_to_leave_out():
+    assert set(create("mt-plus").prior) == set(NAMES)
+    kept = [set(create("mt-plus", left_out=name).names) for name in LEFT_OUT if name != "none"]
+    assert set.intersection(*kept) == set()
 
 
 @pytest.mark.parametrize(
@@ -67,16 +88,16 @@ def test_the_setting_that_was_measured_is_the_default():
     ids=str,
 )
 @pytest.mark.slow
-def test_every_choice_of_the_ablation_changes_something(make_graph, setting):
+def test_ablations_change_the_prediction(make_graph, setting):
     graph = make_graph(nodes=60)
     plain = fit(graph, 6).probabilities
     assert np.abs(fit(graph, 6, **setting).probabilities - plain).max() > 1e-6
 
 
-def test_the_answer_is_the_vote_of_the_peers(make_graph):
+def test_prediction_is_the_weighted_average(make_graph):
     prediction = fit(make_graph())
     report = prediction.peer_report
-    assert report.names == PEERS
+    assert report.names == NAMES
     np.testing.assert_allclose(report.weights.sum(1), 1, rtol=1e-5)
     expected = np.einsum("rp,rpnc->rnc", report.weights, prediction.peers)
     np.testing.assert_allclose(prediction.probabilities, expected, atol=1e-5)
@@ -84,113 +105,113 @@ def test_the_answer_is_the_vote_of_the_peers(make_graph):
     np.testing.assert_allclose(report.agreement, agreement, atol=0.03)  # a tie may fall either way
 
 
-def test_peers_that_are_left_out_have_no_vote(make_graph):
+def test_left_out_views(make_graph):
     assert fit(make_graph(), left_out="edges").peer_report.names == tuple(
-        name for name in PEERS if name not in (EDGES, FAR_EDGES)
+        name for name in NAMES if name not in (EDGES, FAR_EDGES)
     )
 
 
-def test_with_votes_that_are_equal_every_peer_counts_the_same(make_graph):
-    np.testing.assert_allclose(fit(make_graph(), votes="equal").peer_report.weights, 1 / len(PEERS), rtol=1e-5)
+def test_equal_weights(make_graph):
+    np.testing.assert_allclose(fit(make_graph(), votes="equal").peer_report.weights, 1 / len(NAMES), rtol=1e-5)
 
 
-# ---- how much is taught
+# ---- teaching strength
 
 
-def teaching_of(graph, accuracy, votes=None, labels=4, **settings):
-    """How much peers teach that tell this share of the held-out labels of one run."""
+def strength_of(graph, accuracy, weights=None, labels=4):
+    """Teaching strength of peers with this accuracy on the held-out labels of one run."""
     task = observe(graph, draw_splits(graph, labels, 1, 0), 0)
-    parts = held_out_parts(task)
-    classes = task.labelled.classes[0]
-    told = torch.arange(len(classes)) < accuracy * len(classes)
-    said = torch.where(told, classes, (classes + 1) % task.num_classes)
-    held_out = torch.nn.functional.one_hot(said, task.num_classes).float().expand(1, parts.shape[1], -1, -1)
+    labelled, method = task.labelled, create("mt-plus")
+    folds = module.stratified_folds(labelled, node_keys(graph, task.device), task.num_classes, task.seeds, method)
+    classes = labelled.classes[0]
+    correct = torch.arange(len(classes)) < accuracy * len(classes)
+    predicted = torch.where(correct, classes, (classes + 1) % task.num_classes)
+    held_out = torch.nn.functional.one_hot(predicted, task.num_classes).float().expand(1, folds.shape[1], -1, -1)
     nothing = torch.zeros(1)
-    peer = PeerEvidence(torch.zeros(1, 1, task.num_classes), nothing, nothing, held_out, nothing)
-    votes = torch.full((1, 4), 0.25) if votes is None else torch.tensor([votes])
-    peers = dict(zip("abcd", [peer] * votes.shape[1], strict=False))
-    return create("mt-plus", **settings)._teaching(peers, votes, task, parts).item()
+    peer = Peer(torch.zeros(1, 1, task.num_classes), nothing, nothing, held_out, nothing)
+    weights = torch.full((1, 4), 0.25) if weights is None else torch.tensor([weights])
+    peers = dict(zip("abcd", [peer] * weights.shape[1], strict=False))
+    return teaching_strength(peers, weights, labelled, task.num_classes, folds, method).item()
 
 
-def test_the_better_held_out_labels_are_told_the_more_is_taught(make_graph):
+def test_strength_grows_with_accuracy(make_graph):
     graph = make_graph(nodes=200)
-    amounts = [teaching_of(graph, accuracy, labels=40) for accuracy in (1.0, 0.75, 0.6, 0.5, 1 / 3)]
+    amounts = [strength_of(graph, accuracy, labels=40) for accuracy in (1.0, 0.75, 0.6, 0.5, 1 / 3)]
     assert amounts[:2] == [1.0, 1.0]
     assert sorted(amounts, reverse=True) == amounts
     assert amounts[3] < 0.2
     assert amounts[4] < 0.01
-    assert teaching_of(graph, 1 / 3, labels=40, taught="always") == 1
 
 
 @pytest.mark.parametrize(
     ("labels", "accuracy", "folds"), [(2, 1 / 3, 2), (4, 0.5, 4), (4, 0.75, 4), (10, 0.6, 5), (20, 0.5, 5)]
 )
-def test_how_much_is_taught_by_hand(make_graph, labels, accuracy, folds):
-    # On the way from chance, 1/3, to always right, and beyond what is shown, as one fold in so many was missing; 25
-    # labels say 0.7 beforehand, and 0.625 is enough.
-    shown = (accuracy - 1 / 3) / (2 / 3) * folds / (folds - 1)
-    told = (3 * labels * shown + 25 * 0.7) / (3 * labels + 25)
-    expected = min(1, told / 0.625) ** 8
+def test_strength_by_hand(make_graph, labels, accuracy, folds):
+    # Skill above chance, 1/3, corrected for the missing fold, shrunk towards 0.7 by 25 labels; 0.625 is full strength.
+    measured = (accuracy - 1 / 3) / (2 / 3) * folds / (folds - 1)
+    expected = (3 * labels * measured + 25 * 0.7) / (3 * labels + 25)
+    expected = min(1, expected / 0.625) ** 8
     graph = make_graph(nodes=90)
-    assert teaching_of(graph, accuracy, labels=labels) == pytest.approx(expected, rel=1e-4)
-    # Two peers with shares of 0.8 and 0.2 are 1 / (0.64 + 0.04) voices.
-    votes = [0.8, 0.2, 0.0, 0.0]
-    assert teaching_of(graph, accuracy, votes, labels) == pytest.approx(expected * (1 / 0.68 - 1), rel=1e-4)
+    assert strength_of(graph, accuracy, labels=labels) == pytest.approx(expected, rel=1e-4)
+    # Weights of 0.8 and 0.2 are 1 / (0.64 + 0.04) effective peers.
+    weights = [0.8, 0.2, 0.0, 0.0]
+    assert strength_of(graph, accuracy, weights, labels) == pytest.approx(expected * (1 / 0.68 - 1), rel=1e-4)
 
 
-def test_a_handful_of_labels_does_not_forbid_teaching(make_graph):
+def test_strength_is_shrunk_with_few_labels(make_graph):
     graph = make_graph(nodes=200)
-    assert teaching_of(graph, 0.5, labels=2) > 2 * teaching_of(graph, 0.5, labels=40)
+    assert strength_of(graph, 0.5, labels=2) > 2 * strength_of(graph, 0.5, labels=40)
 
 
-def test_one_peer_alone_has_nobody_to_teach(make_graph):
+def test_a_single_effective_peer_does_not_teach(make_graph):
     graph = make_graph(nodes=60)
-    assert teaching_of(graph, 1.0, votes=[1.0, 0.0, 0.0, 0.0]) == 0
-    assert teaching_of(graph, 1.0, votes=[0.5, 0.5, 0.0, 0.0]) == pytest.approx(1)
-    assert 0 < teaching_of(graph, 1.0, votes=[0.9, 0.1, 0.0, 0.0]) < 0.5
+    assert strength_of(graph, 1.0, weights=[1.0, 0.0, 0.0, 0.0]) == 0
+    assert strength_of(graph, 1.0, weights=[0.5, 0.5, 0.0, 0.0]) == pytest.approx(1)
+    assert 0 < strength_of(graph, 1.0, weights=[0.9, 0.1, 0.0, 0.0]) < 0.5
 
 
-def test_pseudo_labels_weigh_what_is_taught_times_the_setting(make_graph, monkeypatch):
+def test_strength_scales_pseudo_labels(make_graph, monkeypatch):
     given = []
+    run = module.Teaching.run
 
-    class Watched(mt_plus.Lessons):
-        def __init__(self, *arguments):
-            given.append(arguments[4].numpy())
-            super().__init__(*arguments)
+    def watched(self, before):
+        given.append(self.pseudo_weight.numpy())
+        return run(self, before)
 
-    monkeypatch.setattr(mt_plus, "Lessons", Watched)
+    monkeypatch.setattr(module.Teaching, "run", watched)
     for weight in (1.0, 3.0):
         prediction = fit(make_graph(), teaching_weight=weight, embeddings=1)
         np.testing.assert_allclose(given[-1], weight * prediction.peer_report.teaching, rtol=1e-6)
         assert (prediction.peer_report.teaching > 0).all()
+    assert (fit(make_graph(), taught="always").peer_report.teaching == 1).all()
 
 
-def test_where_nothing_is_taught_the_answer_is_that_of_untaught_peers(make_graph, monkeypatch):
+def test_strength_zero_is_no_teaching(make_graph, monkeypatch):
     graph = make_graph()
-    monkeypatch.setattr(mt_plus.MTPlus, "_teaching", lambda self, evidence, votes, task, parts: torch.zeros(task.runs))
+    monkeypatch.setattr(module, "teaching_strength", lambda peers, weights, *_: torch.zeros(len(weights)))
     np.testing.assert_allclose(fit(graph).probabilities, fit(graph, rounds=0).probabilities, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_every_peer_teaches_not_the_first_alone(make_graph, monkeypatch):
+def test_the_average_teaches(make_graph, monkeypatch):
     graph = make_graph(nodes=60)
     plain = fit(graph, 6)
-    by_all = lessons.average
-    monkeypatch.setattr(lessons, "average", lambda votes, said: by_all(votes, said) * 0 + said[0])
+    by_all = teaching.average
+    monkeypatch.setattr(teaching, "average", lambda weights, said: by_all(weights, said) * 0 + said[0])
     assert np.abs(fit(graph, 6).probabilities - plain.probabilities).max() > 1e-3
 
 
-# ---- what is random
+# ---- randomness
 
 
 @pytest.mark.slow
-def test_runs_choose_among_a_few_pairs_of_encoders_by_their_seed(make_graph, tmp_path):
+def test_runs_share_encoders(make_graph, tmp_path):
     prediction = fit(make_graph(), runs=12, embeddings=2)
     assert len(list((tmp_path / "infomax").iterdir())) == 2  # both of a pair in one
     assert set(prediction.groups) == {0, 1}
 
 
-def test_experiments_with_other_seeds_share_no_encoder(make_graph, tmp_path):
+def test_seeds_do_not_share_encoders(make_graph, tmp_path):
     graph = make_graph()
     for seed in (0, 1, FINAL_SEEDS[0]):
         fit(graph, seed=seed, embeddings=1)
@@ -198,7 +219,7 @@ def test_experiments_with_other_seeds_share_no_encoder(make_graph, tmp_path):
 
 
 @pytest.mark.slow
-def test_runs_are_in_the_order_of_the_task_whatever_encoders_they_have(make_graph):
+def test_runs_keep_their_order(make_graph):
     graph = make_graph()
     task = observe(graph, draw_splits(graph, 2, 6, 0), 0)
     method = create("mt-plus", **QUICK, embeddings=3)
@@ -212,7 +233,7 @@ def test_runs_are_in_the_order_of_the_task_whatever_encoders_they_have(make_grap
 
 
 @pytest.mark.slow
-def test_nodes_in_another_order_get_the_same_answers_with_the_default_encoders(make_graph):
+def test_predictions_are_order_invariant(make_graph):
     graph = make_graph(nodes=60)
     order = np.random.default_rng(1).permutation(60)
     place = np.argsort(order)
@@ -229,15 +250,15 @@ def test_nodes_in_another_order_get_the_same_answers_with_the_default_encoders(m
     np.testing.assert_array_equal(found.argmax(1)[decided], expected.argmax(1)[decided])
 
 
-# ---- elsewhere
+# ---- fitted models
 
 
-def test_a_single_fit_can_be_taken_to_its_own_graph_and_to_another(make_graph):
+def test_apply(make_graph):
     graph = make_graph()
     method = create("mt-plus", **QUICK)
     prediction = fit(graph, runs=1)
     applied = method.apply(prediction.parameters, graph)
-    stay = np.array([name in OF_ANY_GRAPH for name in PEERS])
+    stay = np.array([VIEWS[name].transferable for name in NAMES])
     np.testing.assert_allclose(applied[:, stay], prediction.peers[:, stay], atol=1e-5)
     votes = prediction.peer_report.weights[:, stay]
     others = np.einsum("rp,rpnc->rnc", votes / votes.sum(1, keepdims=True), prediction.peers[:, stay])
@@ -252,40 +273,32 @@ def test_many_runs_keep_no_parameters(make_graph):
     assert fit(make_graph(), runs=2, embeddings=1).parameters is None
 
 
-def test_of_many_nodes_it_counts_what_every_peer_says_before_and_after(make_graph):
+def test_memory_of_many_nodes(make_graph):
     graph = make_graph(nodes=1000, features=4)
     task = observe(graph, draw_splits(graph, 1, 4, 0), 0)
     method = create("mt-plus", directions=4, dimensions=4)
-    certain = 2 * len(PEERS) * graph.num_nodes * graph.num_classes * 4
+    certain = 2 * len(NAMES) * graph.num_nodes * graph.num_classes * 4
     assert certain < method.bytes_per_run(task) < 2 * certain
     edges = 256 * graph.num_nodes * 4  # bytes of a table of their directions, of which the search has some at a time
     assert 5 * edges < method.shared_bytes(task) < 10 * edges
 
 
-def test_of_many_labels_it_counts_every_pair(make_graph):
+def test_memory_of_many_labels(make_graph):
     graph = make_graph(nodes=400, features=4)
     task = observe(graph, draw_splits(graph, 130, 1, 0), 0)
     pairs = 40 * 390**2  # bytes, as softmax_regression has it
     assert pairs < create("mt-plus", directions=4, dimensions=4).bytes_per_run(task) < 20 * pairs
 
 
-def test_whoever_watches_is_told_which_epochs_are_counted(make_graph):
-    stages = []
-    with progress_callbacks(lambda done, total: stages.append(current_stage())):
+def test_progress_and_stages(make_graph):
+    counted, stages = [], []
+    with progress_callbacks(lambda done, total: counted.append(current_stage()), stages.append):
         fit(make_graph(), runs=1)
-    assert list(dict.fromkeys(stages)) == ["embeddings", "teaching"]
+    assert list(dict.fromkeys(counted)) == ["embeddings", "teaching"]
+    assert stages == ["features and edges", "", "embeddings", "", "cross-validation", "", "teaching", ""]
 
 
-def test_whoever_watches_is_told_of_every_stage(make_graph):
-    stages = []
-    with progress_callbacks(lambda done, total: None, stages.append):
-        fit(make_graph(), runs=1)
-    begun = ["features and edges", "embeddings", "votes", "teaching"]
-    assert [title for title in stages if title] == begun
-    assert stages[1::2] == [""] * 4  # and when it is over
-
-
-def test_encoders_that_are_remembered_are_not_trained_again(make_graph, monkeypatch, tmp_path):
+def test_remembered_encoders_are_not_retrained(make_graph, monkeypatch, tmp_path):
     graph, method = make_graph(), create("mt-plus", **QUICK)
     few, more = (observe(graph, [Split(list(range(count)), [], [])], seed=3) for count in (9, 12))
     parameters = method.fit(few).parameters
@@ -301,21 +314,18 @@ def test_encoders_that_are_remembered_are_not_trained_again(make_graph, monkeypa
     np.testing.assert_array_equal(found.probabilities, expected.probabilities)
 
 
-# ---- parts that say nothing
-
-
-def test_features_that_say_nothing_and_edges_that_say_nothing_get_few_votes(make_graph):
+def test_noise_gets_little_weight(make_graph):
     graph = make_graph(nodes=90)
     random = np.random.default_rng(0)
     noise = Graph(graph.adjacency, random.permutation(graph.features.toarray()), graph.labels)
     shuffled, plain = (fit(one, 10, runs=1).peer_report for one in (noise, graph))
-    place = PEERS.index(FEATURES)
+    place = NAMES.index(FEATURES)
     assert shuffled.weights[0, place] < plain.weights[0, place]
 
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_cora_with_four_labels_per_class_is_where_it_was_measured():
+def test_accuracy_on_cora():
     cora = load("cora")
     splits = draw_splits(cora, 4, 5, 271)
     prediction = fit_in_chunks(create("mt-plus", embeddings=1), observe(cora, splits, 271))

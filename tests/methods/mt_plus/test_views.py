@@ -6,30 +6,34 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
+from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg import truncated_svd
 from mtgcn.methods.mt_plus import views as module
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders
+from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.methods.mt_plus.views import (
-    CENTRED,
     EDGES,
     FAR,
     FAR_EDGES,
     FEATURES,
     HELD_INFOMAX,
     INFOMAX,
+    NAMES,
     NEAR,
-    OF_ANY_GRAPH,
-    PEERS,
     SIZE,
-    InputSettings,
-    inputs_elsewhere,
-    peer_inputs,
+    VIEWS,
+    Inputs,
+    build_views,
+    view,
+    views_elsewhere,
+    views_of,
 )
 
 CPU = torch.device("cpu")
-QUICK = InputSettings(dimensions=8, infomax_epochs=5)
-WITHOUT_ENCODERS = tuple(name for name in PEERS if name not in (INFOMAX, HELD_INFOMAX))
+QUICK = ViewSettings(dimensions=8, infomax_epochs=5)
+UNSEEDED = tuple(name for name in NAMES if not VIEWS[name].seeded)
+TRANSFERABLE = tuple(name for name in NAMES if VIEWS[name].transferable)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +42,7 @@ def _cache(tmp_path, monkeypatch):
 
 
 def rows_of(graph, settings=QUICK, seed=0):
-    return {name: table[:, :-1] for name, table in peer_inputs(graph, settings, seed, CPU).rows.items()}
+    return {name: table[:, :-1] for name, table in build_views(graph, settings, seed, CPU).rows.items()}
 
 
 def with_features(graph, columns, seed=0):
@@ -50,12 +54,12 @@ def angles(rows):
     return rows @ rows.T
 
 
-def test_waves_are_as_near_each_other_as_sizes_are():
+def test_random_cosines_approximate_a_gaussian_kernel():
     # Random cosines stand for a Gaussian kernel: the mean of the products of two rows is half of
-    # exp(-|FREQUENCY · difference|² / 2), whatever the sizes are counted from and in (Rahimi and Recht, 2007).
+    # exp(-|size_frequency · difference|² / 2), whatever the sizes are counted from and in (Rahimi and Recht, 2007).
     sizes = np.random.default_rng(0).normal(3, 2, (20, 6))
     spread = np.linspace(0.5, 3, 6)
-    waves, ones = np.split(module.waves_of(sizes, sizes.mean(0), spread, CPU).numpy(), [256], axis=1)
+    waves, ones = np.split(module.random_cosines((sizes - sizes.mean(0)) / spread, QUICK, CPU).numpy(), [256], axis=1)
     np.testing.assert_array_equal(ones, np.ones((20, 1)))
     apart = ((sizes[:, None] - sizes) / spread * 0.5) ** 2
     expected = np.exp(-apart.sum(-1) / 2) / 2
@@ -63,10 +67,10 @@ def test_waves_are_as_near_each_other_as_sizes_are():
     np.testing.assert_allclose(waves.mean(), 0, atol=4 * 0.5 / np.sqrt(256))
 
 
-def test_rows_have_length_one_and_end_in_a_one(make_graph):
+def test_rows_have_length_one(make_graph):
     graph = make_graph(unreached=True)
-    found = peer_inputs(graph, QUICK, 0, CPU).rows
-    assert tuple(found) == PEERS
+    found = build_views(graph, QUICK, 0, CPU).rows
+    assert tuple(found) == NAMES
     for name, table in found.items():
         assert table.shape[0] == graph.num_nodes
         assert (table[:, -1] == 1).all()
@@ -75,11 +79,11 @@ def test_rows_have_length_one_and_end_in_a_one(make_graph):
         assert lengths.count_nonzero() > 30
 
 
-@pytest.mark.parametrize("name", PEERS)
-def test_what_rows_have_in_common_is_taken_out(make_graph, name):
+@pytest.mark.parametrize("name", NAMES)
+def test_centring(make_graph, name):
     rows = rows_of(make_graph(nodes=60))[name]
     common = rows.mean(0).norm()
-    if name in CENTRED:
+    if VIEWS[name].centred:
         assert common < 0.15
     else:
         assert name == HELD_INFOMAX
@@ -91,7 +95,7 @@ def centred(table):
     return functional.normalize(rows - rows.mean(0))
 
 
-def test_neighbourhoods_and_features_by_their_formulas(make_graph, dense_propagation):
+def test_neighbourhood_formulas(make_graph, dense_propagation):
     graph = make_graph(weighted=True)
     features = functional.normalize(torch.from_numpy(graph.features.toarray()).double())
     smooth = dense_propagation(graph)
@@ -103,9 +107,9 @@ def test_neighbourhoods_and_features_by_their_formulas(make_graph, dense_propaga
         np.testing.assert_allclose(angles(rows[name]), angles(centred(table)), atol=2e-5)
 
 
-def test_edges_are_whom_a_node_is_connected_with(make_graph, dense_propagation):
+def test_edges_formula(make_graph, dense_propagation):
     graph = make_graph(nodes=70, weighted=True)
-    looped = replace(graph, adjacency=graph.adjacency.toarray() + np.diag(np.arange(70) % 2))  # these tell nothing
+    looped = replace(graph, adjacency=graph.adjacency.toarray() + np.diag(np.arange(70) % 2))  # self-loops are ignored
     adjacency = torch.from_numpy(graph.adjacency.toarray()).double()
     scaled = adjacency / adjacency.sum(1, keepdim=True).sqrt()
     vectors = torch.linalg.svd(scaled)[2][: 70 - module.OVERSAMPLING].T
@@ -118,10 +122,14 @@ def test_edges_are_whom_a_node_is_connected_with(make_graph, dense_propagation):
     np.testing.assert_allclose(angles(rows_of(graph)[FAR_EDGES]), angles(centred(far)), atol=5e-3)
 
 
-@pytest.mark.parametrize("find", [module._sizes, module.sizes_there])
+def sizes_of(graph, device):
+    return Inputs(graph, QUICK, device).sizes()
+
+
+@pytest.mark.parametrize("find", [sizes_of, module.sizes_on_device])
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
-def test_sizes_by_hand(kind, find):
-    path = np.array([[0, 2, 0], [2, 5, 1], [0, 1, 0]])  # a node's edge to itself is none
+def test_sizes(kind, find):
+    path = np.array([[0, 2, 0], [2, 5, 1], [0, 1, 0]])  # the self-loop is ignored
     sizes = np.asarray(find(Graph(path, kind([[1.0, -2], [0, 0], [4, 0]])), CPU))
     own = np.log1p([[2, 3], [3, 0], [1, 4]])
     around = np.array([own[1], (2 * own[0] + own[2]) / 3, own[1]])
@@ -130,13 +138,13 @@ def test_sizes_by_hand(kind, find):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_a_device_finds_the_sizes_that_the_processor_finds(make_graph, monkeypatch, sparse):
+def test_sizes_on_device(make_graph, monkeypatch, sparse):
     monkeypatch.setattr("mtgcn.linalg.normalisation.ENTRIES_AT_ONCE", 16)
     graph = make_graph(sparse=sparse, weighted=True, unreached=True)
-    np.testing.assert_allclose(module.sizes_there(graph, CPU).numpy(), module._sizes(graph, CPU), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(module.sizes_on_device(graph, CPU).numpy(), sizes_of(graph, CPU), rtol=1e-6, atol=1e-6)
 
 
-def test_nodes_of_the_same_size_have_the_same_row_and_others_do_not(make_graph):
+def test_size_view_depends_on_sizes_alone(make_graph):
     # Two copies of a graph, the second with its columns of features in another order.
     one = make_graph()
     adjacency, features = one.adjacency.toarray(), one.features.toarray()
@@ -147,27 +155,27 @@ def test_nodes_of_the_same_size_have_the_same_row_and_others_do_not(make_graph):
     assert (rows[FEATURES][:40] - rows[FEATURES][40:]).norm(dim=1).median() > 0.5
 
 
-def test_encoders_are_two_and_follow_from_the_seed(make_graph):
+def test_embeddings_depend_on_the_seed(make_graph):
     graph = make_graph()
     encoders = QUICK.encoders(graph)
     assert encoders.weight_decays == (0, QUICK.held_decay)
     rows, again, other = rows_of(graph), rows_of(make_graph()), rows_of(graph, seed=1)
     assert not torch.equal(rows[INFOMAX], rows[HELD_INFOMAX])
-    for name in PEERS:
+    for name in NAMES:
         assert torch.equal(rows[name], again[name])
-        assert torch.equal(rows[name], other[name]) == (name in WITHOUT_ENCODERS)
-    trained = trained_encoders(graph, module.ENCODED, encoders, 0, CPU)
+        assert torch.equal(rows[name], other[name]) == (name in UNSEEDED)
+    trained = trained_encoders(graph, QUICK.encoder_input, encoders, 0, CPU)
     free, held = (
-        encode(graph, module.ENCODED, weight, bias, CPU)[:, :-1]
+        encode(graph, QUICK.encoder_input, weight, bias, encoders.slope, CPU)[:, :-1]
         for weight, bias in zip(trained["weight"], trained["bias"], strict=True)
     )
     torch.testing.assert_close(rows[HELD_INFOMAX], held)
     torch.testing.assert_close(rows[INFOMAX], centred(free))
 
 
-@pytest.mark.parametrize("name", WITHOUT_ENCODERS)
+@pytest.mark.parametrize("name", UNSEEDED)
 @pytest.mark.parametrize("columns", [12, 60])
-def test_shuffled_nodes_have_shuffled_rows(make_graph, name, columns):
+def test_views_are_order_invariant(make_graph, name, columns):
     graph = with_features(make_graph(nodes=60, weighted=True), columns)
     settings = replace(QUICK, directions=20, edge_directions=10)
     order = np.random.default_rng(0).permutation(60)
@@ -178,64 +186,56 @@ def test_shuffled_nodes_have_shuffled_rows(make_graph, name, columns):
 
 
 @pytest.mark.parametrize("columns", [12, 60])
-def test_the_same_graph_elsewhere_has_the_same_rows(make_graph, columns):
+def test_views_elsewhere(make_graph, columns):
     graph = with_features(make_graph(unreached=True), columns)
     settings = replace(QUICK, directions=20)
-    found = peer_inputs(graph, settings, 0, CPU)
-    elsewhere = dict(inputs_elsewhere(found.parameters, Graph(graph.adjacency, graph.features), CPU))
-    assert sorted(elsewhere) == sorted(OF_ANY_GRAPH)
+    found = build_views(graph, settings, 0, CPU)
+    elsewhere = dict(views_elsewhere(found.parameters, settings, Graph(graph.adjacency, graph.features), CPU))
+    assert sorted(elsewhere) == sorted(TRANSFERABLE)
     for name, table in elsewhere.items():
         torch.testing.assert_close(table, found.rows[name], rtol=1e-4, atol=1e-4)
 
 
-def test_a_part_without_edges_to_the_rest_has_the_same_rows_when_it_stands_alone(make_graph):
+def test_views_of_a_component(make_graph):
     graph = make_graph(unreached=True)
-    found = peer_inputs(graph, QUICK, 0, CPU)
+    found = build_views(graph, QUICK, 0, CPU)
     part = Graph(graph.adjacency[:35, :35], graph.features[:35])
-    for name, table in inputs_elsewhere(found.parameters, part, CPU):
+    for name, table in views_elsewhere(found.parameters, QUICK, part, CPU):
         torch.testing.assert_close(table, found.rows[name][:35], rtol=1e-4, atol=1e-4)
 
 
-def test_a_single_node_elsewhere_has_rows(make_graph):
+def test_views_of_a_single_node(make_graph):
     graph = make_graph()
     lonely = Graph(np.zeros((1, 1)), graph.features[:1])
-    for _, table in inputs_elsewhere(peer_inputs(graph, QUICK, 0, CPU).parameters, lonely, CPU):
+    for _, table in views_elsewhere(build_views(graph, QUICK, 0, CPU).parameters, QUICK, lonely, CPU):
         assert table.shape[0] == 1
         np.testing.assert_allclose(table[:, :-1].norm(), 1, rtol=1e-5)
         assert table[0, -1] == 1
 
 
-class _Size:
-    def __init__(self, nodes):
-        self.num_nodes = nodes
-
-
-def test_no_more_directions_are_kept_than_asked_for(make_graph, monkeypatch):
+def test_number_of_directions(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
-    assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [10, 10, 10, 6, 6, module.WAVES]
+    assert [rows[name].shape[1] for name in UNSEEDED] == [10, 10, 10, 6, 6, QUICK.size_waves]
     monkeypatch.setattr(truncated_svd, "MAX_TABLE", 60 * 7)
     monkeypatch.setattr(truncated_svd, "MIN_COMPONENTS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
-    assert [rows[name].shape[1] for name in WITHOUT_ENCODERS] == [7, 7, 7, 7, 7, module.WAVES]
+    assert [rows[name].shape[1] for name in UNSEEDED] == [7, 7, 7, 7, 7, QUICK.size_waves]
 
 
-def test_the_directions_kept_are_those_that_features_have(make_graph):
+def test_leading_directions_keep_angles(make_graph):
     graph = make_graph(nodes=60)
     hidden = np.random.default_rng(0).normal(size=(60, 4)) @ np.random.default_rng(1).normal(size=(4, 90))
     graph = replace(graph, features=hidden)
-    few, all_of_them = (
-        rows_of(graph, replace(QUICK, directions=6)),
-        rows_of(graph, replace(QUICK, directions=90)),
-    )
+    few, all_of_them = rows_of(graph, replace(QUICK, directions=6)), rows_of(graph, replace(QUICK, directions=90))
     assert all_of_them[FEATURES].shape[1] == 90
     for name in (FEATURES, NEAR, FAR):
         np.testing.assert_allclose(angles(few[name]), angles(all_of_them[name]), atol=1e-3)
 
 
-def test_features_of_few_columns_are_kept_as_they_are(make_graph):
+def test_narrow_features_are_not_projected(make_graph):
     graph = with_features(make_graph(), 3)
-    found = peer_inputs(graph, QUICK, 0, CPU)
+    found = build_views(graph, QUICK, 0, CPU)
     assert torch.equal(torch.from_numpy(found.parameters[f"{FEATURES}/basis"]), torch.eye(3))
     np.testing.assert_allclose(
         found.rows[FEATURES][:, :-1], centred(torch.from_numpy(graph.features.copy())), atol=1e-5
@@ -243,15 +243,15 @@ def test_features_of_few_columns_are_kept_as_they_are(make_graph):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_dense_and_sparse_features_give_the_same_rows(make_graph, sparse):
+def test_dense_and_sparse_features_agree(make_graph, sparse):
     graph = make_graph(sparse=sparse)
     other = make_graph(sparse=not sparse)
     rows, others = rows_of(graph), rows_of(other)
-    for name in WITHOUT_ENCODERS:
+    for name in UNSEEDED:
         np.testing.assert_allclose(angles(rows[name]), angles(others[name]), atol=1e-4)
 
 
-def test_a_graph_without_edges_has_rows(make_graph):
+def test_graph_without_edges(make_graph):
     graph = replace(make_graph(), adjacency=np.zeros((40, 40)))
     rows = rows_of(graph)
     for table in rows.values():
@@ -263,18 +263,37 @@ def test_a_graph_without_edges_has_rows(make_graph):
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 17])
-def test_small_graphs_have_rows(nodes):
+def test_small_graphs(nodes):
     graph = Graph(np.ones((nodes, nodes)) - np.eye(nodes), np.random.default_rng(0).random((nodes, 5)))
-    found = peer_inputs(graph, QUICK, 0, CPU)
-    for table in (*found.rows.values(), *dict(inputs_elsewhere(found.parameters, graph, CPU)).values()):
+    found = build_views(graph, QUICK, 0, CPU)
+    for table in (*found.rows.values(), *dict(views_elsewhere(found.parameters, QUICK, graph, CPU)).values()):
         assert table.shape[0] == nodes
         assert table.isfinite().all()
 
 
 @pytest.mark.parametrize("columns", [np.ones(7), np.array([1, 2, 0.3])], ids=["all ones", "multiples"])
-def test_rows_that_differ_by_rounding_alone_say_nothing(make_graph, columns):
+def test_constant_rows_become_zero(make_graph, columns):
     graph = make_graph(nodes=60)
     sizes = 1 + np.random.default_rng(0).random((60, 1))
     rows = rows_of(replace(graph, features=sizes * columns))
     for name in (FEATURES, NEAR, FAR):
         assert rows[name].abs().max() == 0
+
+
+def test_other_features_are_refused(make_graph):
+    graph = make_graph()
+    found = build_views(graph, QUICK, 0, CPU)
+    with pytest.raises(InputError, match="features that it was trained with"):
+        views_elsewhere(found.parameters, QUICK, make_graph(features=graph.num_features + 1), CPU)
+
+
+def test_a_registered_view_is_built(make_graph, monkeypatch):
+    monkeypatch.setattr(module, "VIEWS", dict(VIEWS))
+
+    @view("degree")
+    def degree(inputs):
+        return module.with_ones(torch.from_numpy(inputs.sizes()[:, :2]).float())
+
+    found = views_of(Inputs(make_graph(), QUICK, CPU), ["degree"])
+    assert found.rows["degree"].shape == (40, 3)
+    assert "degree/centre" in found.parameters

@@ -1,263 +1,293 @@
-"""What the given labels say of each peer: labels are held out in turn, and told by peers that were not shown them.
+"""Cross-validates each peer on the labelled nodes: penalty, temperature, mixture weight and teaching strength.
 
-They choose each peer's penalty and temperature, weigh the peers against each other, and tell how much the peers
-together know, which is how much they may teach.
+A peer is a linear classifier on one view. Its held-out probabilities choose its penalty and its temperature, weigh it
+against the other peers, and tell how strongly the peers may teach each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.linalg.node_keys import keyed_bits, node_keys
+from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.softmax_regression import fit_to_labels
+from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Bool, Float, Int, UInt64
+from mtgcn.task import Nodes
 
-if TYPE_CHECKING:
-    from mtgcn.task import Task
+FOLD_STREAM = 0xF01D  # random numbers of the folds
+MIN_LOGIT_STD = 1e-2  # of logits; a peer with less is constant
+NUMBERS_PER_STACK = 2**20  # size of the problems that are fitted at once
 
-PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
-TEMPERATURES = tuple(2.0**power for power in range(-9, 6))  # as parts of the one to expect
-SHARPNESS = 2.0  # how far the logits of a peer that knows a good deal lie apart, on average
-CAUTION = 4.0  # so many labels speak for the temperature to expect, against one e times as high or low
-POOLED = 3.0  # how many other peers' word counts for the penalty of each
-SMALLEST_SPREAD = 1e-2  # of logits, below which a peer says nothing
-FEWEST_FOLDS, MOST_FOLDS = 2, 5
-PARTS = 6  # about so many parts are held out in turn; fewer folds than that are repeated
-FOLDS = 0xF01D  # tells what is drawn for folds from what else a run's seed decides
-STEPS = 150  # of fitting a peer
-ROUNDS = 100  # of expectation maximisation
-LARGEST_STACK = 2**20  # numbers that peers are fitted with at once
+Folds = Bool[Tensor, "runs folds labelled"]
 
 
 @dataclass(frozen=True, eq=False)
-class PeerEvidence:
-    """One peer, fitted to all labels of each run, and how it told those that were held out."""
+class Peer:
+    """A linear classifier on one view: fitted to all labels of every run, and cross-validated."""
 
     weight: Float[Tensor, "runs width classes"]
     penalty: Float[Tensor, "runs"]
-    temperature: Float[Tensor, "runs"]  # what its logits are divided by, so that its probabilities mean what they say
-    held_out: Float[Tensor, "runs parts labelled classes"]  # probabilities
-    accuracy: Float[Tensor, "runs"]
+    temperature: Float[Tensor, "runs"]  # its logits are divided by it
+    held_out: Float[Tensor, "runs folds labelled classes"]  # probabilities
+    accuracy: Float[Tensor, "runs"]  # on held-out labels
 
 
-def held_out_parts(task: Task, keys: UInt64[np.ndarray, "nodes"] | None = None) -> Bool[Tensor, "runs parts labelled"]:
-    """Which labels each part holds out: stratified folds, as many as the average class has labels, from 2 to 5, and
-    drawn again until there are about `PARTS`. Parts that a run does not need hold out nothing. Who shares a fold
-    follows from the run's seed and from what the nodes are: from their keys, where these are known already."""
-    labelled = task.labelled.to(torch.device("cpu"))
-    if keys is None:
-        of_labelled = node_keys(task.graph, task.device)[task.labelled.index].cpu().numpy().view(np.uint64)
-    else:
-        of_labelled = keys[labelled.index.numpy()]
-    parts = [
-        _parts_of_run(own_keys, classes, present, task.num_classes, seed)
-        for own_keys, classes, present, seed in zip(
-            of_labelled, labelled.classes.numpy(), labelled.present.numpy(), task.seeds, strict=True
-        )
+# ------------------------------------------------------------------------------------------------------------ folds
+
+
+def stratified_folds(
+    labelled: Nodes, keys: Int[Tensor, "nodes"], num_classes: int, seeds: tuple[int, ...], settings: MTPlusSettings
+) -> Folds:
+    """Which labels each fold holds out. There are as many folds as the average class has labels, within bounds, and
+    they are drawn again until there are about `fold_fits`. Folds that a run does not need hold out nothing. They follow
+    from the seed of the run and the keys of the nodes, not from the order of the nodes."""
+    of_labelled = keys[labelled.index].cpu().numpy().view(np.uint64)
+    on_host = labelled.to(torch.device("cpu"))
+    folds = [
+        _folds_of_run(*run, num_classes, settings)
+        for run in zip(of_labelled, on_host.classes.numpy(), on_host.present.numpy(), seeds, strict=True)
     ]
-    most = max(map(len, parts))
-    padded = np.zeros((len(parts), most, labelled.index.shape[1]), dtype=bool)
-    for mine, found in zip(padded, parts, strict=True):
-        mine[: len(found)] = found
-    return torch.from_numpy(padded).to(task.device)
+    padded = np.zeros((len(folds), max(map(len, folds)), labelled.index.shape[1]), dtype=bool)
+    for row, found in zip(padded, folds, strict=True):
+        row[: len(found)] = found
+    return torch.from_numpy(padded).to(labelled.index.device)
 
 
-def folds_of(labels: int, num_classes: int) -> int:
-    """Into how many folds so many labels are dealt."""
-    return int(np.clip(round(labels / num_classes), FEWEST_FOLDS, MOST_FOLDS))
+def num_folds(labels: int, num_classes: int, settings: MTPlusSettings) -> int:
+    """Number of folds for this many labels."""
+    return int(np.clip(round(labels / num_classes), settings.min_folds, settings.max_folds))
 
 
-def _parts_of_run(
+def _folds_of_run(
     keys: UInt64[np.ndarray, "labelled"],
     classes: Int[np.ndarray, "labelled"],
     present: Bool[np.ndarray, "labelled"],
-    num_classes: int,
     seed: int,
-) -> Bool[np.ndarray, "parts labelled"]:
-    folds = folds_of(int(present.sum()), num_classes)
-    random = np.random.default_rng([seed, FOLDS])
-    parts = []
-    for repeat in range(max(1, round(PARTS / folds))):
-        order = np.argsort(keyed_bits(keys, seed, FOLDS + repeat), kind="stable")
+    num_classes: int,
+    settings: MTPlusSettings,
+) -> Bool[np.ndarray, "folds labelled"]:
+    count = num_folds(int(present.sum()), num_classes, settings)
+    random = np.random.default_rng([seed, FOLD_STREAM])
+    folds = []
+    for repeat in range(max(1, round(settings.fold_fits / count))):
+        order = np.argsort(keyed_bits(keys, seed, FOLD_STREAM + repeat), kind="stable")
         fold, placed = np.full(len(classes), -1), 0
         for number in random.permutation(num_classes):
             members = order[(present & (classes == number))[order]]
-            fold[members] = (placed + np.arange(len(members))) % folds
+            fold[members] = (placed + np.arange(len(members))) % count
             placed += len(members)
-        parts += [fold == number for number in range(folds)]
-    return np.stack(parts)
+        folds += [fold == number for number in range(count)]
+    return np.stack(folds)
 
 
-def peer_evidence(
-    rows: Mapping[str, Float[Tensor, "nodes width"]],
-    trust: Mapping[str, float],
-    task: Task,
-    parts: Bool[Tensor, "runs parts labelled"],
-) -> dict[str, PeerEvidence]:
-    """Fit every peer to the labels of every run, with the penalty and temperature that make held-out labels likely.
+# ------------------------------------------------------------------------------------------- penalty and temperature
 
-    Each penalty counts by how likely it makes the held-out labels at its best temperature, and their average is taken,
-    in logarithms. At one temperature for all, likelihood would choose far too large a penalty, to be less sure of
-    itself. What suits one peer of a graph mostly suits the others, and a handful of labels says little: so each listens
-    to what all of them found, too.
+
+def cross_validate(
+    views: Mapping[str, Float[Tensor, "nodes width"]],
+    labelled: Nodes,
+    num_classes: int,
+    folds: Folds,
+    prior: Mapping[str, float],
+    settings: MTPlusSettings,
+) -> dict[str, Peer]:
+    """Fit a peer to every view, with the penalty and the temperature under which held-out labels are likely.
+
+    Each penalty is weighted by the likelihood of the held-out labels at its best temperature, and their weighted
+    geometric mean is taken. (At one temperature for all, likelihood would prefer far too large penalties, which lower
+    the confidence.) Few labels carry little evidence, so the evidence of all peers is pooled into that of each.
     """
-    trials = _trials(rows, task, parts)
-    whole = sum(trust[name] for name in trials)
-    together = sum(trust[name] / whole * one.likelihood for name, one in trials.items())
-    return {name: one.settled((one.likelihood + POOLED * together).softmax(1)) for name, one in trials.items()}
-
-
-def _trials(
-    rows: Mapping[str, Float[Tensor, "nodes width"]], task: Task, parts: Bool[Tensor, "runs parts labelled"]
-) -> dict[str, _Trial]:
-    """Every peer, fitted with every penalty to all labels but those of each part. However wide their rows are, peers
-    are small problems of the same size: as many at once as there is room for, since one alone takes nearly as long."""
-    labelled, runs = task.labelled, task.runs
-    weights = _weights_of_kept(task, parts)
-    penalties = weights.new_tensor(PENALTIES)
-    of_labelled = {
-        name: table[labelled.index.clamp(min=0)] * labelled.present[..., None] for name, table in rows.items()
+    trials = _fit_trials(views, labelled, num_classes, folds, settings)
+    total = sum(prior[name] for name in trials)
+    pooled = sum(prior[name] / total * trial.likelihood for name, trial in trials.items())
+    return {
+        name: trial.peer((trial.likelihood + settings.penalty_pooling * pooled).softmax(1))
+        for name, trial in trials.items()
     }
-    kernels = {name: table @ table.mT for name, table in of_labelled.items()}
-    at_once = max(1, LARGEST_STACK // (weights.numel() * len(PENALTIES) * task.num_classes))
-    names, found = list(rows), {}
+
+
+def _fit_trials(
+    views: Mapping[str, Float[Tensor, "nodes width"]],
+    labelled: Nodes,
+    num_classes: int,
+    folds: Folds,
+    settings: MTPlusSettings,
+) -> dict[str, _Trial]:
+    """Every peer, fitted with every penalty without each fold. The problems have the same size whatever the width of
+    the view: as many are fitted at once as fit into memory, since one alone takes nearly as long."""
+    weights = _label_weights(labelled, num_classes, folds)
+    penalties = weights.new_tensor(settings.penalties)
+    rows = {name: table[labelled.index.clamp(min=0)] * labelled.present[..., None] for name, table in views.items()}
+    kernels = {name: table @ table.mT for name, table in rows.items()}
+    at_once = max(1, NUMBERS_PER_STACK // (weights.numel() * len(penalties) * num_classes))
+    names, trials = list(views), {}
     for some in (names[start : start + at_once] for start in range(0, len(names), at_once)):
-        together = fit_to_labels(
+        stacked = fit_to_labels(
             torch.cat([kernels[name] for name in some]),
             labelled.classes.repeat(len(some), 1),
-            task.num_classes,
+            num_classes,
             weights.repeat(len(some), 1, 1),
             penalties,
-            STEPS,
+            settings.fit_steps,
         )
-        for name, coefficients in zip(some, together.split(runs), strict=True):
-            found[name] = _Trial(of_labelled[name], kernels[name], coefficients, task, parts)
-    return found
+        for name, coefficients in zip(some, stacked.split(len(folds)), strict=True):
+            trials[name] = _Trial(rows[name], kernels[name], coefficients, labelled, folds, settings)
+    return trials
 
 
 class _Trial:
-    """A peer fitted with every penalty to all labels but those of each part."""
+    """A peer fitted with every penalty, without each fold."""
 
     def __init__(
         self,
         rows: Float[Tensor, "runs labelled width"],
         kernel: Float[Tensor, "runs labelled labelled"],
-        coefficients: Float[Tensor, "runs parts_and_one penalties labelled classes"],
-        task: Task,
-        parts: Bool[Tensor, "runs parts labelled"],
+        coefficients: Float[Tensor, "runs folds_and_one penalties labelled classes"],
+        labelled: Nodes,
+        folds: Folds,
+        settings: MTPlusSettings,
     ) -> None:
-        self.classes, self.parts, present = task.labelled.classes, parts, task.labelled.present
-        self.penalties, ratios = rows.new_tensor(PENALTIES), rows.new_tensor(TEMPERATURES)
+        self.classes, self.folds = labelled.classes, folds
+        self.penalties, ratios = rows.new_tensor(settings.penalties), rows.new_tensor(settings.temperatures)
         self.rows, self.coefficients = rows, coefficients
-        # runs, parts, penalties, labelled, classes
-        self.logits = kernel[:, None, None] @ coefficients[:, :-1]
-        # The temperature to expect brings all peers to the same sharpness: what a handful of labels says of it
-        # deceives, and a peer that is made to whisper by mistake has lost its vote.
-        self.temperatures = _spread(self.logits, parts)[..., None] / SHARPNESS * ratios  # runs, penalties, temperatures
-        found = _log_likelihood(self.logits, self.classes, parts, self.temperatures) * present.sum(1)[:, None, None]
-        self.credible = found - CAUTION * ratios.log().square()
-        self.likelihood: Float[Tensor, "runs penalties"] = self.credible.amax(2)
+        self.logits = kernel[:, None, None] @ coefficients[:, :-1]  # runs, folds, penalties, labelled, classes
+        # The expected temperature gives all peers the same logit_std. The evidence of few labels is weak, and a peer
+        # whose temperature is too high by mistake has lost its weight.
+        expected = _logit_std(self.logits, folds)[..., None] / settings.logit_std
+        self.temperatures = expected * ratios  # runs, penalties, temperatures
+        likelihood = _log_likelihood(self.logits, self.classes, folds, self.temperatures)
+        likelihood = likelihood * labelled.present.sum(1)[:, None, None]
+        self.evidence = likelihood - settings.temperature_labels * ratios.log().square()
+        self.likelihood: Float[Tensor, "runs penalties"] = self.evidence.amax(2)
 
-    def settled(self, share: Float[Tensor, "runs penalties"]) -> PeerEvidence:
-        """With the penalty that each has so large a share in."""
+    def peer(self, share: Float[Tensor, "runs penalties"]) -> Peer:
+        """The peer with the penalties weighted by these shares; fits exist for the nearest penalty."""
         run = torch.arange(len(share), device=share.device)
-        chosen = (share * torch.arange(len(self.penalties), device=share.device)).sum(1).round().long()
-        temperature = self.temperatures[run, chosen, self.credible[run, chosen].argmax(1)]
-        held_out = (self.logits[run, :, chosen] / temperature[:, None, None, None]).softmax(-1)
-        return PeerEvidence(
-            weight=self.rows.mT @ self.coefficients[run, -1, chosen],
+        nearest = (share * torch.arange(len(self.penalties), device=share.device)).sum(1).round().long()
+        temperature = self.temperatures[run, nearest, self.evidence[run, nearest].argmax(1)]
+        held_out = (self.logits[run, :, nearest] / temperature[:, None, None, None]).softmax(-1)
+        return Peer(
+            weight=self.rows.mT @ self.coefficients[run, -1, nearest],
             penalty=10 ** (share * self.penalties.log10()).sum(1),
             temperature=temperature,
             held_out=held_out,
-            accuracy=accuracy_of(held_out, self.classes, self.parts),
+            accuracy=held_out_accuracy(held_out, self.classes, self.folds),
         )
 
 
-def _weights_of_kept(
-    task: Task, parts: Bool[Tensor, "runs parts labelled"]
-) -> Float[Tensor, "runs parts_and_one labelled"]:
-    """What each label weighs while a part is held out, and last while none is: a class keeps its weight when some of
-    its labels are held out. Were it to lose any, the labels held out would lie in the classes that were made smaller,
-    and a peer with a large penalty, which knows classes by their weight, would seem to fail."""
-    present = task.labelled.present
-    kept = torch.cat([~parts & present[:, None], present[:, None]], 1).float()
-    of_class = functional.one_hot(task.labelled.classes, task.num_classes).float()  # runs, labelled, classes
-    counts = kept @ of_class  # runs, parts and one, classes
+def _label_weights(labelled: Nodes, num_classes: int, folds: Folds) -> Float[Tensor, "runs folds_and_one labelled"]:
+    """Weight of each label without each fold and, last, with all labels. A class keeps its total weight when some of
+    its labels are held out. Otherwise held-out labels would lie in the classes that lost weight, and a peer with a
+    large penalty, whose predictions follow the class weights, would seem to fail."""
+    present = labelled.present
+    kept = torch.cat([~folds & present[:, None], present[:, None]], 1).float()
+    of_class = functional.one_hot(labelled.classes, num_classes).float()  # runs, labelled, classes
+    counts = kept @ of_class  # runs, folds and one, classes
     each = counts[:, -1:] / counts.clamp(min=1)
     weights = kept * (each @ of_class.mT)
     return weights / weights.sum(-1, keepdim=True).clamp(min=1)
 
 
-def _spread(
-    logits: Float[Tensor, "runs parts penalties labelled classes"], parts: Bool[Tensor, "runs parts labelled"]
+def _logit_std(
+    logits: Float[Tensor, "runs folds penalties labelled classes"], folds: Folds
 ) -> Float[Tensor, "runs penalties"]:
-    """How far the logits of held-out labels lie from their mean, which has no meaning."""
-    square = logits.var(-1, correction=0) * parts[:, :, None]
-    count = parts.sum((1, 2)).clamp(min=1)[:, None]
-    return (square.sum((1, 3)) / count).sqrt().clamp(min=SMALLEST_SPREAD)
+    """Standard deviation of held-out logits over the classes."""
+    variance = logits.var(-1, correction=0) * folds[:, :, None]
+    count = folds.sum((1, 2)).clamp(min=1)[:, None]
+    return (variance.sum((1, 3)) / count).sqrt().clamp(min=MIN_LOGIT_STD)
 
 
 def _log_likelihood(
-    logits: Float[Tensor, "runs parts penalties labelled classes"],
+    logits: Float[Tensor, "runs folds penalties labelled classes"],
     classes: Int[Tensor, "runs labelled"],
-    parts: Bool[Tensor, "runs parts labelled"],
+    folds: Folds,
     temperatures: Float[Tensor, "runs penalties temperatures"],
 ) -> Float[Tensor, "runs penalties temperatures"]:
-    """Of a held-out label, on average."""
-    held_out = parts[:, :, None].to(logits.dtype)
-    count = parts.sum((1, 2)).clamp(min=1)[:, None]
-    right = classes[:, None, None, :, None].expand(*logits.shape[:-1], 1)
+    """Mean log-likelihood of the held-out labels."""
+    held_out = folds[:, :, None].to(logits.dtype)
+    count = folds.sum((1, 2)).clamp(min=1)[:, None]
+    target = classes[:, None, None, :, None].expand(*logits.shape[:-1], 1)
     by_temperature = [
-        ((logits / one[:, None, :, None, None]).log_softmax(-1).gather(-1, right)[..., 0] * held_out).sum((1, 3))
+        ((logits / one[:, None, :, None, None]).log_softmax(-1).gather(-1, target)[..., 0] * held_out).sum((1, 3))
         / count
         for one in temperatures.unbind(-1)
     ]
     return torch.stack(by_temperature, -1)
 
 
-def accuracy_of(
-    held_out: Float[Tensor, "runs parts labelled classes"],
-    classes: Int[Tensor, "runs labelled"],
-    parts: Bool[Tensor, "runs parts labelled"],
+# ----------------------------------------------------------------------------------------- weights and strength
+
+
+def average(
+    weights: Float[Tensor, "runs peers"], probabilities: Sequence[Float[Tensor, "runs nodes classes"]]
+) -> Float[Tensor, "runs nodes classes"]:
+    """Weighted average of the peers' probabilities."""
+    result = torch.zeros_like(probabilities[0])
+    for weight, one in zip(weights.T, probabilities, strict=True):
+        result += weight[:, None, None] * one
+    return result
+
+
+def held_out_accuracy(
+    held_out: Float[Tensor, "runs folds labelled classes"], classes: Int[Tensor, "runs labelled"], folds: Folds
 ) -> Float[Tensor, "runs"]:
-    """The share of held-out labels that are told rightly."""
-    right = (held_out.argmax(-1) == classes[:, None]) & parts
-    return right.sum((1, 2)) / parts.sum((1, 2)).clamp(min=1)
+    """Accuracy on held-out labels."""
+    correct = (held_out.argmax(-1) == classes[:, None]) & folds
+    return correct.sum((1, 2)) / folds.sum((1, 2)).clamp(min=1)
 
 
 def skill(accuracy: Float[Tensor, "*any"], num_classes: int) -> Float[Tensor, "*any"]:
-    """How far an accuracy lies on the way from chance, 0, to being always right, 1."""
+    """Accuracy rescaled: 0 at chance, 1 when perfect."""
     return ((accuracy - 1 / num_classes) / (1 - 1 / num_classes)).clamp(0, 1)
 
 
-def vote_weights(
-    evidence: Mapping[str, PeerEvidence],
-    trust: Mapping[str, float],
-    task: Task,
-    parts: Bool[Tensor, "runs parts labelled"],
+def mixture_weights(
+    peers: Mapping[str, Peer], prior: Mapping[str, float], labelled: Nodes, folds: Folds, settings: MTPlusSettings
 ) -> Float[Tensor, "runs peers"]:
-    """The mixture of peers under which held-out labels are likeliest, by expectation maximisation.
-
-    Few labels deceive, so there is a prior worth one label per peer, proportional to `trust` in its kind.
-    """
-    peers = list(evidence.values())
-    kind = peers[0].accuracy.new_tensor([trust[name] for name in evidence])
-    prior = kind / kind.sum()
-    right = task.labelled.classes[:, None, :, None].expand(*parts.shape, 1)
-    likelihood = torch.stack([one.held_out.gather(-1, right).flatten(1) for one in peers], -1)  # runs, told, peers
-    share = parts.flatten(1) / parts.sum((1, 2)).clamp(min=1)[:, None]
-    labels = task.labelled.present.sum(1)[:, None]
-    weights = prior.expand(task.runs, -1)
-    for _ in range(ROUNDS):
-        owed = likelihood * weights[:, None]
-        owed = owed / owed.sum(-1, keepdim=True).clamp(min=torch.finfo(owed.dtype).tiny)
-        weights = (owed * share[..., None]).sum(1) * labels + len(peers) * prior
+    """The mixture of peers under which held-out labels are likeliest, by expectation maximisation, with a prior that
+    counts as `prior_labels` labels per peer."""
+    shares = next(iter(peers.values())).accuracy.new_tensor([prior[name] for name in peers])
+    shares = shares / shares.sum()
+    target = labelled.classes[:, None, :, None].expand(*folds.shape, 1)
+    likelihood = torch.stack([peer.held_out.gather(-1, target).flatten(1) for peer in peers.values()], -1)
+    held_out = folds.flatten(1) / folds.sum((1, 2)).clamp(min=1)[:, None]
+    labels = labelled.present.sum(1)[:, None]
+    weights = shares.expand(len(folds), -1)
+    for _ in range(settings.em_steps):
+        responsible = likelihood * weights[:, None]  # runs, held-out labels, peers
+        responsible = responsible / responsible.sum(-1, keepdim=True).clamp(min=torch.finfo(responsible.dtype).tiny)
+        weights = (responsible * held_out[..., None]).sum(1) * labels + settings.prior_labels * len(peers) * shares
         weights = weights / weights.sum(1, keepdim=True)
     return weights
+
+
+def teaching_strength(
+    peers: Mapping[str, Peer],
+    weights: Float[Tensor, "runs peers"],
+    labelled: Nodes,
+    num_classes: int,
+    folds: Folds,
+    settings: MTPlusSettings,
+) -> Float[Tensor, "runs"]:
+    """How strongly the peers teach, from 0 to 1: fully where their weighted average has skill on held-out labels, less
+    where it is near chance, or where one peer has nearly all the weight.
+
+    A fold is predicted without a part of the labels, so that skill is underestimated by about 1 - 1 / folds. With few
+    labels its estimate is noisy and is shrunk towards `expected_skill`.
+    """
+    average_held_out = average(weights, [peer.held_out.flatten(1, 2) for peer in peers.values()])
+    shape = next(iter(peers.values())).held_out.shape
+    accuracy = held_out_accuracy(average_held_out.view(shape), labelled.classes, folds)
+    labels = labelled.present.sum(1)
+    count = accuracy.new_tensor([num_folds(number, num_classes, settings) for number in labels.tolist()])
+    measured = skill(accuracy, num_classes) * count / (count - 1)
+    pseudo_count = settings.expected_skill_labels
+    expected = (labels * measured + pseudo_count * settings.expected_skill) / (labels + pseudo_count)
+    effective_peers = 1 / weights.square().sum(1)
+    return (expected / settings.full_skill).clamp(max=1).pow(settings.fade_power) * (effective_peers - 1).clamp(max=1)

@@ -1,24 +1,28 @@
-"""What peers that differ in kind see of the nodes: for each a table of rows, and how to make the same of another graph.
+"""Views of the nodes: eight tables with one row per node, one for each peer.
 
-    features            X, rows of length 1, in its leading directions
-    near neighbourhood  Â² X
-    far neighbourhood   personalised PageRank of X
-    infomax             embeddings of an encoder that was trained freely
-    held infomax        embeddings of one whose weights were held back
-    edges               whom a node is connected with, D^-1/2 A, in its leading directions
-    far edges           personalised PageRank of these: what label propagation sees
-    size                degree and amount of features, of the node, its neighbours and theirs
+    features                  X, rows of length 1, projected on its leading singular vectors
+    near neighbourhood        Â² X
+    far neighbourhood         personalised PageRank of X
+    infomax embeddings        Deep Graph Infomax encoder without weight decay
+    held infomax embeddings   Deep Graph Infomax encoder with weight decay
+    edges                     D^-1/2 A, projected on its leading singular vectors
+    far edges                 personalised PageRank of the edges view
+    size                      degree and feature sum of a node, its neighbours and theirs
 
-All rows have length 1, so that one penalty means the same for each of them. What all rows have in common is taken out;
-but for the held infomax peer, where on some graphs it helps and on none it harms more than the free one makes good.
+Rows are scaled to length 1, so that one penalty means the same for every view, centred, and scaled again; the held
+infomax embeddings are not centred. Every table ends in a column of ones.
+
+To add a view, write a function of `Inputs` below, decorate it with `@view(name)`, and add its default prior weight,
+`prior_NAME`, to `MTPlusSettings`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,18 +30,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
+from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
-from mtgcn.linalg.normalisation import adjacency_there, features_there, neighbour_sums, row_sums, without_self_loops
-from mtgcn.linalg.operators import ResidentOperator, SparseOperator
+from mtgcn.linalg.normalisation import device_adjacency, device_features, neighbour_sums, row_sums, without_self_loops
+from mtgcn.linalg.operators import Operator, ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import OVERSAMPLING, feature_singular_vectors, leading_singular_vectors, num_components
 from mtgcn.memory import trim_freed_blocks
-from mtgcn.methods.mt_plus.encoders import encode, know_encoders, trained_encoders
-from mtgcn.nn.infomax import InfomaxSettings, Propagation
-from mtgcn.shapes import Float
+from mtgcn.methods.mt_plus.encoders import Encoders, encode, know_encoders, trained_encoders
+from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
+from mtgcn.shapes import Float, Int
 from mtgcn.training.progress import stage
 
 if TYPE_CHECKING:
@@ -46,207 +52,299 @@ if TYPE_CHECKING:
 FEATURES, NEAR, FAR = "features", "near neighbourhood", "far neighbourhood"
 INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
 EDGES, FAR_EDGES, SIZE = "edges", "far edges", "size"
-PEERS = (FEATURES, NEAR, FAR, INFOMAX, HELD_INFOMAX, EDGES, FAR_EDGES, SIZE)
-CENTRED = tuple(name for name in PEERS if name != HELD_INFOMAX)
-OF_THEIR_GRAPH = (EDGES, FAR_EDGES)  # they know nodes by their place in it
-OF_ANY_GRAPH = tuple(name for name in PEERS if name not in OF_THEIR_GRAPH)  # those that can be taken elsewhere
+ENCODERS = (INFOMAX, HELD_INFOMAX)  # in the order in which they are trained side by side
 
-SCALING = "length"
-NEAR_STEPS = 2
-FAR_STEPS, FAR_RESTART = 20, 0.1
-ENCODED = Propagation(SCALING, steps=4, restart=0.2)  # what the encoders see
-WAVES, FREQUENCY = 256, 0.5  # of cosines that make sizes a smooth function of six numbers
-ENCODERS = (INFOMAX, HELD_INFOMAX)  # as they stand side by side in training
-ENCODER_PARTS = ("weight", "bias")
-ROUNDING = 1e-5  # of a row of length 1 in 32 bits, after some sums
-# As many passes over a number as take the time of making a key of an edge, of drawing one, of centring one.
-KEYED_LIKE, DRAWN_LIKE, PASSES_OF_CENTRING = 100, 60, 10
-SMALLEST_SPREAD = 1e-6  # of a size, below which all nodes have the same
-SEARCHED_TABLES = 7  # of directions that there are at a time while they are searched for
+MIN_ROW_LENGTH = 1e-5  # of a centred row in 32 bits; a shorter one is rounding error and becomes 0
+MIN_SIZE_STD = 1e-6  # below this standard deviation all nodes have the same size
+SVD_TABLES = 7  # tables of the width of the edges view in memory during its SVD
+
+Rows = Float[Tensor, "nodes width_and_one"]
 
 
 @dataclass(frozen=True)
-class InputSettings:
-    """How the rows are made."""
+class View:
+    """How the rows of one view are computed."""
 
-    directions: int = 256  # of the features that are kept
-    edge_directions: int = 256  # of the edges
-    dimensions: int = 256  # of an encoder's embeddings
-    held_decay: float = 4e-3  # weight decay of the encoder that is held back
-    infomax_epochs: int = 200
+    rows: Callable[[Inputs], Rows]
+    centred: bool
+    transferable: bool  # whether the view can be computed for a graph other than the one peers were fitted on
+    seeded: bool  # whether the view depends on a random seed
 
-    def encoders(self, graph: Graph) -> InfomaxSettings:
-        """How the two encoders are trained on this graph."""
-        settings = InfomaxSettings(self.dimensions, epochs=self.infomax_epochs, held_decay=self.held_decay)
-        return settings.for_graph(graph)
 
-    def width(self, graph: Graph, peer: str) -> int:
-        """Of the rows that a peer sees."""
-        if peer in (FEATURES, NEAR, FAR):
-            return min(num_components(self.directions, graph), graph.num_features) + 1
-        if peer in OF_THEIR_GRAPH:
-            return min(num_components(self.edge_directions, graph), max(1, graph.num_nodes - OVERSAMPLING)) + 1
-        return (WAVES if peer == SIZE else self.encoders(graph).dimensions) + 1
+VIEWS: dict[str, View] = {}
 
-    def bytes_for(self, graph: Graph) -> int:
-        """About what the rows take and, while they are made, what stands beside those that are there already: the
-        search for directions of the edges, then what encoders see of the nodes, then what one encoder makes of them."""
-        widths = {peer: self.width(graph, peer) for peer in PEERS}
-        encoded = sum(widths[peer] for peer in ENCODERS)
-        of_features = sum(widths[peer] for peer in (FEATURES, NEAR, FAR))
-        rows, number = sum(widths.values()), torch.float32.itemsize
-        searching = graph.num_nodes * (of_features + SEARCHED_TABLES * (widths[EDGES] + OVERSAMPLING))
-        training = graph.num_nodes * (rows - encoded) + self.encoders(graph).bytes_for(graph) // number
-        encoding = graph.num_nodes * (rows + self.encoders(graph).dimensions)
-        return number * max(searching, training, encoding)
+
+def view(
+    name: str, *, centred: bool = True, transferable: bool = True, seeded: bool = False
+) -> Callable[[Callable[[Inputs], Rows]], Callable[[Inputs], Rows]]:
+    """Register a function as the view of that name."""
+
+    def register(rows: Callable[[Inputs], Rows]) -> Callable[[Inputs], Rows]:
+        VIEWS[name] = View(rows, centred, transferable, seeded)
+        return rows
+
+    return register
+
+
+@view(FEATURES)
+def features(inputs: Inputs) -> Rows:
+    return with_ones(inputs.reduced_features)
+
+
+@view(NEAR)
+def near_neighbourhood(inputs: Inputs) -> Rows:
+    steps = inputs.settings.near_steps
+    return with_ones(personalized_page_rank(inputs.reduced_features, inputs.adjacency, steps, restart=0.0))
+
+
+@view(FAR)
+def far_neighbourhood(inputs: Inputs) -> Rows:
+    return with_ones(inputs.far(inputs.reduced_features))
+
+
+@view(INFOMAX, seeded=True)
+def infomax_embeddings(inputs: Inputs) -> Rows:
+    return inputs.embeddings(INFOMAX)
+
+
+@view(HELD_INFOMAX, centred=False, seeded=True)
+def held_infomax_embeddings(inputs: Inputs) -> Rows:
+    return inputs.embeddings(HELD_INFOMAX)
+
+
+@view(EDGES, transferable=False)
+def edges(inputs: Inputs) -> Rows:
+    inputs.release()  # the SVD needs the memory
+    return with_ones(inputs.reduced_edges)
+
+
+@view(FAR_EDGES, transferable=False)
+def far_edges(inputs: Inputs) -> Rows:
+    rows = functional.normalize(inputs.reduced_edges)
+    inputs.release()
+    return with_ones(inputs.far(rows))
+
+
+@view(SIZE)
+def size(inputs: Inputs) -> Rows:
+    sizes = inputs.sizes()
+    mean = inputs.learned(f"{SIZE}/mean", lambda: inputs.communicator.mean_and_std(sizes)[0])
+    std = inputs.learned(f"{SIZE}/spread", lambda: np.maximum(inputs.communicator.mean_and_std(sizes)[1], MIN_SIZE_STD))
+    return random_cosines((sizes - mean) / std, inputs.settings, inputs.device)
+
+
+NAMES = tuple(VIEWS)
+
+
+# ------------------------------------------------------------------------------------------------- building the views
 
 
 @dataclass(frozen=True, eq=False)
-class PeerInputs:
-    """The rows of every peer, each with a last column of ones, and what makes the same rows of another graph."""
+class NodeViews:
+    """The rows of every view, and the parameters that compute the same views of another graph."""
 
-    rows: Mapping[str, Float[Tensor, "nodes width"]]
+    rows: Mapping[str, Rows]
     parameters: Mapping[str, np.ndarray]
 
 
-def peer_inputs(graph: Graph, settings: InputSettings, seed: int, device: torch.device) -> PeerInputs:
-    """The rows of a graph's nodes; what is random in them follows from the seed and from what nodes are."""
+def build_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.device) -> NodeViews:
+    """All views of a graph; random numbers follow from the seed and from the node's features and edges."""
     with stage("features and edges"):
-        shared = _without_encoders(graph, settings, device)
+        unseeded = _unseeded_views(graph, settings.of_views, device)
     with stage("embeddings"):
-        encoded = _of_encoders(graph, settings.encoders(graph), seed, device)
-    rows = {**shared.rows, **encoded.rows}
-    return PeerInputs({name: rows[name] for name in PEERS}, {**shared.parameters, **encoded.parameters})
+        seeded = _seeded_views(graph, settings.of_views, seed, device)
+    rows = {**unseeded.rows, **seeded.rows}
+    return NodeViews({name: rows[name] for name in NAMES}, {**unseeded.parameters, **seeded.parameters})
 
 
-def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: InputSettings, seed: int) -> None:
-    """Let `peer_inputs` with this seed take the encoders among these parameters, which an earlier fit on the same graph
-    has trained, instead of training others."""
-    trained = {part: np.stack([parameters[f"{name}/{part}"] for name in ENCODERS]) for part in ENCODER_PARTS}
-    know_encoders(trained, graph, ENCODED, settings.encoders(graph), seed)
+@cached_per_graph
+def _unseeded_views(graph: Graph, settings: ViewSettings, device: torch.device) -> NodeViews:
+    return views_of(Inputs(graph, settings, device), [name for name in NAMES if not VIEWS[name].seeded])
 
 
-def inputs_elsewhere(
-    parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device
-) -> Iterator[tuple[str, Float[Tensor, "nodes width"]]]:
-    """The rows that the peers `OF_ANY_GRAPH` see of another graph, made as those they learned from: one peer after the
-    other, so that nobody need hold the rows of all."""
-    for name, rows in _uncentred_elsewhere(parameters, graph, device):
-        if name in CENTRED:
-            centre_rows(at_length_one(rows), torch.from_numpy(parameters[f"{name}/centre"].copy()).to(device))
+@cached_per_graph
+def _seeded_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.device) -> NodeViews:
+    return views_of(Inputs(graph, settings, device, seed), [name for name in NAMES if VIEWS[name].seeded])
+
+
+def views_of(inputs: Inputs, names: Iterable[str] = NAMES) -> NodeViews:
+    """These views, one after the other."""
+    return NodeViews(dict(_each_view(inputs, names)), inputs.parameters)
+
+
+def views_elsewhere(
+    parameters: Mapping[str, np.ndarray], settings: ViewSettings, graph: Graph, device: torch.device
+) -> Iterator[tuple[str, Rows]]:
+    """The transferable views of another graph, one after the other, computed as those that peers were fitted on."""
+    trained_on = len(parameters[f"{FEATURES}/basis"])
+    if graph.num_features != trained_on:
+        raise InputError(
+            f"a graph with {graph.num_features} features, where the model has learned from {trained_on}; "
+            "use a graph with the features that it was trained with"
+        )
+    inputs = Inputs(graph, settings, device, parameters=parameters)
+    return _each_view(inputs, [name for name in NAMES if VIEWS[name].transferable])
+
+
+def _each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
+    for name in names:
+        trim_freed_blocks()
+        rows = VIEWS[name].rows(inputs)
+        if VIEWS[name].centred:
+            scale_to_length_one(rows)
+            mean = inputs.learned(f"{name}/centre", partial(_row_mean, inputs.communicator, rows))
+            centre(rows, inputs.to_device(mean))
         yield name, rows
+    inputs.release()
 
 
-def _uncentred_elsewhere(
-    parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device
-) -> Iterator[tuple[str, Float[Tensor, "nodes width"]]]:
-    # Encoders first: they refuse a graph whose features are not those they know.
-    for name in ENCODERS:
-        weight, bias = (parameters[f"{name}/{part}"] for part in ENCODER_PARTS)
-        yield name, encode(graph, ENCODED, weight, bias, device)
-    basis = torch.from_numpy(parameters[f"{FEATURES}/basis"].copy()).to(device)
-    tables = walked_tables(_reduced(graph, basis, device), graph_operators(graph, SCALING, device).adjacency)
-    for name in list(tables):
-        yield name, with_ones(tables.pop(name))
-    yield SIZE, waves_of(_sizes(graph, device), parameters[f"{SIZE}/mean"], parameters[f"{SIZE}/spread"], device)
+def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: ViewSettings, seed: int) -> None:
+    """Let `build_views` with this seed use the encoders among these parameters instead of training new ones."""
+    trained = {part: np.stack([parameters[f"{name}/{part}"] for name in ENCODERS]) for part in ("weight", "bias")}
+    know_encoders(trained, graph, settings.encoder_input, settings.encoders(graph), seed)
 
 
-@cached_per_graph
-def _of_encoders(graph: Graph, settings: InfomaxSettings, seed: int, device: torch.device) -> PeerInputs:
-    """What the infomax peers see."""
-    trained = trained_encoders(graph, ENCODED, settings, seed, device)
-    rows: dict[str, Tensor] = {}
-    parameters: dict[str, np.ndarray] = {}
-    for number, name in enumerate(ENCODERS):
-        trim_freed_blocks()  # which the corrupted graphs have left, or the encoder before
-        weight, bias = (trained[part][number] for part in ENCODER_PARTS)
-        rows[name] = encode(graph, ENCODED, weight, bias, device)
-        parameters |= {f"{name}/weight": weight, f"{name}/bias": bias}
-        if name in CENTRED:
-            parameters[f"{name}/centre"] = centre_rows(at_length_one(rows[name])).cpu().numpy()
-    trim_freed_blocks()
-    return PeerInputs(rows, parameters)
+class Inputs:
+    """What views are computed from: the graph in the form of operators, and intermediate tables that views share.
+
+    Without `parameters` it learns them (bases, means, encoders); with them it reproduces what was learned elsewhere.
+    """
+
+    communicator: ClassVar[Communicator] = ONE_PROCESS
+
+    def __init__(
+        self,
+        graph: Graph,
+        settings: ViewSettings,
+        device: torch.device,
+        seed: int = 0,
+        parameters: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.graph, self.settings, self.device, self.seed = graph, settings, device, seed
+        self.parameters = dict(parameters or {})
+        self._tables: dict[str, Any] = {}  # not cached_property, whose lock is shared by all threads
+
+    def learned(self, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+        """The parameter of that name, computed if it is not there yet."""
+        if name not in self.parameters:
+            self.parameters[name] = compute()
+        return self.parameters[name]
+
+    def to_device(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values.copy()).to(self.device)
+
+    def _once(self, name: str, compute: Callable[[], Any]) -> Any:
+        if name not in self._tables:
+            self._tables[name] = compute()
+        return self._tables[name]
+
+    def release(self) -> None:
+        """Drop the intermediate tables."""
+        self._tables.clear()
+        trim_freed_blocks()
+
+    def far(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
+        """Personalised PageRank of the rows."""
+        return personalized_page_rank(rows, self.adjacency, self.settings.far_steps, self.settings.far_restart)
+
+    @property
+    def features(self) -> Operator:
+        """X, rows of length 1."""
+        return graph_operators(self.graph, SCALING, self.device).feature_operator()
+
+    @property
+    def adjacency(self) -> SparseOperator:
+        """Â = D̃^-1/2 (A + I) D̃^-1/2."""
+        return graph_operators(self.graph, SCALING, self.device).adjacency
+
+    @property
+    def keys(self) -> Int[Tensor, "nodes"]:
+        """A random word for each node that depends on its features and edges, not on its position."""
+        return node_keys(self.graph, self.device)
+
+    @property
+    def reduced_features(self) -> Float[Tensor, "nodes directions"]:
+        """X in its leading singular vectors."""
+        basis = self.learned(f"{FEATURES}/basis", lambda: _host(self._feature_basis()))
+        table: Tensor = self._once("features", lambda: self.features(self.to_device(basis)))
+        return table
+
+    def _feature_basis(self) -> Float[Tensor, "features directions"]:
+        return feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions)
+
+    @property
+    def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
+        """D^-1/2 A in its leading singular vectors."""
+        table: Tensor = self._once("edges", self._reduced_edges)
+        return table
+
+    def _reduced_edges(self) -> Float[Tensor, "nodes directions"]:
+        # A is symmetric, so the transpose needs no matrix of its own.
+        adjacency, degrees = self._neighbours()
+        scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
+        nodes = self.graph.num_nodes
+        count = min(num_components(self.settings.edge_directions, self.graph), max(1, nodes - OVERSAMPLING))
+
+        def along_edges(values: Tensor) -> Tensor:
+            return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
+
+        def rows(values: Tensor) -> Tensor:
+            return along_edges(values).mul_(scale)
+
+        basis = leading_singular_vectors(
+            rows,
+            lambda values: along_edges(scale * values),
+            count,
+            keyed_normal(self.keys, 0, min(count + OVERSAMPLING, nodes)),
+            self.communicator.orthonormal,
+            self.communicator.gram,
+        )
+        return rows(basis)
+
+    def _neighbours(self) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
+        """A without self-loops, and the sums of its rows."""
+        if self.device.type != "cpu":
+            there = without_self_loops(device_adjacency(self.graph, self.device))
+            return ResidentOperator(there, symmetric=True), row_sums(there[2].double(), there[0])
+        neighbours = _without_self_loops(self.graph)
+        degrees = torch.from_numpy(np.asarray(neighbours.sum(axis=1), dtype=np.float64))
+        return SparseOperator(neighbours, self.device, symmetric=True), degrees
+
+    def sizes(self) -> Float[np.ndarray, "nodes sizes"]:
+        """log(1 + degree) and log(1 + |features|₁) of a node, then their means over its neighbours and over theirs."""
+        if self.device.type != "cpu":
+            return on_host(sizes_on_device(self.graph, self.device))
+        neighbours = _without_self_loops(self.graph)
+        degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
+        own = own_sizes(degrees, self.graph.features)
+        share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
+        around = share * (neighbours @ own)
+        return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
+
+    def embeddings(self, name: str) -> Rows:
+        """Embeddings by the encoder of that name."""
+        weight, bias = (
+            self.learned(f"{name}/{part}", lambda part=part: self._trained()[part][ENCODERS.index(name)])  # type: ignore[misc]
+            for part in ("weight", "bias")
+        )
+        slope = self.settings.infomax_slope
+        return encode(self.graph, self.settings.encoder_input, weight, bias, slope, self.device)
+
+    def _trained(self) -> Encoders:
+        def train() -> Encoders:
+            settings = self.settings.encoders(self.graph)
+            return trained_encoders(self.graph, self.settings.encoder_input, settings, self.seed, self.device)
+
+        encoders: Encoders = self._once("encoders", train)
+        return encoders
 
 
-@cached_per_graph
-def _without_encoders(graph: Graph, settings: InputSettings, device: torch.device) -> PeerInputs:
-    basis = feature_singular_vectors(graph, SCALING, device, settings.directions)
-    adjacency = graph_operators(graph, SCALING, device).adjacency
-    tables = walked_tables(_reduced(graph, basis, device), adjacency)
-    tables[EDGES] = _edge_directions(graph, num_components(settings.edge_directions, graph), device)
-    edges = functional.normalize(tables[EDGES])
-    tables[FAR_EDGES] = personalized_page_rank(edges, adjacency, FAR_STEPS, FAR_RESTART)
-    del edges
-    trim_freed_blocks()  # which the search for directions has left
-    rows = {name: with_ones(tables.pop(name)) for name in list(tables)}  # never two copies of them all
-    sizes = _sizes(graph, device)
-    mean, spread = sizes.mean(axis=0), np.maximum(sizes.std(axis=0), SMALLEST_SPREAD)
-    rows[SIZE] = waves_of(sizes, mean, spread, device)
-    parameters = {f"{FEATURES}/basis": basis.cpu().numpy(), f"{SIZE}/mean": mean, f"{SIZE}/spread": spread}
-    for name, mine in rows.items():
-        parameters[f"{name}/centre"] = centre_rows(at_length_one(mine)).cpu().numpy()
-    trim_freed_blocks()
-    return PeerInputs(rows, parameters)
-
-
-def _reduced(graph: Graph, basis: Float[Tensor, "features directions"], device: torch.device) -> Tensor:
-    return graph_operators(graph, SCALING, device).feature_operator()(basis)
-
-
-def walked_tables(features: Float[Tensor, "nodes directions"], adjacency: SparseOperator) -> dict[str, Tensor]:
-    """The features of a node, and of its near and far neighbourhood."""
-    return {
-        FEATURES: features,
-        NEAR: personalized_page_rank(features, adjacency, NEAR_STEPS, restart=0.0),
-        FAR: personalized_page_rank(features, adjacency, FAR_STEPS, FAR_RESTART),
-    }
-
-
-def _edge_directions(graph: Graph, count: int, device: torch.device) -> Float[Tensor, "nodes directions"]:
-    """The rows of D^-1/2 A in their leading directions. A is symmetric, so the transpose needs no matrix of its own."""
-    adjacency, degrees = _edges(graph, device)
-    scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
-    count = min(count, max(1, graph.num_nodes - OVERSAMPLING))
-    start = keyed_normal(node_keys(graph, device), 0, min(count + OVERSAMPLING, graph.num_nodes))
-
-    def along_edges(values: Tensor) -> Tensor:
-        return personalized_page_rank(values, adjacency, steps=1, restart=0.0)  # a few columns at a time
-
-    def rows(values: Tensor) -> Tensor:
-        return along_edges(values).mul_(scale)
-
-    basis = leading_singular_vectors(rows, lambda values: along_edges(scale * values), count, start)
-    return rows(basis)
-
-
-def _edges(graph: Graph, device: torch.device) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
-    """A without self-loops, and the sums of its rows."""
-    if device.type != "cpu":
-        there = without_self_loops(adjacency_there(graph, device))
-        return ResidentOperator(there, symmetric=True), row_sums(there[2].double(), there[0])
-    neighbours = _without_self_loops(graph)
-    degrees = torch.from_numpy(np.asarray(neighbours.sum(axis=1), dtype=np.float64))
-    return SparseOperator(neighbours, device, symmetric=True), degrees
-
-
-def _sizes(graph: Graph, device: torch.device) -> Float[np.ndarray, "nodes sizes"]:
-    """Degree and sum of features, in logarithms: of a node, of its neighbours and of theirs, on average."""
-    if device.type != "cpu":
-        return on_host(sizes_there(graph, device))
-    neighbours = _without_self_loops(graph)
-    degrees = np.asarray(neighbours.sum(axis=1), dtype=np.float64)
-    own = own_sizes(degrees, graph.features)
-    share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
-    around = share * (neighbours @ own)
-    return np.concatenate([own, around, share * (neighbours @ around)], axis=1)
-
-
-def sizes_there(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
-    """The same by the device itself, in doubles."""
-    matrix = without_self_loops(adjacency_there(graph, device))
+def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
+    """`Inputs.sizes`, computed on the device in doubles."""
+    matrix = without_self_loops(device_adjacency(graph, device))
     degrees = row_sums(matrix[2].double(), matrix[0])
     if isinstance(graph.features, np.ndarray):
-        amount = torch.linalg.vector_norm(features_there(graph, device), 1, dim=1, dtype=torch.float64)
+        amount = torch.linalg.vector_norm(device_features(graph, device), 1, dim=1, dtype=torch.float64)
         own = torch.stack([degrees, amount], 1).log1p()
     else:
         own = on_device(own_sizes(degrees.cpu().numpy(), graph.features), np.float64, device)
@@ -258,30 +356,29 @@ def sizes_there(graph: Graph, device: torch.device) -> Float[Tensor, "nodes size
 def own_sizes(
     degrees: Float[np.ndarray, "nodes"], features: sp.csr_array | np.ndarray | None
 ) -> Float[np.ndarray, "nodes 2"]:
-    """Degree and sum of features of each node, in logarithms."""
+    """log(1 + degree) and log(1 + |features|₁) of each node."""
     amount = np.zeros(len(degrees)) if features is None else np.asarray(abs(features).sum(axis=1))
     return np.log1p(np.stack([degrees, amount.ravel()], axis=1, dtype=np.float64))
 
 
-def waves_of(
-    sizes: np.ndarray, mean: np.ndarray, spread: np.ndarray, device: torch.device
+def random_cosines(
+    sizes: Float[np.ndarray, "nodes sizes"], settings: ViewSettings, device: torch.device
 ) -> Float[Tensor, "nodes waves_and_one"]:
-    """Random cosines of the sizes (Rahimi and Recht, 2007): a linear function of them is a smooth one of the sizes.
-    With a last column of ones: to append it would take a copy of what is often the widest table."""
+    """Random cosine features (Rahimi and Recht, 2007): a linear function of them is a smooth function of the sizes."""
+    waves = settings.size_waves
     random = np.random.default_rng(1)
-    frequencies = FREQUENCY * random.standard_normal((sizes.shape[1], WAVES))
-    phases = random.uniform(0, 2 * math.pi, WAVES)
-    usual, by, shift = (
-        torch.from_numpy(values.astype(np.float32)).to(device)
-        for values in ((sizes - mean) / spread, frequencies, phases)
+    frequencies = settings.size_frequency * random.standard_normal((sizes.shape[1], waves))
+    phases = random.uniform(0, 2 * math.pi, waves)
+    standardised, by, shift = (
+        torch.from_numpy(values.astype(np.float32)).to(device) for values in (sizes, frequencies, phases)
     )
-    rows = torch.ones(len(sizes), WAVES + 1, device=device)
-    torch.addmm(shift, usual, by, out=rows[:, :-1]).cos_()
+    rows = torch.ones(len(sizes), waves + 1, device=device)
+    torch.addmm(shift, standardised, by, out=rows[:, :-1]).cos_()
     return rows
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
-    """The adjacency; where no node is its own neighbour, as mostly, without a copy of it."""
+    """The adjacency without its diagonal; not copied where the diagonal is 0."""
     loops = graph.adjacency.diagonal()
     if not loops.any():
         return graph.adjacency
@@ -290,29 +387,48 @@ def _without_self_loops(graph: Graph) -> sp.csr_array:
     return neighbours
 
 
-# In place, and beside the column of ones: on large graphs every further copy of a table counts.
+# ------------------------------------------------------------------------------- rows, in place: tables may be large
 
 
-def at_length_one(rows: Float[Tensor, "nodes width_and_one"]) -> Float[Tensor, "nodes width_and_one"]:
-    """The same rows, each now of length 1 but for its last column of ones, which stays."""
-    functional.normalize(rows[:, :-1], out=rows[:, :-1])
-    return rows
-
-
-def centre_rows(
-    rows: Float[Tensor, "nodes width_and_one"], centre: Float[Tensor, "width"] | None = None
-) -> Float[Tensor, "width"]:
-    """Take their mean, or the one given, out of rows of length 1, which are brought to length 1 again; returns the
-    mean. Taking it out before rows have length 1 would bring their sizes back in. A row that is the mean but for
-    rounding becomes 0."""
-    apart = rows[:, :-1]
-    centre = apart.mean(0) if centre is None else centre
-    apart -= centre
-    length = torch.linalg.vector_norm(apart, dim=1, keepdim=True)
-    apart.mul_(torch.where(length < ROUNDING, 0.0, 1 / length.clamp(min=ROUNDING)))
-    return centre
-
-
-def with_ones(rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width_and_one"]:
-    """With a last column for the constant."""
+def with_ones(rows: Float[Tensor, "nodes width"]) -> Rows:
+    """Append the column of ones."""
     return torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
+
+
+def scale_to_length_one(rows: Rows) -> None:
+    """Scale each row, but for its last column of ones, to length 1."""
+    functional.normalize(rows[:, :-1], out=rows[:, :-1])
+
+
+def centre(rows: Rows, mean: Float[Tensor, "width"]) -> None:
+    """Subtract the mean and scale each row to length 1 again."""
+    centred = rows[:, :-1]
+    centred -= mean
+    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
+    centred.mul_(torch.where(length < MIN_ROW_LENGTH, 0.0, 1 / length.clamp(min=MIN_ROW_LENGTH)))
+
+
+def _row_mean(communicator: Communicator, rows: Rows) -> np.ndarray:
+    return _host(communicator.mean_of_rows(rows[:, :-1]))
+
+
+def _host(values: Tensor) -> np.ndarray:
+    array: np.ndarray = values.cpu().numpy()
+    return array
+
+
+# ------------------------------------------------------------------------------------------------------------- memory
+
+
+def view_bytes(graph: Graph, settings: ViewSettings) -> int:
+    """Estimated peak memory of building the views: during the SVD of the edges, while encoders are trained, or while
+    the nodes are encoded."""
+    encoders = settings.encoders(graph)
+    of_features = min(num_components(settings.directions, graph), graph.num_features) + 1
+    of_edges = min(num_components(settings.edge_directions, graph), max(1, graph.num_nodes - OVERSAMPLING)) + 1
+    other = 3 * of_features + 2 * of_edges + settings.size_waves + 1  # width of all views but the embeddings
+    number = torch.float32.itemsize
+    svd = graph.num_nodes * (3 * of_features + SVD_TABLES * (of_edges + OVERSAMPLING))
+    training = graph.num_nodes * other + encoders.bytes_for(graph) // number
+    encoding = graph.num_nodes * (other + 2 * (encoders.dimensions + 1) + encoders.dimensions)
+    return number * max(svd, training, encoding)

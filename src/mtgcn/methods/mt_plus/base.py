@@ -1,0 +1,160 @@
+"""What mt-plus needs around its algorithm: runs that share encoders, fitted models applied elsewhere, memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtgcn.graph import Graph
+from mtgcn.linalg.node_keys import node_keys
+from mtgcn.linalg.softmax_regression import probabilities_of
+from mtgcn.linalg.truncated_svd import num_components
+from mtgcn.methods.base import CPU, Method
+from mtgcn.methods.mt_plus.cross_validation import Peer, average
+from mtgcn.methods.mt_plus.settings import MTPlusSettings
+from mtgcn.methods.mt_plus.views import (
+    EDGES,
+    FAR,
+    FAR_EDGES,
+    FEATURES,
+    HELD_INFOMAX,
+    INFOMAX,
+    NAMES,
+    NEAR,
+    SIZE,
+    VIEWS,
+    NodeViews,
+    build_views,
+    remember_encoders,
+    view_bytes,
+    views_elsewhere,
+)
+from mtgcn.shapes import Float, Int
+from mtgcn.task import Prediction, Task, run_seed
+
+LEFT_OUT = {
+    "none": (),
+    "features": (FEATURES,),
+    "neighbourhoods": (NEAR, FAR),
+    "infomax": (INFOMAX, HELD_INFOMAX),
+    "edges": (EDGES, FAR_EDGES),
+    "size": (SIZE,),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerMethod(MTPlusSettings, Method):
+    """Peers on several views of the nodes."""
+
+    @abstractmethod
+    def fit_views(self, task: Task, views: NodeViews, keys: Int[Tensor, "nodes"]) -> Prediction:
+        """Fit runs that share their views."""
+
+    def fit(self, task: Task) -> Prediction:
+        """Runs are fitted in groups that share a seed of the encoders."""
+        groups = np.array([seed % self.embeddings for seed in task.seeds])
+        order = np.argsort(groups, kind="stable")
+        parts = [
+            self._fit_group(task.select(np.flatnonzero(groups == group)), int(group)) for group in np.unique(groups)
+        ]
+        prediction = Prediction.concatenate(parts)
+        if (np.diff(order) != 1).any():
+            prediction = prediction.select(np.argsort(order, kind="stable"))
+        # Encoders are large, and only a single run is applied elsewhere.
+        return replace(prediction, groups=groups, parameters=prediction.parameters if task.runs == 1 else None)
+
+    def _fit_group(self, task: Task, group: int) -> Prediction:
+        views = build_views(task.graph, self, run_seed(task.seed, group), task.device)
+        return self.fit_views(task, views, node_keys(task.graph, task.device))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The views that have a peer."""
+        return tuple(name for name in NAMES if name not in LEFT_OUT[self.left_out])
+
+    @property
+    def prior(self) -> dict[str, float]:
+        """Prior weight of each peer."""
+        return {name: getattr(self, "prior_" + name.replace(" ", "_")) for name in self.names}
+
+    # -------------------------------------------------------------------------------------------- fitted models
+
+    def apply(
+        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        weights, strength = (torch.from_numpy(parameters[name].copy()).to(device) for name in ("votes", "teaching"))
+        found: dict[str, Tensor] = {}
+        for name, rows in views_elsewhere(parameters, self, graph, device):
+            if name in self.names:
+                before, after, temperature = (
+                    torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
+                    for part in ("before", "after", "temperature")
+                )
+                untaught = probabilities_of(rows, before, temperature)
+                found[name] = blend(probabilities_of(rows, after), untaught, strength)
+        present = torch.tensor([name in found for name in self.names], device=device)
+        rescaled = weights[:, present] / weights[:, present].sum(1, keepdim=True)
+        others = average(rescaled, [found[name] for name in self.names if name in found])
+        return torch.stack([found.get(name, others) for name in self.names], 1).cpu().numpy()
+
+    def combined(
+        self,
+        peers: Float[np.ndarray, "runs peers nodes classes"],
+        parameters: Mapping[str, np.ndarray] | None = None,
+    ) -> Float[np.ndarray, "runs nodes classes"]:
+        if parameters is None:
+            return super().combined(peers)
+        return np.einsum("rp,rpnc->rnc", parameters["votes"], peers)
+
+    def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
+        for group in {seed % self.embeddings for seed in task.seeds}:
+            remember_encoders(parameters, task.graph, self, run_seed(task.seed, group))
+
+    @property
+    def peers_of_their_graph(self) -> tuple[str, ...]:
+        return tuple(name for name in NAMES if not VIEWS[name].transferable)
+
+    # --------------------------------------------------------------------------------------------------- memory
+
+    def bytes_per_run(self, task: Task) -> int:
+        width = max(num_components(self.directions, task.graph), self.dimensions) + 1
+        labels = task.labelled.index.shape[1]
+        # Probabilities of all peers before and after teaching, and some on the way.
+        at_nodes = task.num_nodes * task.num_classes * (2 * len(NAMES) + 6)
+        return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
+
+    def shared_bytes(self, task: Task) -> int:
+        return view_bytes(task.graph, self)
+
+
+def blend(
+    after: Float[Tensor, "runs nodes classes"],
+    before: Float[Tensor, "runs nodes classes"],
+    strength: Float[Tensor, "runs"],
+) -> Float[Tensor, "runs nodes classes"]:
+    """The weaker the teaching, the more of the prediction before it."""
+    share = strength[:, None, None]
+    return share * after + (1 - share) * before
+
+
+def stored_parameters(
+    views: NodeViews,
+    peers: Mapping[str, Peer],
+    coefficients: Mapping[str, Tensor],
+    weights: Float[Tensor, "runs peers"],
+    strength: Float[Tensor, "runs"],
+) -> dict[str, np.ndarray]:
+    """What `PeerMethod.apply` reads."""
+    kept = {"votes": weights, "teaching": strength}
+    for name, peer in peers.items():
+        kept |= {
+            f"{name}/before": peer.weight,
+            f"{name}/after": coefficients[name],
+            f"{name}/temperature": peer.temperature,
+        }
+    return dict(views.parameters) | {name: np.ascontiguousarray(values.cpu().numpy()) for name, values in kept.items()}

@@ -1,0 +1,111 @@
+"""Settings of mt-plus: every constant that decides its predictions, with its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mtgcn.nn.infomax import InfomaxSettings, Propagation
+from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Settings
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
+
+SCALING = "length"  # feature rows have length 1
+Probability = Annotated[float, Ge(0), Le(1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewSettings(Settings):
+    """How the views of the nodes are computed; labels play no part."""
+
+    directions: PositiveInt = 256  # singular vectors of the features to keep; fewer on large graphs
+    edge_directions: PositiveInt = 256  # singular vectors of the adjacency to keep; fewer on large graphs
+    near_steps: NonNegativeInt = 2  # propagation steps of the near neighbourhood
+    far_steps: NonNegativeInt = 20  # personalised PageRank steps of the far neighbourhood and the far edges
+    far_restart: Probability = 0.1  # restart probability of that PageRank
+    size_waves: PositiveInt = 256  # random cosine features of the node sizes
+    size_frequency: PositiveFloat = 0.5  # standard deviation of their frequencies
+    dimensions: PositiveInt = 256  # width of the infomax embeddings; narrower on large graphs
+    held_decay: NonNegativeFloat = 4e-3  # weight decay of the second (held) infomax encoder; the first has none
+    infomax_epochs: NonNegativeInt = 200  # training steps of the encoders
+    infomax_batch: PositiveInt = 512  # nodes per training step
+    infomax_corruptions: PositiveInt = 8  # corrupted graphs used in turn; fewer on large graphs
+    infomax_learning_rate: LearningRate = 0.002  # of Adam
+    infomax_width: PositiveInt = 256  # singular vectors of the propagated features that encoders are trained on
+    infomax_slope: NonNegativeFloat = 0.25  # slope of the activation below zero
+    infomax_steps: NonNegativeInt = 4  # personalised PageRank steps before an encoder
+    infomax_restart: Probability = 0.2  # restart probability of that PageRank
+
+    def encoders(self, graph: Graph) -> InfomaxSettings:
+        """How the two encoders are trained on this graph."""
+        return InfomaxSettings(
+            dimensions=self.dimensions,
+            width=self.infomax_width,
+            epochs=self.infomax_epochs,
+            learning_rate=self.infomax_learning_rate,
+            held_decay=self.held_decay,
+            batch_size=self.infomax_batch,
+            max_corruptions=self.infomax_corruptions,
+            slope=self.infomax_slope,
+        ).for_graph(graph)
+
+    @property
+    def encoder_input(self) -> Propagation:
+        """What an encoder sees of a node."""
+        return Propagation(SCALING, self.infomax_steps, self.infomax_restart)
+
+    @property
+    def of_views(self) -> ViewSettings:
+        """These settings alone: the key under which views are cached."""
+        return ViewSettings(**{field.name: getattr(self, field.name) for field in fields(ViewSettings)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MTPlusSettings(ViewSettings):
+    """How peers are cross-validated, weighted and taught."""
+
+    embeddings: Annotated[int, Ge(1), Le(1000)] = 5  # differently seeded encoder pairs shared by the runs of a cell
+
+    # Prior weight of the peer on each view: its average worth over graphs of many kinds.
+    prior_features: NonNegativeFloat = 0.5  # prior weight of the features
+    prior_near_neighbourhood: NonNegativeFloat = 1.0  # prior weight of the near neighbourhood
+    prior_far_neighbourhood: NonNegativeFloat = 1.0  # prior weight of the far neighbourhood
+    prior_infomax_embeddings: NonNegativeFloat = 2.0  # prior weight of the infomax embeddings
+    prior_held_infomax_embeddings: NonNegativeFloat = 4.0  # prior weight of the held infomax embeddings
+    prior_edges: NonNegativeFloat = 0.5  # prior weight of the edges
+    prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
+    prior_size: NonNegativeFloat = 0.5  # prior weight of the size
+    prior_labels: NonNegativeFloat = 1.0  # labels per peer that the prior counts as
+    em_steps: NonNegativeInt = 100  # expectation maximisation steps for the weights
+
+    min_folds: Annotated[int, Ge(2), Le(1000)] = 2  # fewest folds of the cross-validation
+    max_folds: Annotated[int, Ge(2), Le(1000)] = 5  # most folds; in between, the labels per class
+    fold_fits: PositiveInt = 6  # about how many folds are fitted in all; fewer folds than that are repeated
+    penalties: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)  # penalties tried, in ascending order
+    # temperatures tried, relative to the one that gives logits the expected standard deviation
+    temperatures: tuple[float, ...] = tuple(2.0**power for power in range(-9, 6))
+    logit_std: PositiveFloat = 2.0  # expected standard deviation of a peer's logits
+    temperature_labels: NonNegativeFloat = 4.0  # labels against a temperature e times as high or as low as expected
+    penalty_pooling: NonNegativeFloat = 3.0  # how much the evidence of all peers counts for the penalty of each
+    fit_steps: PositiveInt = 150  # gradient steps of fitting a peer to the labels
+
+    full_skill: PositiveFloat = 0.625  # skill of the peers (0 chance, 1 perfect) from which teaching has full strength
+    fade_power: NonNegativeFloat = 8.0  # power with which the strength fades below that skill
+    expected_skill: Probability = 0.7  # skill expected before cross-validation
+    expected_skill_labels: NonNegativeFloat = 25.0  # labels that this expectation counts as
+
+    rounds: NonNegativeInt = 10  # rounds of teaching
+    steps: PositiveInt = 4  # gradient steps of each peer per round
+    teaching_weight: NonNegativeFloat = 2.0  # weight of the pseudo labels' loss, relative to the labels' loss
+    few_labels: PositiveFloat = 3.0  # labels per class up to which all classes get equal weight
+    taught_penalty: NonNegativeFloat = 1e-3  # largest penalty while teaching
+    nodes_per_round: PositiveInt = 4096  # nodes sampled per round on larger graphs
+    rounds_per_bound: PositiveInt = 3  # rounds that share a bound of the curvature
+
+    # The ablation changes one of these at a time.
+    left_out: Literal["none", "features", "neighbourhoods", "infomax", "edges", "size"] = "none"  # views left out
+    votes: Literal["held-out", "equal"] = "held-out"  # peer weights: by held-out likelihood, or equal
+    taught_by: Literal["all", "itself"] = "all"  # the teacher: the weighted average of all peers, or each peer itself
+    taught: Literal["by-evidence", "always"] = "by-evidence"  # teaching strength: by cross-validation, or always full
+    balanced: Literal["by-labels", "always", "never"] = "by-labels"  # class balance of the pseudo labels
