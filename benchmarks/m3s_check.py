@@ -33,8 +33,7 @@ from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.methods import m3s
-from mtgcn.methods.m3s import M3S, k_means
-from mtgcn.methods.multi_stage import MultiStage, default_stages
+from mtgcn.methods.m3s import M3S, MultiStage, default_stages, k_means
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Task, observe
