@@ -13,11 +13,9 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.graph import LABEL_NAMES, Graph, GraphArrays, Preprocessing
 from mtgcn.io.columns import ID_NAMES, SOURCE_NAMES, TARGET_NAMES, open_table
-from mtgcn.io.edge_list import EdgeRows, read_edges
 from mtgcn.io.graph_files import SUFFIXES, read_graph_file
+from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, read_edges, read_nodes
 from mtgcn.io.ids import NodeIndex
-from mtgcn.io.label_table import Labels
-from mtgcn.io.node_table import NodeRows, read_nodes
 from mtgcn.io.options import PathLike, TableOptions, readable_file
 from mtgcn.io.preprocessing.fit import fit_columns
 from mtgcn.io.table import Table
