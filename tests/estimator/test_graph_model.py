@@ -1,9 +1,8 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from fitted_models import with_labels
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.graph_model import HOW_TO_MEASURE, GraphModel, fit_background, seed_of
@@ -27,17 +26,12 @@ def test_graph_model_equals_classifier(farm, tmp_path, assert_equal, quick_setti
     )
 
 
-def test_not_fitted(tmp_path):
-    model = GraphModel()
-    for ask in (
-        model.suggest,
-        model.plot,
-        lambda: model.label({}),
-        lambda: model.save(tmp_path),
-        lambda: model.report("p"),
-    ):
-        with pytest.raises(NotFittedError, match="this GraphModel is not fitted yet; call fit first"):
-            ask()
+@pytest.mark.parametrize("ask", ["suggest", "plot", "label", "save", "report", "predict", "predict_proba"])
+def test_not_fitted(ask, tmp_path):
+    arguments = {"label": [{}], "save": [tmp_path / "model"], "report": [tmp_path / "page"]}.get(ask, [])
+    with pytest.raises(NotFittedError, match="this MutualTeachingClassifier is not fitted yet; call fit first"):
+        getattr(MutualTeachingClassifier(), ask)(*arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_seed_limit():
@@ -48,24 +42,18 @@ def test_seed_limit():
 
 @pytest.fixture(scope="module")
 def model(make_graph):
-    graph = make_graph(nodes=60, easy=True)
-    labels = np.where(np.arange(60) < 24, graph.labels, -1)
-    return MutualTeachingClassifier("lp", random_state=0).fit_graph(replace(graph, labels=labels))
+    graph = with_labels(make_graph(nodes=60, easy=True), range(24))
+    return MutualTeachingClassifier("lp", random_state=0).fit_graph(graph)
 
 
 def test_background_after_a_fit(model):
     assert fit_background(model) == Background(None, HOW_TO_MEASURE, ())
-
-
-def test_background_with_folds(model):
     measured = expected_accuracy(model.graph_, model.method_, seed=0, folds=4)
     assert fit_background(model, folds=4) == Background(measured)
-
-
-def test_background_with_too_few_labels(model):
-    labels = np.where(np.arange(60) < 6, model.graph_.labels, -1)
-    few = MutualTeachingClassifier("lp").fit_graph(replace(model.graph_, labels=labels))
+    few = MutualTeachingClassifier("lp").fit_graph(with_labels(model.graph_, range(6)))
     assert "6 labels are too few to tell" in fit_background(few, folds=5).why_no_expected_accuracy
+    with pytest.raises(InputError, match="folds is 1; give at least 2"):
+        fit_background(model, folds=1)
 
 
 def test_background_of_a_loaded_model(model, tmp_path):
@@ -75,8 +63,3 @@ def test_background_of_a_loaded_model(model, tmp_path):
     background = fit_background(loaded)
     assert (background.expected_accuracy.accuracy, background.notes) == (0.75, ("income: standardised",))
     assert fit_background(loaded.fit_graph(model.graph_)).expected_accuracy is None
-
-
-def test_one_fold(model):
-    with pytest.raises(InputError, match="folds is 1; give at least 2"):
-        fit_background(model, folds=1)

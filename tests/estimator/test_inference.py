@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
 
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
@@ -24,8 +25,6 @@ from mtgcn.graph import UNLABELED
 from mtgcn.methods import METHODS
 from mtgcn.methods.mt_plus.views import VIEWS
 from small_models import FEW_EPOCHS, adjacency_of, quick
-
-# ---- all methods
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -58,44 +57,38 @@ def fitted(request, graph):
     return MutualTeachingClassifier(name, settings=settings, random_state=0).fit_graph(graph)
 
 
-def in_order(graph, order):
-    """The nodes at these places and the edges between them."""
-    return Graph(
-        graph.adjacency[order][:, order],
-        graph.features[order],
-        node_ids=graph.node_ids[order],
-        class_names=graph.class_names,
+def at(graph, order, **changes):
+    """The nodes at these positions and the edges between them."""
+    order = np.asarray(order)
+    return replace(
+        graph.without_labels,
+        adjacency=graph.adjacency[order][:, order],
+        features=graph.features[order],
+        node_ids=changes.pop("node_ids", graph.node_ids[order]),
+        labels=np.full(len(order), UNLABELED),
+        **changes,
     )
 
 
-ORDERS = {
-    "reversed": np.arange(40)[::-1],
-    "some": np.array([31, 7, 21, 1, 39, 11]),
-    "all": np.arange(40),
-}
-
-
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("order", [np.arange(40)[::-1], [31, 7, 21, 1, 39, 11]], ids=["reversed", "some"])
 def test_known_ids_keep_their_predictions(fitted, graph, order):
-    predictions = predict_nodes(fitted, in_order(graph, order))
-    np.testing.assert_array_equal(predictions.probabilities, fitted.label_distributions_[order])
-    np.testing.assert_array_equal(predictions.positions, order)
+    predictions = predict_nodes(fitted, at(graph, order))
+    assert_array_equal(predictions.probabilities, fitted.label_distributions_[order])
+    assert_array_equal(predictions.positions, order)
     if fitted.peer_distributions_ is None:
         assert predictions.peers is None
     else:
-        np.testing.assert_array_equal(predictions.peers, fitted.peer_distributions_[:, order])
+        assert_array_equal(predictions.peers, fitted.peer_distributions_[:, order])
 
 
 def test_predict_is_order_invariant(fitted, graph):
-    for order in (ORDERS["reversed"], ORDERS["all"]):
-        found = fitted.predict_proba(graph=in_order(graph, order))
-        np.testing.assert_array_equal(found, fitted.label_distributions_[order])
-
-
-def test_known_rows_keep_their_predictions(fitted, graph):
-    np.testing.assert_array_equal(fitted.predict_proba(graph.features), fitted.label_distributions_)
-    np.testing.assert_array_equal(fitted.predict_proba(graph.features[:10]), fitted.label_distributions_[:10])
-    np.testing.assert_array_equal(fitted.predict_proba(), fitted.label_distributions_)
+    expected = fitted.label_distributions_
+    assert expected.shape == (40, 3)
+    assert_array_equal(fitted.predict_proba(), expected)
+    assert_array_equal(fitted.predict_proba(graph=graph), expected)
+    assert_array_equal(fitted.predict_proba(graph=at(graph, np.arange(40)[::-1])), expected[::-1])
+    assert_array_equal(fitted.predict_proba(graph.features), expected)
+    assert_array_equal(fitted.predict_proba(graph.features[:10]), expected[:10])
 
 
 def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
@@ -108,30 +101,27 @@ def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
     assert (predictions.positions == MISSING).all()
     if fitted.method == "mt-plus":  # peers of the graph of the fit are left out
         stay = np.array([VIEWS[name].transferable for name in fitted.peer_report_.names])
-        np.testing.assert_allclose(predictions.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
+        assert_allclose(predictions.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
         weights = fitted.peer_report_.weights[0][stay]
         expected = np.einsum("p,pnc->nc", weights / weights.sum(), fitted.peer_distributions_[stay])
-        np.testing.assert_allclose(predictions.probabilities, expected, atol=1e-5)
+        assert_allclose(predictions.probabilities, expected, atol=1e-5)
         return
-    np.testing.assert_allclose(predictions.probabilities, fitted.label_distributions_, atol=1e-5)
+    assert_allclose(predictions.probabilities, fitted.label_distributions_, atol=1e-5)
     if fitted.peer_distributions_ is not None:
-        np.testing.assert_allclose(predictions.peers, fitted.peer_distributions_, atol=1e-5)
+        assert_allclose(predictions.peers, fitted.peer_distributions_, atol=1e-5)
 
 
 def test_known_and_new_nodes_together(fitted, graph):
-    nodes = replace(in_order(graph, np.array([5, 17, 30])), node_ids=np.array(["n5", "new", "n30"]))
+    nodes = at(graph, [5, 17, 30], node_ids=np.array(["n5", "new", "n30"]))
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
             predict_nodes(fitted, nodes)
         return
     predictions = predict_nodes(fitted, nodes)
-    np.testing.assert_array_equal(predictions.positions, [5, MISSING, 30])
-    np.testing.assert_array_equal(predictions.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
-    alone = predict_nodes(fitted, in_order(nodes, np.array([1])))
-    np.testing.assert_allclose(predictions.probabilities[1], alone.probabilities[0], atol=1e-6)
-
-
-# ---- recognising nodes
+    assert_array_equal(predictions.positions, [5, MISSING, 30])
+    assert_array_equal(predictions.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
+    alone = predict_nodes(fitted, at(nodes, [1]))
+    assert_allclose(predictions.probabilities[1], alone.probabilities[0], atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -140,54 +130,45 @@ def first_peer_model(graph):
 
 
 def test_output_first_applies_to_new_nodes(first_peer_model, graph):
-    model, new = first_peer_model, graph.features[:4] + 0.01
+    new = graph.features[:4] + 0.01
     for arguments in ((new,), (new, np.ones((4, 4))), ()):
-        peers = model.peer_probabilities(*arguments)
+        peers = first_peer_model.peer_probabilities(*arguments)
         assert len(peers) == 2
-        np.testing.assert_allclose(model.predict_proba(*arguments), peers[0], atol=1e-6)
+        assert_allclose(first_peer_model.predict_proba(*arguments), peers[0], atol=1e-6)
         assert np.abs(peers[0] - peers[1]).max() > 1e-3
 
 
-def test_nodes_with_ids_are_not_recognised_by_features(first_peer_model, graph):
-    renamed = replace(graph, node_ids=np.array([f"m{number}" for number in range(40)]))
-    predictions = predict_nodes(first_peer_model, renamed)
-    assert (predictions.positions == MISSING).all()
-    assert np.abs(predictions.probabilities - first_peer_model.label_distributions_).max() > 1e-3
-
-
-def test_known_ids_ignore_changed_features(first_peer_model, graph):
+def test_nodes_with_ids_are_recognised_by_ids_alone(first_peer_model, graph):
     changed = replace(graph, features=graph.features + 1)
-    np.testing.assert_array_equal(
-        predict_nodes(first_peer_model, changed).probabilities, first_peer_model.label_distributions_
-    )
+    assert_array_equal(predict_nodes(first_peer_model, changed).probabilities, first_peer_model.label_distributions_)
+    renamed = predict_nodes(first_peer_model, replace(graph, node_ids=np.arange(40) + 100))
+    assert (renamed.positions == MISSING).all()
+    assert np.abs(renamed.probabilities - first_peer_model.label_distributions_).max() > 1e-3
 
 
-def test_different_graphs_are_not_the_fitted_graph(first_peer_model, graph):
-    ends = np.zeros((40, 40), dtype=np.float32)
-    ends[0, 39] = ends[39, 0] = 5
-    others = {
+@pytest.mark.parametrize("change", ["none", "features", "edges", "weights", "nodes", "ids"])
+def test_different_graphs_are_not_the_fitted_graph(first_peer_model, graph, change):
+    ends = sp.coo_array(([5, 5], ([0, 39], [39, 0])), shape=(40, 40)).astype(np.float32)
+    other = {
+        "none": graph,
         "features": replace(graph, features=graph.features + 0.1),
-        "edges": replace(graph, adjacency=graph.adjacency + sp.csr_array(ends)),
+        "edges": replace(graph, adjacency=graph.adjacency + ends.tocsr()),
         "weights": replace(graph, adjacency=2 * graph.adjacency),
-        "nodes": in_order(graph, np.arange(39)),
-        "ids": replace(graph, node_ids=np.array([f"m{number}" for number in range(40)])),
-    }
-    assert (predict_graph(first_peer_model, graph).positions == np.arange(40)).all()
-    for what, other in others.items():
-        assert (predict_graph(first_peer_model, other).positions == MISSING).all(), what
+        "nodes": at(graph, np.arange(39)),
+        "ids": replace(graph, node_ids=np.arange(40) + 100),
+    }[change]
+    found = predict_graph(first_peer_model, other).positions
+    assert found.tolist() == (list(range(40)) if change == "none" else [MISSING] * other.num_nodes)
 
 
 def test_rows_are_recognised_by_features(first_peer_model, graph):
-    model = first_peer_model
+    def positions(rows):
+        return predict_rows(first_peer_model, transformed_rows(first_peer_model, rows)).positions.tolist()
+
     # The features of node 3 are those of nodes 13, 23 and 33.
-    np.testing.assert_array_equal(
-        predict_rows(model, transformed_rows(model, graph.features[[3] * 5])).positions, [3, 13, 23, 33, 3]
-    )
-    np.testing.assert_array_equal(
-        predict_rows(model, transformed_rows(model, graph.features[::-1])).positions,
-        np.arange(40).reshape(4, 10)[:, ::-1].ravel(),
-    )
-    np.testing.assert_array_equal(predict_fitted(model).positions, np.arange(40))
+    assert positions(graph.features[[3] * 5]) == [3, 13, 23, 33, 3]
+    assert positions(graph.features[::-1]) == np.arange(40).reshape(4, 10)[:, ::-1].ravel().tolist()
+    assert predict_fitted(first_peer_model).positions.tolist() == list(range(40))
 
 
 def test_row_numbers_are_not_ids(blobs):
@@ -195,25 +176,27 @@ def test_row_numbers_are_not_ids(blobs):
     model = quick().fit(rows, y)
     assert not model.has_node_ids_
     table = Graph(sp.csr_array((60, 60)), rows, node_ids=np.arange(60) + 1)
-    np.testing.assert_array_equal(predict_nodes(model, table).positions, np.arange(60))
+    assert_array_equal(predict_nodes(model, table).positions, np.arange(60))
 
 
 def test_nodes_without_features(ring):
     _, y, _, edges = ring
     model = quick().fit_graph(Graph(adjacency_of(edges), labels=y))
     known = Graph(sp.csr_array((3, 3)), node_ids=np.array([9, 0, 15]))
-    np.testing.assert_array_equal(predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
+    assert_array_equal(predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
     with pytest.raises(InputError, match="fitted without features and does not apply to other nodes"):
         predict_nodes(model, replace(known, node_ids=np.array([9, 0, 16])))
 
 
 def test_new_nodes_must_have_the_features_of_the_fit(first_peer_model, graph):
-    new = replace(in_order(graph, np.arange(3)), node_ids=np.array(["x", "y", "z"]))
-    for features, found in ((None, 0), (new.features[:, :5], 5)):
-        with pytest.raises(InputError, match=f"{found} features for each node of the graph and 12 in training"):
+    new = at(graph, [0, 1, 2], node_ids=np.array(["x", "y", "z"]))
+    for features, message in (
+        (None, "0 features for each node of the graph and 12 in training"),
+        (new.features[:, :5], "5 features for each node of the graph and 12 in training"),
+        (np.full((3, 12), 1e20), r"a feature of size \d.*e\+20"),
+    ):
+        with pytest.raises(InputError, match=message):
             predict_nodes(first_peer_model, replace(new, features=features))
-    with pytest.raises(InputError, match=r"a feature of size \d.*e\+20"):
-        predict_nodes(first_peer_model, replace(new, features=np.full((3, 12), 1e20)))
 
 
 def test_peer_weights_apply_to_new_nodes(graph, weighted_peers):
@@ -221,49 +204,31 @@ def test_peer_weights_apply_to_new_nodes(graph, weighted_peers):
     report = model.peer_report_
     assert report.names[1] == "features"
     weighted = np.average(model.peer_distributions_, axis=0, weights=report.weights[0])
-    np.testing.assert_allclose(model.label_distributions_, weighted, atol=1e-9)
+    assert_allclose(model.label_distributions_, weighted, atol=1e-9)
     # The last peer predicts nodes of the fit only; elsewhere the weights of the others are normalised.
     new = graph.features[:4] + 0.01
     for arguments in ((new,), (new, np.ones((4, 4)))):
         peers = model.peer_probabilities(*arguments)
         others = np.average(peers[:3], axis=0, weights=report.weights[0, :3])
-        np.testing.assert_allclose(model.predict_proba(*arguments), others, atol=1e-9)
+        assert_allclose(model.predict_proba(*arguments), others, atol=1e-9)
         assert np.abs(others - peers[:3].mean(axis=0)).max() > 1e-3
-
-
-# ---- new nodes
-
-
-def test_peer_probabilities(model, blobs):
-    rows, _, _ = blobs
-    mixture = np.concatenate([rows[:2], rows[2:4] + 0.01])
-    for arguments in ((rows,), (mixture,), (rows, model.graph_.adjacency), ()):
-        peers = model.peer_probabilities(*arguments)
-        np.testing.assert_allclose(peers.mean(axis=0), model.predict_proba(*arguments), atol=1e-6)
-        assert len(peers) == 2
-
-
-def test_equal_rows_keep_their_predictions(ring):
-    _, y, _, edges = ring
-    model = quick().fit(np.ones((16, 2)), y, graph=adjacency_of(edges))
-    np.testing.assert_array_equal(model.predict(np.ones((16, 2))), model.transduction_)
-    np.testing.assert_array_equal(model.predict_proba(np.ones((3, 2))), model.label_distributions_[:3])
 
 
 def test_known_and_new_rows_together(model, blobs):
     rows, _, _ = blobs
     mixture = np.concatenate([rows[:2], rows[2:4] + 0.01])
     probabilities = model.predict_proba(mixture)
-    np.testing.assert_array_equal(probabilities[:2], model.label_distributions_[:2])
-    np.testing.assert_array_equal(probabilities[2:].argmax(axis=1), model.transduction_[2:4])
+    assert_array_equal(probabilities[:2], model.label_distributions_[:2])
+    assert_array_equal(probabilities[2:].argmax(axis=1), model.transduction_[2:4])
+    for arguments in ((rows,), (mixture,), (rows, model.graph_.adjacency), ()):
+        peers = model.peer_probabilities(*arguments)
+        assert_allclose(peers.mean(axis=0), model.predict_proba(*arguments), atol=1e-6)
+        assert len(peers) == 2
 
 
 def test_another_graph(model, blobs):
     rows, _, _ = blobs
-    renamed = Graph(model.graph_.adjacency, rows, node_ids=np.arange(60) + 1000)
-    np.testing.assert_allclose(model.predict_proba(graph=renamed), model.label_distributions_, atol=1e-6)
-    fewer = model.predict_proba(rows[:30], graph=model.graph_.adjacency[:30][:, :30])
-    assert fewer.shape == (30, 3)
+    assert model.predict_proba(rows[:30], graph=model.graph_.adjacency[:30][:, :30]).shape == (30, 3)
     with pytest.raises(InputError, match="the graph has 60 nodes and X has 30 rows"):
         model.predict(rows[:30], graph=model.graph_.adjacency)
     with pytest.raises(InputError, match="0 features for each node of the graph and 4 in training"):
@@ -315,6 +280,8 @@ def test_new_nodes_use_features(easy):
     features = PLAIN[:3].copy()
     features[np.arange(3), 1 + np.arange(3)] = 4.5
     assert joined(model, features, []).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="3 features for each node of the graph and 12 in training"):
+        joined(model, PLAIN[:, :3], [(0, 1)])
 
 
 def test_new_nodes_join_the_fitted_graph(easy):
@@ -325,13 +292,8 @@ def test_new_nodes_join_the_fitted_graph(easy):
     for one, other in ((60, 7), (61, 30), (60, 61)):
         grown[one, other] = grown[other, one] = 1
     whole = Graph(grown, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
-    np.testing.assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
-    np.testing.assert_array_equal(model.predict_proba(), model.label_distributions_)
-
-
-def test_new_nodes_with_other_features(easy):
-    with pytest.raises(InputError, match="3 features for each node of the graph and 12 in training"):
-        joined(easy[0], PLAIN[:, :3], [(0, 1)])
+    assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
+    assert_array_equal(model.predict_proba(), model.label_distributions_)
 
 
 def test_absent_peer_weight(easy):
@@ -353,32 +315,30 @@ def test_predictions_that_are_not_finite(graph):
 
 def test_nearest_neighbour_graph(blobs):
     rows, y, _ = blobs
-    either = quick(neighbors=3).fit(rows, y).graph_.adjacency
-    mutual = quick(neighbors=3, mutual_neighbors=True).fit(rows, y).graph_.adjacency
+    either, mutual = (
+        quick("lp", settings=None, neighbors=3, mutual_neighbors=mutual).fit(rows, y).graph_.adjacency
+        for mutual in (False, True)
+    )
     assert either.sum(axis=1).min() >= 3
     assert mutual.sum(axis=1).max() <= 3
     assert mutual.nnz < either.nnz
-
-
-def test_more_neighbors_than_rows():
-    rows = np.array([[0.0], [0.1], [5.0]])
-    model = quick(neighbors=10).fit(rows, [0, -1, 1])
-    assert model.graph_.num_edges == 3
+    few = quick(neighbors=10).fit(np.array([[0.0], [0.1], [5.0]]), [0, -1, 1])
+    assert few.graph_.num_edges == 3
 
 
 def test_new_rows_are_attached_to_their_nearest_rows(blobs):
     rows, y, truth = blobs
-    old = np.arange(60) % 2 == 0
-    old |= y != -1
+    old = (np.arange(60) % 2 == 0) | (y != -1)
     model = quick(scale=False).fit(rows[old], y[old])
     assert model.score(rows[~old], truth[~old]) > 0.9
     # By hand: the graph with the one new node in it.
-    distance = np.linalg.norm(rows[old] - rows[~old][:1], axis=1)
-    edges = np.zeros((old.sum() + 1, old.sum() + 1))
+    new, count = rows[~old][:1], old.sum()
+    nearest = np.argsort(np.linalg.norm(rows[old] - new, axis=1))[:10]
+    edges = np.zeros((count + 1, count + 1))
     edges[:-1, :-1] = model.graph_.adjacency.toarray()
-    edges[-1, np.argsort(distance)[:10]] = edges[np.argsort(distance)[:10], -1] = 1
-    by_hand = model.predict_proba(np.concatenate([rows[old], rows[~old][:1]]), graph=edges)[-1:]
-    np.testing.assert_allclose(model.predict_proba(rows[~old][:1]), by_hand, atol=1e-5)
+    edges[-1, nearest] = edges[nearest, -1] = 1
+    by_hand = model.predict_proba(np.concatenate([rows[old], new]), graph=edges)[-1:]
+    assert_allclose(model.predict_proba(new), by_hand, atol=1e-5)
 
 
 def as_dense(table):
@@ -395,37 +355,24 @@ def test_positions_of_equal_rows(form, other):
     random = np.random.default_rng(0)
     table = random.integers(0, 3, (200, 4))  # at most 81 distinct rows
     rows = np.concatenate([table[::7], random.integers(0, 4, (150, 4))])
-    places, seen = [], []
-    for row in rows:
-        equal = [place for place, one in enumerate(table) if (one == row).all()]
-        before = sum((one == row).all() for one in seen)
-        places.append(equal[before % len(equal)] if equal else MISSING)
-        seen.append(row)
-    np.testing.assert_array_equal(positions_of_rows(form(table), other(rows)), places)
+    expected = []
+    for number, row in enumerate(rows):
+        equal = np.flatnonzero((table == row).all(axis=1))
+        before = (rows[:number] == row).all(axis=1).sum()
+        expected.append(equal[before % len(equal)] if len(equal) else MISSING)
+    assert_array_equal(positions_of_rows(form(table), other(rows)), expected)
+    assert_array_equal(positions_of_rows(form(table), other(table)), np.arange(200))
+    longer = np.concatenate([table, [[7, 7, 7, 7]]])  # without the shortcut for equal tables
+    assert_array_equal(positions_of_rows(form(table), other(longer)), [*range(200), MISSING])
 
 
-@pytest.mark.parametrize("form", [as_dense, as_sparse])
-def test_rows_of_the_table_find_their_own_positions(form):
-    table = np.random.default_rng(0).integers(0, 2, (60, 3))
-    np.testing.assert_array_equal(positions_of_rows(form(table), as_dense(table)), np.arange(60))
-    # Without the shortcut for equal tables.
-    longer = np.concatenate([table, [[7, 7, 7]]])
-    np.testing.assert_array_equal(positions_of_rows(form(table), as_dense(longer)), [*range(60), MISSING])
-
-
-def test_negative_zero():
+def test_row_hashes(monkeypatch):
     assert positions_of_rows(as_dense([[0.0, 1.0]]), as_dense([[-0.0, 1.0]])) == [0]
-
-
-def test_hash_collisions(monkeypatch):
-    monkeypatch.setattr(inference, "_fingerprints", lambda table: np.zeros(len(table), dtype=np.uint64))
-    assert positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [MISSING]
-
-
-def test_tables_are_hashed_in_parts(monkeypatch):
-    monkeypatch.setattr(inference, "MAX_HASHED_NUMBERS", 3)
+    monkeypatch.setattr(inference, "MAX_HASHED_NUMBERS", 3)  # in parts
     table = as_dense(np.arange(20).reshape(10, 2))
-    np.testing.assert_array_equal(positions_of_rows(table, table[::-1]), np.arange(10)[::-1])
+    assert_array_equal(positions_of_rows(table, table[::-1]), np.arange(10)[::-1])
+    monkeypatch.setattr(inference, "_fingerprints", lambda table: np.zeros(len(table), dtype=np.uint64))
+    assert positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [MISSING]  # a collision
 
 
 def test_same_table():
@@ -447,4 +394,4 @@ def test_same_table():
     ],
 )
 def test_positions_of_ids(known, ids, places):
-    np.testing.assert_array_equal(positions_of_ids(np.array(known), np.array(ids)), places)
+    assert_array_equal(positions_of_ids(np.array(known), np.array(ids)), places)

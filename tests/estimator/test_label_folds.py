@@ -1,15 +1,10 @@
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 
-from mtgcn import LabelFolds, MutualTeachingClassifier
+from mtgcn import LabelFolds
 from mtgcn.errors import InputError
-
-QUICK = {"warmup_epochs": 30, "teaching_epochs": 10, "learning_rate": 0.05}
-
-
-def quick():
-    return MutualTeachingClassifier("mt-gcn", settings=QUICK, random_state=0)
+from small_models import quick
 
 
 def labels_of(truth, kind):
@@ -39,14 +34,6 @@ def test_folds(blobs):
     for train, held_out in folds:
         assert sorted([*train, *held_out]) == list(range(60))
         assert sorted(y[held_out]) == ["ant", "bee", "cat"]
-
-
-def test_search(blobs):
-    rows, _, truth = blobs
-    grid = {"settings__hidden_channels": [2, 16], "neighbors": [5]}
-    search = GridSearchCV(quick(), grid, cv=LabelFolds(2)).fit(rows, labels_of(truth, "names"))
-    assert search.best_estimator_.method_.hidden_channels == search.best_params_["settings__hidden_channels"]
-    assert search.best_estimator_.method_.warmup_epochs == 30
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ def numbers(*shape, seed=1):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_the_operators_of_a_graph_multiply_by_its_scaled_features_and_then_by_its_edges(make_graph, sparse):
+def test_input_chain_matches_dense(make_graph, sparse):
     graph = make_graph(sparse=sparse, weighted=True)
     x = numbers(12, 2)
-    for scaling in ("sum", "length", "sum"):  # the third time as remembered
+    for scaling in ("sum", "length", "sum"):  # the third is cached
         operators = graph_operators(graph, scaling, CPU)
         features = np.asarray(graph.features.toarray() if sparse else graph.features)
         size = features.sum(1) if scaling == "sum" else np.linalg.norm(features, axis=1)
@@ -31,8 +31,8 @@ def test_the_operators_of_a_graph_multiply_by_its_scaled_features_and_then_by_it
 
 @pytest.mark.parametrize("scaling", ["sum", "length", "none"])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_operators_made_on_a_device_are_those_that_the_processor_makes(make_graph, sparse, scaling):
-    # A device makes them of what was moved there; here the device is the processor.
+def test_resident_operators_match(make_graph, sparse, scaling):
+    # Computed as on a device; here the device is the CPU.
     graph = make_graph(sparse=sparse, weighted=True, unreached=True)
     x, made, usual = numbers(12, 2), ResidentOperators(graph, scaling, CPU), graph_operators(graph, scaling, CPU)
     assert type(usual) is not ResidentOperators
@@ -46,7 +46,7 @@ def test_operators_made_on_a_device_are_those_that_the_processor_makes(make_grap
     np.testing.assert_array_equal(*dense)
 
 
-def test_a_graph_without_features_is_refused_on_every_device():
+def test_features_are_required():
     path = Graph(np.array([[0, 1], [1, 0]]))
     for make in (ResidentOperators, graph_operators):
         with pytest.raises(InputError, match="needs node features"):

@@ -29,55 +29,52 @@ def numbers(*shape, seed=1):
     return torch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
 
 
-@pytest.mark.parametrize("trailing", [(5,), (2, 3), (2, 3, 4), ()])
-@pytest.mark.parametrize("kind", ["sparse", "dense", "empty", "symmetric"])
-def test_an_operator_multiplies_and_its_gradient_is_the_transposed_product(kind, trailing):
-    matrix = sparse_matrix(7, 9, density=0.0 if kind == "empty" else 0.4)
-    if kind == "symmetric":
-        matrix = sp.csr_array(matrix @ matrix.T)
+def assert_multiplies(apply, matrix, trailing=(3,)):
+    """Products and gradients of `apply` are those of the matrix."""
     dense = torch.from_numpy(matrix.toarray())
-    apply = (
-        DenseOperator(torch.from_numpy(matrix.toarray()))
-        if kind == "dense"
-        else SparseOperator(matrix, CPU, symmetric=kind == "symmetric")
-    )
     x = numbers(matrix.shape[1], *trailing).requires_grad_()
-    towards = numbers(matrix.shape[0], *trailing, seed=2)
+    direction = numbers(matrix.shape[0], *trailing, seed=2)
     product = apply(x)
-    assert product.shape == towards.shape
-    torch.testing.assert_close(product, torch.tensordot(dense, x, 1))
-    (product * towards).sum().backward()
-    torch.testing.assert_close(x.grad, torch.tensordot(dense.T, towards, 1))
+    assert product.shape == direction.shape
+    torch.testing.assert_close(product, torch.tensordot(dense, x, 1), atol=1e-5, rtol=1e-5)
+    (product * direction).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensordot(dense.T, direction, 1), atol=1e-5, rtol=1e-5)
 
 
-def test_products_take_values_that_do_not_lie_in_a_row_in_memory():
-    matrix = sparse_matrix(6, 4, density=0.5)
-    x = numbers(3, 4).T  # a transposed view
-    torch.testing.assert_close(SparseOperator(matrix, CPU)(x), torch.from_numpy(matrix.toarray()) @ x)
-    gradient_view = numbers(4, 3).requires_grad_()
-    SparseOperator(matrix, CPU)(gradient_view).sum().backward()  # an expanded gradient
-    torch.testing.assert_close(gradient_view.grad, torch.from_numpy(matrix.toarray()).sum(0)[:, None].expand(4, 3))
+MATRIX = sparse_matrix(7, 9, density=0.4)
+SQUARE = sp.csr_array(MATRIX @ MATRIX.T)
+WEIGHTS = numbers(MATRIX.nnz, seed=3)
+REWEIGHTED = sp.csr_array((MATRIX.data * WEIGHTS.numpy(), MATRIX.indices, MATRIX.indptr), MATRIX.shape)
+KINDS = {
+    "sparse": (SparseOperator(MATRIX, CPU), MATRIX),
+    "empty": (SparseOperator(sp.csr_array((7, 9), dtype=np.float32), CPU), sp.csr_array((7, 9), dtype=np.float32)),
+    "symmetric": (SparseOperator(SQUARE, CPU, symmetric=True), SQUARE),
+    "dense": (DenseOperator(torch.from_numpy(MATRIX.toarray())), MATRIX),
+    "reweighted": (SparseOperator(MATRIX, CPU).with_weights(WEIGHTS), REWEIGHTED),
+    "resident": (ResidentOperator(csr_arrays(SQUARE, CPU)), SQUARE),
+    "chosen sparse": (operator(sparse_matrix(30, 20, 0.02), CPU), sparse_matrix(30, 20, 0.02)),
+    "chosen dense": (operator(sparse_matrix(30, 20, 0.9), CPU), sparse_matrix(30, 20, 0.9)),
+}
 
 
-def test_reweighted_operators_multiply_their_own_values():
-    matrix = sparse_matrix(6, 8, density=0.5)
-    weights = numbers(matrix.nnz, seed=3)
-    reweighted = matrix.copy()
-    reweighted.data = matrix.data * weights.numpy()
-    dense = torch.from_numpy(reweighted.toarray())
-    x = numbers(8, 3).requires_grad_()
-    towards = numbers(6, 3, seed=2)
-    product = SparseOperator(matrix, CPU).with_weights(weights)(x)
-    torch.testing.assert_close(product, dense @ x)
-    (product * towards).sum().backward()
-    torch.testing.assert_close(x.grad, dense.T @ towards)
+@pytest.mark.parametrize("trailing", [(5,), (2, 3), (2, 3, 4), ()])
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_and_gradients_match_dense(kind, trailing):
+    assert_multiplies(*KINDS[kind], trailing)
 
 
-@pytest.mark.parametrize("density", [0.02, 0.9])
-def test_an_operator_multiplies_alike_whether_kept_sparse_or_dense(density):
-    matrix = sparse_matrix(30, 20, density)
-    x = numbers(20, 4)
-    torch.testing.assert_close(operator(matrix, CPU)(x), torch.from_numpy(matrix.toarray()) @ x)
+def test_operator_is_sparse_or_dense_by_cost():
+    assert isinstance(KINDS["chosen sparse"][0], SparseOperator)
+    assert isinstance(KINDS["chosen dense"][0], DenseOperator)
+
+
+def test_operands_need_not_be_contiguous():
+    dense = torch.from_numpy(MATRIX.toarray())
+    x = numbers(3, 9).T  # a transposed view
+    torch.testing.assert_close(SparseOperator(MATRIX, CPU)(x), dense @ x)
+    x = numbers(9, 3).requires_grad_()
+    SparseOperator(MATRIX, CPU)(x).sum().backward()  # an expanded gradient
+    torch.testing.assert_close(x.grad, dense.sum(0)[:, None].expand(9, 3))
 
 
 def star(nodes):
@@ -86,30 +83,30 @@ def star(nodes):
     return normalized_adjacency(Graph(adjacency))
 
 
-def test_a_chain_multiplies_by_both_matrices_whichever_order_it_takes():
-    # Through the hub of a star every node sees every feature, so multiplying in advance would cost more.
-    two_steps = star(40), sparse_matrix(40, 4000, density=0.0125)
-    one_step = star(40), sp.csr_array(sp.eye_array(40, dtype=np.float32))
-    lengths = []
-    for left, right in (two_steps, one_step):
-        operators = chain(SparseOperator(left, CPU, symmetric=True), right, left @ right)
-        lengths.append(len(operators))
-        x = numbers(right.shape[1], 2, 3).requires_grad_()
-        result = x
+@pytest.mark.parametrize(
+    ("right", "length"),
+    [
+        (sparse_matrix(40, 4000, density=0.0125), 2),  # the hub of a star fills the product
+        (sp.csr_array(sp.eye_array(40, dtype=np.float32)), 1),
+    ],
+)
+def test_chain_takes_the_cheaper_order(right, length):
+    left = star(40)
+    operators = chain(SparseOperator(left, CPU, symmetric=True), right, left @ right)
+    assert len(operators) == length
+
+    def apply(x):
         for one in operators:
-            result = one(result)
-        both = torch.from_numpy((left @ right).toarray())
-        towards = numbers(40, 2, 3, seed=2)
-        torch.testing.assert_close(result, torch.tensordot(both, x, 1), atol=1e-5, rtol=1e-5)
-        (result * towards).sum().backward()
-        torch.testing.assert_close(x.grad, torch.tensordot(both.T, towards, 1), atol=1e-5, rtol=1e-5)
-    assert lengths == [2, 1]
+            x = one(x)
+        return x
+
+    assert_multiplies(apply, left @ right, (2, 3))
 
 
 @pytest.mark.parametrize("tile_bytes", [8 * 4 * 100, 8 * 4 * 333])
-def test_a_product_in_tiles_is_the_product(monkeypatch, tile_bytes):
+def test_tiled_product_matches(monkeypatch, tile_bytes):
     values = sparse_matrix(700, 1000, density=0.1).toarray()
-    values[[3, 699]] = 0  # rows without an entry, the last one among them
+    values[[3, 699]] = 0  # empty rows, the last one among them
     matrix = sp.csr_array(values)
     x = numbers(1000, 8)
     monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
@@ -118,10 +115,10 @@ def test_a_product_in_tiles_is_the_product(monkeypatch, tile_bytes):
     tiled = SparseOperator(matrix, CPU)
     np.testing.assert_allclose(tiled.multiply(x), matrix @ x.numpy(), atol=1e-4)
     assert len(tiled._tiles) == -(-1000 * 32 // tile_bytes)
-    np.testing.assert_allclose(tiled.multiply(x[:, :3]), matrix @ x[:, :3].numpy(), atol=1e-4)  # the tiles are kept
+    np.testing.assert_allclose(tiled.multiply(x[:, :3]), matrix @ x[:, :3].numpy(), atol=1e-4)  # the same tiles
 
 
-def test_tiles_are_not_cut_where_rows_would_have_too_little_in_each(monkeypatch):
+def test_short_rows_are_not_tiled(monkeypatch):
     monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
     monkeypatch.setattr(operators, "TILE_BYTES", 32)
     thin = SparseOperator(sp.eye_array(50, dtype=np.float32, format="csr"), CPU)
@@ -129,31 +126,20 @@ def test_tiles_are_not_cut_where_rows_would_have_too_little_in_each(monkeypatch)
     assert not thin._tiles
 
 
-def test_long_rows_are_cut_into_pieces_that_follow_each_other():
+def test_pieces_of_long_rows():
     row_starts = torch.tensor([0, 3, 3, 10, 11], dtype=torch.int32)
     pieces = pieces_of_rows(row_starts, longest=3)
-    assert pieces is not None
     assert [part.tolist() for part in pieces] == [[0, 3, 3, 6, 9, 10, 11], [0, 1, 2, 5, 6]]
     assert {part.dtype for part in pieces} == {torch.int32}
     assert pieces_of_rows(row_starts, longest=7) is None
     assert pieces_of_rows(row_starts[:1], longest=7) is None
+    original = SparseOperator(MATRIX, CPU)
+    vars(original)["_pieces"] = pieces
+    assert original.with_weights(WEIGHTS)._pieces is pieces
 
 
-def test_an_operator_made_of_arrays_on_a_device_multiplies_and_knows_its_matrix():
-    matrix = sparse_matrix(9, 9, density=0.4)
-    resident = ResidentOperator(csr_arrays(matrix, CPU))
-    x = numbers(9, 2, 3).requires_grad_()
-    torch.testing.assert_close(resident(x), SparseOperator(matrix, CPU)(x))
-    assert (resident.shape, resident.nnz) == (matrix.shape, matrix.nnz)
-    resident(x).sum().backward()
-    expected = torch.from_numpy(matrix.toarray().sum(0))[:, None, None].expand_as(x)
-    torch.testing.assert_close(x.grad, expected.contiguous())
-    np.testing.assert_array_equal(resident.matrix.toarray(), matrix.toarray())
-    symmetric = ResidentOperator(csr_arrays(sp.csr_array(matrix + matrix.T), CPU), symmetric=True)
-    assert symmetric.transposed is symmetric
-
-
-def test_reweighting_cuts_rows_as_the_original_does():
-    original = SparseOperator(sparse_matrix(5, 6, density=0.5), CPU)
-    vars(original)["_pieces"] = pieces = (torch.tensor([0]), torch.tensor([0]))
-    assert original.with_weights(torch.ones(original.nnz))._pieces is pieces
+def test_resident_operator_knows_its_matrix():
+    resident = ResidentOperator(csr_arrays(SQUARE, CPU), symmetric=True)
+    assert (resident.shape, resident.nnz) == (SQUARE.shape, SQUARE.nnz)
+    np.testing.assert_array_equal(resident.matrix.toarray(), SQUARE.toarray())
+    assert resident.transposed is resident

@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 
 def walk_matrix(adjacency, steps, restart):
-    """Σ_k α (1 - α)^k Â^k for k < K, and (1 - α)^K Â^K: the steps written out."""
+    """Σ_k α (1 - α)^k Â^k for k < K, plus (1 - α)^K Â^K."""
     power, total = torch.eye(len(adjacency), dtype=torch.float64), torch.zeros_like(adjacency)
     for step in range(steps):
         total = total + restart * (1 - restart) ** step * power
@@ -21,35 +21,26 @@ def walk_matrix(adjacency, steps, restart):
     return total + (1 - restart) ** steps * power
 
 
-def test_one_step_on_two_nodes_by_hand():
-    pair = Graph(np.array([[0, 1], [1, 0]]))  # Â is 1/2 everywhere
-    adjacency = SparseOperator(normalized_adjacency(pair), CPU, symmetric=True)
-    start = torch.tensor([[1.0], [0.0]])
-    # 0.75 · 1/2 arrives at both, and 0.25 goes back to where it began.
-    assert personalized_page_rank(start, adjacency, 1, 0.25).tolist() == [[0.625], [0.375]]
-    assert torch.equal(personalized_page_rank(start, adjacency, 0, 0.25), start)
-
-
-@pytest.mark.parametrize("cached", [None, 0.5, 0.001])  # of all values, so many may stay in the cache
-@pytest.mark.parametrize(("steps", "restart"), [(1, 0.5), (3, 0.2), (10, 0.1), (2, 0.0)])
-def test_a_walk_and_its_gradient_are_the_polynomials(
+@pytest.mark.parametrize("cached", [None, 0.5, 0.001])  # share of the values that fits the cache
+@pytest.mark.parametrize(("steps", "restart"), [(0, 0.5), (1, 0.5), (3, 0.2), (10, 0.1), (2, 0.0)])
+def test_page_rank_and_gradient_match_the_polynomial(
     make_graph, dense_propagation, monkeypatch, steps, restart, cached
 ):
     graph = make_graph(weighted=True, unreached=True)
     adjacency = SparseOperator(normalized_adjacency(graph), CPU, symmetric=True)
     start = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    towards = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(1))
+    direction = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(1))
     if cached:
         monkeypatch.setattr(pagerank, "CACHED_BYTES", int(cached * start.nbytes))
     matrix = walk_matrix(dense_propagation(graph), steps, restart)
     found = personalized_page_rank(start, adjacency, steps, restart)
     torch.testing.assert_close(found.double(), torch.einsum("ij,jab->iab", matrix, start.double()), atol=1e-5, rtol=0)
-    (found * towards).sum().backward()
-    expected = torch.einsum("ji,jab->iab", matrix, towards.double())
+    (found * direction).sum().backward()
+    expected = torch.einsum("ji,jab->iab", matrix, direction.double())
     torch.testing.assert_close(start.grad.double(), expected, atol=1e-5, rtol=0)
 
 
-def test_slices_change_no_bit(make_graph, monkeypatch):
+def test_slices_give_the_same_bits(make_graph, monkeypatch):
     graph = make_graph(nodes=60, weighted=True)
     adjacency = SparseOperator(normalized_adjacency(graph), CPU, symmetric=True)
     start = torch.randn(60, 7, 5, generator=torch.Generator().manual_seed(0))
@@ -57,9 +48,6 @@ def test_slices_change_no_bit(make_graph, monkeypatch):
     for columns in (1, 3, 16, 34):
         monkeypatch.setattr(pagerank, "CACHED_BYTES", 4 * 60 * columns)
         assert torch.equal(personalized_page_rank(start, adjacency, 4, 0.2), whole)
-
-
-CPU = torch.device("cpu")
 
 
 def scaled(rows, scaling):
@@ -70,7 +58,7 @@ def scaled(rows, scaling):
 
 
 def reference(graph, propagation, scaling, steps, restart):
-    """The rows by their formula."""
+    """Scaled, propagated and scaled again, densely."""
     start = scaled(
         np.asarray(graph.features.todense() if hasattr(graph.features, "todense") else graph.features), scaling
     )
@@ -84,12 +72,12 @@ def reference(graph, propagation, scaling, steps, restart):
 def graph(request, make_graph):
     given = make_graph(sparse=request.param != "dense", weighted=True, unreached=True)
     features = given.features * -1.5  # a sum of absolute values is not a sum
-    if request.param == "few entries":  # of many, a table is quicker to multiply with
+    if request.param == "few entries":
         features = sp.csr_array(features @ np.diag([1.0, 1.0] + [0.0] * (given.num_features - 2)))
     return Graph(given.adjacency, features)
 
 
-def test_a_matrix_with_few_entries_stays_one(graph, request):
+def test_few_entries_stay_sparse(graph, request):
     features = propagated_features(graph, "length", 2, 0.1, CPU).features
     assert isinstance(features, SparseOperator) == (request.node.callspec.params["graph"] == "few entries")
 
@@ -97,7 +85,7 @@ def test_a_matrix_with_few_entries_stays_one(graph, request):
 @pytest.mark.parametrize("scaling", ["length", "sum", "none"])
 @pytest.mark.parametrize(("steps", "restart"), [(0, 0.0), (2, 0.0), (7, 0.2)])
 @pytest.mark.parametrize("columns_at_once", [None, 5])
-def test_rows_and_products_follow_the_formula(
+def test_propagated_features_match_dense(
     graph, dense_propagation, scaling, steps, restart, columns_at_once, monkeypatch
 ):
     if columns_at_once:
@@ -111,6 +99,6 @@ def test_rows_and_products_follow_the_formula(
     np.testing.assert_allclose(found.times(weight), np.einsum("nf,fab->nab", expected, weight), atol=1e-5)
 
 
-def test_they_are_made_once(make_graph):
+def test_propagated_features_are_cached(make_graph):
     graph = make_graph()
     assert propagated_features(graph, "length", 2, 0.1, CPU) is propagated_features(graph, "length", 2, 0.1, CPU)

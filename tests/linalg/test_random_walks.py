@@ -4,11 +4,11 @@ import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import random_walks as module
-from mtgcn.linalg.random_walks import AbsorbingWalk, absorbing_walk, conjugate_gradients, random_walks, solving_bytes
+from mtgcn.linalg.random_walks import AbsorbingWalk, conjugate_gradients, random_walks, solving_bytes
 from mtgcn.task import Nodes
 
 
-def test_every_step_follows_an_edge(make_graph):
+def test_walks_follow_edges(make_graph):
     edges = make_graph(nodes=50).adjacency
     starts = np.flatnonzero(np.diff(edges.indptr))
     walks = random_walks(edges, starts, 12, np.random.default_rng(0))
@@ -17,8 +17,8 @@ def test_every_step_follows_an_edge(make_graph):
     assert (edges.toarray()[walks[:, :-1], walks[:, 1:]] > 0).all()
 
 
-def test_steps_are_taken_in_proportion_to_weights():
-    # From the hub, of weights 1, 3, 0 and 6, in the middle of the stored edges of others.
+def test_steps_are_proportional_to_weights():
+    # A hub with weights 1, 3, 0 and 6.
     weights = np.zeros((5, 5))
     weights[1, [0, 2, 3, 4]] = weights[[0, 2, 3, 4], 1] = 1, 3, 0, 6
     walks = random_walks(sp.csr_array(weights), np.full(20_000, 1), 2, np.random.default_rng(0))
@@ -27,7 +27,7 @@ def test_steps_are_taken_in_proportion_to_weights():
     assert shares[3] == 0
 
 
-def test_the_highest_throw_stays_with_its_node():
+def test_largest_random_number_stays_in_the_row():
     class Highest:
         def random(self, count):
             return np.full(count, np.nextafter(1, 0))
@@ -37,8 +37,7 @@ def test_the_highest_throw_stays_with_its_node():
 
 
 def dense_absorption(graph, alpha):
-    """(L + αI)^-1 by L's eigenvectors, so that what is nearly singular is inverted without losing digits; weights in
-    units of their mean."""
+    """(L + αI)^-1 by the eigenvectors of L, which is exact also where it is nearly singular."""
     weights = graph.adjacency.toarray().astype(np.float64)
     weights /= weights[weights > 0].mean()
     laplacian = np.diag(weights.sum(1)) - weights
@@ -56,7 +55,7 @@ def solver(request, monkeypatch):
     return request.param
 
 
-def test_a_path_of_three_by_hand(solver):
+def test_path_by_hand(solver):
     # L + I = [[2, -1, 0], [-1, 3, -1], [0, -1, 2]], whose determinant is 8.
     walk = AbsorbingWalk(Graph(adjacency=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])), alpha=1.0)
     expected = np.array([[5, 2, 1], [2, 4, 2], [1, 2, 5]]) / 8
@@ -66,25 +65,25 @@ def test_a_path_of_three_by_hand(solver):
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("kind", [{}, {"weighted": True}, {"unreached": True}])
-def test_columns_are_those_of_the_inverse(make_graph, solver, kind, alpha):
+def test_columns_match_the_inverse(make_graph, solver, kind, alpha):
     graph = make_graph(nodes=60, **kind)
     expected = dense_absorption(graph, alpha)
     found = AbsorbingWalk(graph, alpha).columns(np.arange(60))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9 / alpha)
-    # What tells columns apart is a millionth of them; it has to be right as well.
+    # Columns differ by a millionth; the differences must be exact as well.
     centred = [values - values.mean(0) for values in (found[:55, :55], expected[:55, :55])]
     if "unreached" not in kind:
         np.testing.assert_allclose(*centred, rtol=1e-5, atol=1e-7)
 
 
-def test_rows_are_probabilities_of_where_a_walk_ends(make_graph, solver):
+def test_rows_are_probabilities(make_graph, solver):
     walk = AbsorbingWalk(make_graph(weighted=True, unreached=True), alpha=0.3)
     ends = 0.3 * walk.columns(np.arange(40))
     np.testing.assert_allclose(ends.sum(1), 1, rtol=1e-9)
     assert (ends >= 0).all()
 
 
-def test_self_loops_lead_nowhere(make_graph):
+def test_self_loops_have_no_effect(make_graph):
     graph = make_graph()
     adjacency = graph.adjacency.toarray()
     adjacency[3, 3] = 5
@@ -92,7 +91,7 @@ def test_self_loops_lead_nowhere(make_graph):
     np.testing.assert_allclose(with_loop.columns(np.array([3])), AbsorbingWalk(graph, 1e-6).columns(np.array([3])))
 
 
-def test_other_components_absorb_nothing(make_graph, solver):
+def test_components_are_separate(make_graph, solver):
     walk = AbsorbingWalk(make_graph(unreached=True), alpha=1e-6)
     columns = walk.columns(np.array([0, 35, 38]))  # node 35 is alone; 37, 38 and 39 are a component
     assert not columns[35:, 0].any()
@@ -102,7 +101,7 @@ def test_other_components_absorb_nothing(make_graph, solver):
 
 
 @pytest.mark.parametrize("at_once", [1, 80, 2**23])
-def test_columns_are_combined_by_run_and_class(make_graph, monkeypatch, at_once):
+def test_by_class_combines_columns(make_graph, monkeypatch, at_once):
     monkeypatch.setattr(module, "SOLVED_AT_ONCE", at_once)
     graph = make_graph()
     inverse = dense_absorption(graph, 0.1)
@@ -112,11 +111,11 @@ def test_columns_are_combined_by_run_and_class(make_graph, monkeypatch, at_once)
         found = walk.by_class(given, 3, combine)
         np.testing.assert_allclose(found[0, 0], combine(inverse[:, 3], inverse[:, 5]), rtol=1e-9)
         np.testing.assert_allclose(found[:, 1], np.stack([inverse[:, 8]] * 2), rtol=1e-9)
-        assert not found[1, 0].any()  # the second run has no label of this class
+        assert not found[1, 0].any()  # no label of this class
         assert not found[:, 2].any()
 
 
-def test_a_node_of_several_runs_is_solved_for_once(make_graph, monkeypatch):
+def test_shared_labels_are_solved_once(make_graph, monkeypatch):
     walk, solved = AbsorbingWalk(make_graph(), 1e-6), []
     columns = walk.columns
     monkeypatch.setattr(walk, "columns", lambda nodes: solved.extend(nodes.tolist()) or columns(nodes))
@@ -124,14 +123,7 @@ def test_a_node_of_several_runs_is_solved_for_once(make_graph, monkeypatch):
     assert solved == [3, 5, 8]
 
 
-def test_a_walk_is_made_once_for_each_graph_and_alpha(make_graph):
-    graph, other = make_graph(), make_graph()
-    assert absorbing_walk(graph, 1e-6) is absorbing_walk(graph, 1e-6)
-    assert absorbing_walk(graph, 1e-6) is not absorbing_walk(graph, 1e-3)
-    assert absorbing_walk(graph, 1e-6) is not absorbing_walk(other, 1e-6)
-
-
-def test_solving_takes_eight_columns_of_doubles_for_each_label_and_never_more_than_half_a_gibibyte():
+def test_solving_bytes():
     assert solving_bytes(1000, 5) == 1000 * 5 * 8 * 8
     assert solving_bytes(10**8, 40) == 2**29
 
@@ -144,19 +136,15 @@ def test_no_convergence_warns(make_graph, monkeypatch):
         AbsorbingWalk(make_graph(), 1e-6).columns(np.array([0]))
 
 
-def ring(nodes):
-    return sp.csr_array(np.roll(np.eye(nodes), 1, axis=1) + np.roll(np.eye(nodes), -1, axis=1))
-
-
-def test_what_hangs_together_by_little_is_factored_and_what_is_near_everything_is_not():
-    random = np.random.default_rng(0)
-    close = random.random((300, 300)) < 0.05
-    assert AbsorbingWalk(Graph(adjacency=ring(300)), 1e-6).factored
+def test_slow_convergence_chooses_factorisation():
+    ring = np.roll(np.eye(300), 1, axis=1)
+    close = np.random.default_rng(0).random((300, 300)) < 0.05
+    assert AbsorbingWalk(Graph(adjacency=ring + ring.T), 1e-6).factored
     assert not AbsorbingWalk(Graph(adjacency=np.triu(close, 1) | np.triu(close, 1).T), 1e-6).factored
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-3, 1e10, 1e15])
-def test_the_unit_of_weights_changes_nothing(make_graph, solver, unit):
+def test_unit_of_weights_has_no_effect(make_graph, solver, unit):
     graph = make_graph(weighted=True)
     scaled = Graph(adjacency=graph.adjacency.astype(np.float64) * unit)
     nodes = np.arange(40)
@@ -164,12 +152,12 @@ def test_the_unit_of_weights_changes_nothing(make_graph, solver, unit):
     np.testing.assert_allclose(AbsorbingWalk(scaled, 1e-6).columns(nodes), expected, rtol=1e-5)
 
 
-def test_weights_of_very_unlike_size_leave_no_matrix_that_is_singular(solver):
+def test_extreme_weights_are_finite(solver):
     weights = np.array([[0, 1e14, 0, 0], [1e14, 0, 1, 0], [0, 1, 0, 1e-3], [0, 0, 1e-3, 0]])
     assert np.isfinite(AbsorbingWalk(Graph(adjacency=weights), 1e-6).columns(np.arange(4))).all()
 
 
-def test_columns_are_the_same_however_many_are_solved_together(make_graph, monkeypatch):
+def test_columns_do_not_depend_on_the_block_size(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
     graph = make_graph(nodes=60, unreached=True)
     together = AbsorbingWalk(graph, 1e-6).columns(np.arange(60))
@@ -177,15 +165,15 @@ def test_columns_are_the_same_however_many_are_solved_together(make_graph, monke
     np.testing.assert_allclose(AbsorbingWalk(graph, 1e-6).columns(np.arange(60)), together, rtol=1e-9)
 
 
-def test_thirty_two_bits_are_refined_until_as_little_is_left_as_of_sixty_four(make_graph, monkeypatch):
+def test_refinement_reaches_64_bit_accuracy(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
     bits = []
 
-    def remember(product, diagonal, right, left_over, most):
+    def recorded(product, diagonal, right, *args):
         bits.append(right.element_size() * 8)
-        return conjugate_gradients(product, diagonal, right, left_over, most)
+        return conjugate_gradients(product, diagonal, right, *args)
 
-    monkeypatch.setattr(module, "conjugate_gradients", remember)
+    monkeypatch.setattr(module, "conjugate_gradients", recorded)
     walk = AbsorbingWalk(make_graph(nodes=60, weighted=True), 1e-6)
     right = walk._right_hand_side(np.arange(5))
     found = walk._solved(right, walk.component[:5])
@@ -195,7 +183,7 @@ def test_thirty_two_bits_are_refined_until_as_little_is_left_as_of_sixty_four(ma
     assert left.max() < 2 * module.RESIDUAL
 
 
-def test_what_thirty_two_bits_do_not_solve_is_solved_in_sixty_four(make_graph, monkeypatch):
+def test_fallback_to_64_bits(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
     monkeypatch.setattr(module, "MAX_ITERATIONS_32", 0)
     graph = make_graph(nodes=60, weighted=True)
@@ -203,7 +191,7 @@ def test_what_thirty_two_bits_do_not_solve_is_solved_in_sixty_four(make_graph, m
     np.testing.assert_allclose(found, dense_absorption(graph, 1e-3), rtol=1e-5)
 
 
-def test_weights_that_grow_tenfold_from_link_to_link(solver):
+def test_weights_that_grow_tenfold(solver):
     weights = 10.0 ** np.arange(9)
     chain = Graph(adjacency=sp.diags_array([weights, weights], offsets=[1, -1]).toarray())
     found = AbsorbingWalk(chain, 1e-3).columns(np.arange(10))

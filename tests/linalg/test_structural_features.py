@@ -1,5 +1,3 @@
-"""Features made from edges."""
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,26 +18,26 @@ def random_graph(nodes, edges, seed=0, isolated=0):
     return Graph(adjacency=matrix.maximum(matrix.T))
 
 
-def test_they_are_the_leading_eigenvectors_of_the_average_walk():
+def test_features_are_eigenvectors_of_the_average_walk():
     graph = random_graph(60, 400)
     spread = normalized_adjacency(graph).toarray().astype(np.float64)
     average = np.mean([np.linalg.matrix_power(spread, steps) for steps in range(1, MAX_WALK + 1)], axis=0)
     eigenvalues, eigenvectors = np.linalg.eigh(average)
-    order = np.argsort(-np.abs(eigenvalues))[1:6]  # the first belongs to the one component and is the same for all
+    order = np.argsort(-np.abs(eigenvalues))[1:6]  # the first is constant up to degree
     found = structural_features(graph, dimensions=OF_COMPONENTS + 44)[:, :5]
     for column, number in zip(found.T, order, strict=True):
         expected = eigenvectors[:, number] * eigenvalues[number]
         np.testing.assert_allclose(column * np.sign(column @ expected), expected, atol=2e-3)
 
 
-def test_walks_are_of_up_to_eighty_steps():
-    # On a ring of six, Â has the eigenvalue 2/3 twice; its powers up to the 80th sum to 2, and 2/80 is left of it.
+def test_ring_by_hand():
+    # On a ring of six, Â has the eigenvalue 2/3 twice; its powers up to the 80th sum to 2, so the mean is 2/80.
     ring = np.roll(np.eye(6), 1, axis=1)
     features = structural_features(Graph(ring + ring.T))
     np.testing.assert_allclose(np.linalg.norm(features[:, :2], axis=0), 2 / 80, rtol=1e-4)
 
 
-def test_what_all_nodes_of_a_component_share_is_left_out_whatever_their_degrees():
+def test_constant_vector_is_projected_out():
     adjacency = np.zeros((12, 12))
     adjacency[0, 1:] = adjacency[1, 2] = 1
     adjacency[3, 4] = 5
@@ -48,8 +46,8 @@ def test_what_all_nodes_of_a_component_share_is_left_out_whatever_their_degrees(
     assert np.abs(shared @ structural_features(graph)[:, :-OF_COMPONENTS]).max() < 1e-6
 
 
-def test_small_components_do_not_crowd_out_a_large_one():
-    """Two halves with few edges between them, beside 200 pairs: the halves are still told apart."""
+def test_small_components_do_not_hide_a_large_one():
+    # Two halves with few edges between them, beside 200 pairs: the first feature separates the halves.
     random = np.random.default_rng(0)
     half = np.repeat([0, 1], 50)
     inside = np.triu(random.random((100, 100)) < np.where(half[:, None] == half, 0.2, 0.005), 1)
@@ -60,7 +58,7 @@ def test_small_components_do_not_crowd_out_a_large_one():
     assert abs(np.corrcoef(leading > np.median(leading), half)[0, 1]) > 0.95
 
 
-def test_nodes_of_a_pair_are_alike_and_pairs_differ():
+def test_components_have_distinct_codes():
     graph = Graph(adjacency=np.kron(np.eye(20), [[0, 1], [1, 0]]))
     features = structural_features(graph)
     lengths = np.linalg.norm(features, axis=1)
@@ -69,7 +67,7 @@ def test_nodes_of_a_pair_are_alike_and_pairs_differ():
     assert (alike[::2, ::2] - np.eye(20)).max() < 0.95
 
 
-def test_the_seed_decides_them():
+def test_features_depend_on_the_seed():
     graph = random_graph(50, 100)
     np.testing.assert_array_equal(structural_features(graph, seed=1), structural_features(graph, seed=1))
     assert not np.array_equal(structural_features(graph, seed=1), structural_features(graph, seed=2))
@@ -83,9 +81,9 @@ def test_the_seed_decides_them():
         random_graph(30, 20, isolated=10),
         Graph(adjacency=1e12 * np.array([[0, 1, 0], [1, 0, 1e-24], [0, 1e-24, 0]])),
     ],
-    ids=["one edge", "everybody linked", "isolated nodes", "weights far apart"],
+    ids=["one edge", "complete", "isolated nodes", "weights far apart"],
 )
-def test_they_are_finite_and_nobody_is_without(graph):
+def test_features_are_finite_and_not_zero(graph):
     features = structural_features(graph)
     assert features.shape[0] == graph.num_nodes
     assert features.dtype == np.float32
@@ -93,7 +91,7 @@ def test_they_are_finite_and_nobody_is_without(graph):
     assert (np.abs(features).sum(axis=1) > 0).all()
 
 
-def test_nodes_in_another_order_get_the_same_features(make_graph):
+def test_features_are_order_invariant(make_graph):
     graph = make_graph(nodes=60)
     order = np.random.default_rng(0).permutation(60)
     features = structural_features(Graph(graph.adjacency))
@@ -101,15 +99,15 @@ def test_nodes_in_another_order_get_the_same_features(make_graph):
     np.testing.assert_allclose(shuffled @ shuffled.T, (features @ features.T)[np.ix_(order, order)], atol=1e-5)
 
 
-def test_a_graph_without_edges_has_nothing_to_make_them_from():
+def test_graph_without_edges_is_refused():
     with pytest.raises(InputError, match="neither features nor edges between its nodes; give features, or edges"):
         structural_features(Graph(adjacency=np.eye(3)))
 
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_cora_without_its_words():
-    """More is learnt from them than from rows of the adjacency, which are many more numbers."""
+def test_cora_without_features():
+    """Structural features beat rows of the adjacency matrix."""
     cora = load("cora")
     splits = draw_splits(cora, 4, 6, seed=1)
     accuracy = {}

@@ -1,17 +1,21 @@
+import importlib.util
 import math
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import nll_loss
 
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.nn import backbones
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 # Features and steps large enough for the peers to be sure of something within a few epochs.
 QUICK = {"warmup_epochs": 8, "teaching_epochs": 8, "per_class": 4, "learning_rate": 0.05, "dropout": 0.0}
@@ -25,110 +29,70 @@ OPTIONS = [
     {"pseudo_labels": False},
     {"consistency": False},
     {"mutual": False},
-    {"decay_on": "first-layer", "weight_decay": 0.05},
     {"peers": 3},
 ]
 
 
-@dataclass
-class Reference:
-    """What one run of MT-GCN comes to."""
-
-    weights: list  # of each peer
-    probabilities: list = field(default_factory=list)  # of each peer, at the end
-    history: list = field(default_factory=list)  # of each epoch: name -> one value per peer
-    pseudo_labelled_at: dict = field(default_factory=dict)  # node -> epoch
-
-
 @pytest.fixture
-def reference(dense_propagation, dense_features, dense_logits, algorithm_1):
-    """Algorithm 2 for one run, without dropout: dense matrices in doubles, plain loops, one Adam per peer."""
+def in_60_lines(monkeypatch):
+    """The explanation in docs/, which has no options: `losses` is replaced, and what it gets is recorded."""
+    spec = importlib.util.spec_from_file_location("mt_gcn_in_60_lines", DOCS / "mt_gcn_in_60_lines.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    plain = module.losses
 
-    def fit(graph, nodes, classes, weights, settings):
-        propagation, features = dense_propagation(graph), dense_features(graph)
-        result = Reference(weights)
-        peers = range(len(weights))
-        for parts in weights:
-            for part in parts:
-                part.requires_grad_()
-        optimizers = [adam(parts, settings) for parts in weights]
-        unlabelled = set(range(graph.num_nodes)) - set(nodes)
-        per_class = settings.per_class + settings.one_more_per_class
+    def fit(graph, nodes, classes, thetas, settings):
+        """Probabilities of each peer; then name -> epochs x peers; then node -> epoch of its first pseudo label."""
+        history, first, peers = defaultdict(list), {}, len(thetas)
 
-        def forward():
-            return [dense_logits(propagation, features, parts).log_softmax(1) for parts in weights]
+        def supervised(log_p, target):
+            loss = nll_loss(log_p, target, reduction=settings.supervised_reduction)
+            history["supervised"].append(loss.item())
+            return loss
 
-        for epoch in range(1, settings.warmup_epochs + settings.teaching_epochs + 1):
-            log_p = forward()  # of all peers, before any of them is updated
-            notes = {}
-            told = [-sum(log_p[g][node, number] for node, number in zip(nodes, classes, strict=True)) for g in peers]
-            scale = 1 if settings.supervised_reduction == "sum" else len(nodes)
-            notes["supervised"] = [loss / scale for loss in told]
-            if epoch > settings.warmup_epochs:
-                predicted = [one.argmax(1).tolist() for one in log_p]
-                confidence = [one.detach().exp().amax(1).tolist() for one in log_p]
-                chosen = [
-                    algorithm_1(confidence[g], predicted[g], unlabelled, graph.num_classes, per_class) for g in peers
-                ]
-                pairs = [[(node, j) for j, row in enumerate(chosen[g]) for node in row] for g in peers]
-                for node, _ in (pair for one in pairs for pair in one):
-                    result.pseudo_labelled_at.setdefault(node, epoch)
-                teachers = [(g + 1) % len(weights) if settings.mutual else g for g in peers]
-                if settings.pseudo_labels:
-                    notes["pseudo-label"] = [
-                        pseudo_label_term(log_p[g], log_p[teacher], pairs[teacher], settings)
-                        for g, teacher in zip(peers, teachers, strict=True)
-                    ]
-                if settings.consistency:
-                    notes["consistency"] = [
-                        consistency_term(log_p[g], log_p[teacher], pairs[teacher], settings)
-                        for g, teacher in zip(peers, teachers, strict=True)
-                    ]
-            total = sum(loss for values in notes.values() for loss in values)
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            total.backward()
-            for optimizer in optimizers:
-                optimizer.step()
-            if epoch > settings.warmup_epochs:
-                notes["pseudo labels"] = [len(pairs[teacher]) for teacher in teachers]
-                notes["agreement"] = [
-                    sum(predicted[g][node] == number for node, number in pairs[teacher]) / len(pairs[teacher])
-                    for g, teacher in zip(peers, teachers, strict=True)
-                ]
-            result.history.append({name: [plain(value) for value in values] for name, values in notes.items()})
-        result.probabilities = [one.detach().exp().numpy() for one in forward()]
-        return result
+        def losses(learner, teacher, chosen, pseudo, labelled, target):
+            epoch = settings.warmup_epochs + len(history["agreement"]) // peers + 1
+            for node in chosen.tolist():
+                first[node] = min(first.get(node, epoch), epoch)
+            found = plain(learner, teacher, chosen, pseudo, labelled, target)
+            found = (found[0], *with_options(learner, teacher, chosen, pseudo, settings, *found[1:]))
+            history["pseudo-label"].append(found[1].item())
+            history["consistency"].append(found[2].item())
+            history["pseudo labels"].append(len(chosen))
+            history["agreement"].append((learner[chosen].argmax(1) == pseudo).double().mean().item())
+            return found
+
+        monkeypatch.setattr(module, "nll_loss", supervised)
+        monkeypatch.setattr(module, "losses", losses)
+        probabilities = module.mt_gcn(
+            torch.from_numpy(graph.adjacency.toarray().astype(np.float64)),
+            torch.from_numpy(graph.features.toarray().astype(np.float64)),
+            nodes,
+            classes,
+            thetas,
+            settings.per_class + settings.one_more_per_class,
+            warmup=settings.warmup_epochs,
+            teaching=settings.teaching_epochs,
+            rate=0,
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+        )
+        return probabilities, {name: np.reshape(values, (-1, peers)) for name, values in history.items()}, first
 
     return fit
 
 
-def plain(value):
-    return value.item() if isinstance(value, torch.Tensor) else value
-
-
-def adam(parts, settings):
-    decayed = parts if settings.decay_on == "all" else parts[:2]
-    groups = [
-        {"params": decayed, "weight_decay": settings.weight_decay},
-        {"params": parts[len(decayed) :], "weight_decay": 0},
-    ]
-    return torch.optim.Adam([group for group in groups if group["params"]], lr=settings.learning_rate)
-
-
-def pseudo_label_term(learner, teacher, pairs, settings):
-    sure = (teacher if settings.certainty_of == "teacher" else learner).detach().exp()
-    total = 0
-    for node, number in pairs:
-        entropy = -(sure[node] * sure[node].log()).sum()
-        total = total - (1 - entropy / math.log(len(sure[node]))) * learner[node, number]
-    return total / len(pairs)
-
-
-def consistency_term(learner, teacher, pairs, settings):
-    target = teacher if settings.teacher_gradient else teacher.detach()
-    total = sum((target[node].exp() * (target[node] - learner[node])).sum() for node, _ in pairs)
-    return total / len(pairs) if settings.consistency_reduction == "mean" else total
+def with_options(learner, teacher, chosen, pseudo, settings, pseudo_label, consistency):
+    """L_pl and L_cl with the options of the paper's open questions, from those without."""
+    learner, teacher = learner[chosen], teacher[chosen]
+    if settings.certainty_of == "learner":
+        certainty = 1 + (learner.exp() * learner).sum(1).detach() / math.log(learner.shape[1])
+        pseudo_label = -(certainty * learner.gather(1, pseudo[:, None])[:, 0]).mean()
+    if settings.teacher_gradient:
+        consistency = (teacher.exp() * (teacher - learner)).sum(1).mean()
+    if settings.consistency_reduction == "sum":
+        consistency = consistency * len(chosen)
+    return pseudo_label * settings.pseudo_labels, consistency * settings.consistency
 
 
 @pytest.fixture
@@ -142,48 +106,26 @@ def task(graph):
     return observe(graph, [few, many], seed=0)
 
 
-@pytest.fixture
-def trained_network(monkeypatch):
-    """The networks that fits leave behind, the latest last."""
-    networks = []
-
-    class Kept(GCN):
-        def __init__(self, *arguments, **more):
-            super().__init__(*arguments, **more)
-            networks.append(self)
-
-    monkeypatch.setitem(backbones.BACKBONES, "gcn", replace(backbones.BACKBONES["gcn"], stack=Kept))
-    return networks
-
-
 @pytest.mark.parametrize("option", [{}, *OPTIONS], ids=str)
-def test_a_stack_trains_as_the_papers_algorithm_does_for_one_run(
-    graph, task, reference, weights_of, trained_network, option
-):
+def test_it_equals_plain_pytorch(graph, task, in_60_lines, weights_of, option):
     method = create("mt-gcn", **{**QUICK, **option})
     found = method.fit(task)
-    (network,) = trained_network
+    initial = GCN(task, method.peers, method)
     for run in range(task.runs):
-        fresh = GCN(task, method.peers, method)
         present = task.labelled.present[run]
-        expected = reference(
-            graph,
-            task.labelled.index[run][present].tolist(),
-            task.labelled.classes[run][present].tolist(),
-            [weights_of(fresh, run, peer) for peer in range(method.peers)],
-            method,
-        )
-        for peer in range(method.peers):
-            for mine, theirs in zip(weights_of(network, run, peer), expected.weights[peer], strict=True):
-                torch.testing.assert_close(mine, theirs.detach(), atol=2e-4, rtol=0)
-            np.testing.assert_allclose(found.peers[run, peer], expected.probabilities[peer], atol=1e-4)
-        np.testing.assert_allclose(found.probabilities[run], np.mean(expected.probabilities, axis=0), atol=1e-4)
-        for epoch, values in enumerate(expected.history):
-            for name, value in values.items():
-                np.testing.assert_allclose(found.history[name][epoch, run], value, atol=1e-4, rtol=1e-3)
-        assert found.pseudo_labelled_at[run].tolist() == [
-            expected.pseudo_labelled_at.get(node, 0) for node in range(40)
-        ]
+        nodes, classes = task.labelled.index[run][present], task.labelled.classes[run][present]
+        thetas = [weights_of(initial, run, peer) for peer in range(method.peers)]
+        # A single peer is its own teacher.
+        groups = [thetas] if method.mutual else [[theta] for theta in thetas]
+        fits = [in_60_lines(graph, nodes, classes, group, method) for group in groups]
+        peers = [one for probabilities, _, _ in fits for one in probabilities]
+        np.testing.assert_allclose(found.peers[run], np.stack(peers), atol=1e-4)
+        np.testing.assert_allclose(found.probabilities[run], np.mean(found.peers[run], axis=0), atol=1e-6)
+        for name, values in found.history.items():
+            expected = np.concatenate([history[name] for _, history, _ in fits], axis=1)
+            np.testing.assert_allclose(values[-len(expected) :, run], expected, atol=1e-4, rtol=1e-3)
+        first = [min(firsts.get(node, 99) for _, _, firsts in fits) for node in range(graph.num_nodes)]
+        assert found.pseudo_labelled_at[run].tolist() == [0 if epoch == 99 else epoch for epoch in first]
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=str)

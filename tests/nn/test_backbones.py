@@ -1,4 +1,4 @@
-"""What the contract asks of every method, asked of `mt-gcn` with every backbone; and what is asked of backbones."""
+"""The contract of every method for `mt-gcn` with every backbone, and stacks of a user's own module."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,14 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create, method_from_text
 from mtgcn.methods.base import fit_in_chunks
-from mtgcn.nn.backbones import BACKBONES
+from mtgcn.nn.backbones import BACKBONES, ModuleNetwork
+from mtgcn.nn.base import NetworkSettings
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
 
 class OwnModule(nn.Module):
-    """Two layers, each of a node and its neighbours' mean."""
+    """Two layers on a node and the mean of its neighbours."""
 
     def __init__(self, features, classes):
         super().__init__()
@@ -50,7 +51,7 @@ def graph(make_graph):
 
 @pytest.fixture(scope="module")
 def awkward(make_graph):
-    """Weighted components, a triangle of unknown classes, a lone node without features, one linked to itself alone."""
+    """Weighted components, an unlabelled triangle, an isolated node without features, and one with a self-loop."""
     halves = [make_graph(nodes=30, features=8, seed=seed, weighted=True) for seed in (0, 1)]
     triangle = sp.csr_array(np.array([[0, 0.5, 2], [0.5, 0, 1e-3], [2, 1e-3, 0]]))
     values = np.random.default_rng(0).random((5, 8))
@@ -71,27 +72,23 @@ def fit(backbone, graph, splits=None, **settings):
     return create("mt-gcn", **{**QUICK, **settings}, backbone=backbone).fit(task_of(graph, splits))
 
 
-def without_chance(backbone):
-    return {} if callable(backbone) else {"dropout": 0.0}  # a module has a dropout of its own, this one none
-
-
-def assert_is_belief(prediction, graph):
+def assert_valid(prediction, graph):
     probabilities = prediction.probabilities
     assert probabilities.shape == (RUNS, graph.num_nodes, graph.num_classes)
     assert np.isfinite(probabilities).all()
     np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)
 
 
-def test_awkward_graphs_are_answered(backbone, awkward):
-    assert_is_belief(fit(backbone, awkward), awkward)
+def test_awkward_graphs(backbone, awkward):
+    assert_valid(fit(backbone, awkward), awkward)
     dense = Graph(awkward.adjacency, awkward.features.toarray(), awkward.labels)
-    assert_is_belief(fit(backbone, dense), dense)
+    assert_valid(fit(backbone, dense, checkpoint="best-training"), dense)
     with pytest.raises(InputError, match="features"):
         fit(backbone, Graph(awkward.adjacency, labels=awkward.labels))
 
 
 @pytest.mark.slow
-def test_classes_that_are_easy_to_tell_apart_are_learned(backbone, make_graph):
+def test_easy_classes_are_learned(backbone, make_graph):
     graph = make_graph(nodes=60, features=12, easy=True)
     splits = draw_splits(graph, 2, RUNS, seed=0)
     probabilities = fit(backbone, graph, splits, warmup_epochs=100, teaching_epochs=50).probabilities
@@ -99,15 +96,15 @@ def test_classes_that_are_easy_to_tell_apart_are_learned(backbone, make_graph):
     assert np.mean(right) > 0.8
 
 
-def test_the_same_seed_gives_the_same_answer_bit_for_bit(backbone, graph):
+def test_same_seed_same_probabilities(backbone, graph):
     answers = []
     for state in (1, 2):
-        torch.manual_seed(state)  # which is not part of the seed
+        torch.manual_seed(state)  # torch's state is not part of the seed
         answers.append(fit(backbone, graph).probabilities)
     assert np.array_equal(*answers)
 
 
-def test_runs_do_not_depend_on_the_cut(backbone, graph):
+def test_runs_are_independent(backbone, graph):
     method, task = create("mt-gcn", **QUICK, backbone=backbone), task_of(graph)
     together = fit_in_chunks(method, task).probabilities
     apart = fit_in_chunks(method, task, memory_budget=1).probabilities
@@ -115,29 +112,26 @@ def test_runs_do_not_depend_on_the_cut(backbone, graph):
     assert not np.allclose(apart[0], apart[1])
 
 
-def test_shuffling_nodes_shuffles_the_answer(backbone, graph):
+def test_node_order_does_not_matter(backbone, graph):
     order = np.random.default_rng(0).permutation(graph.num_nodes)
     place = np.argsort(order)
     shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], graph.labels[order])
     splits = draw_splits(graph, 2, RUNS, seed=0)
+    without_dropout = {} if callable(backbone) else {"dropout": 0.0}  # the module has none
     moved = [Split(place[split.train], place[split.validation], place[split.test]) for split in splits]
-    expected = fit(backbone, graph, splits, **without_chance(backbone)).probabilities[:, order]
-    found = fit(backbone, shuffled, moved, **without_chance(backbone)).probabilities
+    expected = fit(backbone, graph, splits, **without_dropout).probabilities[:, order]
+    found = fit(backbone, shuffled, moved, **without_dropout).probabilities
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.abs(np.diff(expected, axis=1)).max() > 1e-3
 
 
-def test_trained_peers_are_applied_to_their_own_and_to_other_graphs(backbone, graph, make_graph):
+def test_trained_peers_apply_to_other_graphs(backbone, graph, make_graph):
     method = create("mt-gcn", **QUICK, backbone=backbone)
     found = method.fit(task_of(graph))
     np.testing.assert_allclose(method.apply(found.parameters, graph), found.peers, atol=1e-6)
     other = method.apply(found.parameters, make_graph(nodes=20, features=12, seed=3))
     assert other.shape == (RUNS, 2, 20, 3)
     np.testing.assert_allclose(other.sum(-1), 1, atol=1e-5)
-
-
-def test_reading_as_the_authors_do(backbone, graph):
-    assert_is_belief(fit(backbone, graph, checkpoint="best-training"), graph)
 
 
 def test_backbones_differ(graph):
@@ -147,19 +141,16 @@ def test_backbones_differ(graph):
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_a_larger_network_is_told_to_take_more(name, graph):
+def test_bytes_grow_with_the_network(name, graph):
     task = task_of(graph)
     small, large = (create("mt-gcn", backbone=name, hidden_channels=width).bytes_per_run(task) for width in (8, 64))
     assert 0 < small < large
 
 
-def test_a_backbone_is_a_setting_that_can_be_typed():
+def test_backbone_from_text():
     assert method_from_text("mt-gcn", ["backbone=appnp"]).backbone == "appnp"
     with pytest.raises(InputError, match="unknown backbone 'gnc'; did you mean 'gcn'"):
         method_from_text("mt-gcn", ["backbone=gnc"])
-
-
-def test_what_is_no_backbone_is_refused():
     with pytest.raises(InputError, match="backbone is a int; give a name"):
         create("mt-gcn", backbone=3)
 
@@ -168,6 +159,187 @@ def test_what_is_no_backbone_is_refused():
     ("setting", "value"),
     [("hidden_channels", 32), ("dropout", 0.1), ("decay_on", "first-layer"), ("bias", False), ("init", "glorot")],
 )
-def test_settings_that_a_module_of_ones_own_would_not_heed_are_refused(setting, value):
+def test_settings_that_a_module_ignores_are_refused(setting, value):
     with pytest.raises(InputError, match=f"{setting} is .*, but a module of your own decides that itself"):
         create("mt-gcn", backbone=OwnModule, **{setting: value})
+
+
+class Mean(nn.Module):
+    """A linear layer on each node and the sum of its neighbours, with dropout."""
+
+    def __init__(self, features=12, classes=3):
+        super().__init__()
+        self.layer = nn.Linear(2 * features, classes)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x, edge_index):
+        return self.layer(self.dropout(torch.cat([x, self.spread(x, edge_index)], 1)))
+
+    def spread(self, x, edge_index, weight=None):
+        source, target = edge_index
+        carried = x[source] if weight is None else x[source] * weight[:, None]
+        return torch.zeros_like(x).index_add(0, target, carried)
+
+
+class Weighted(Mean):
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.layer(torch.cat([x, self.spread(x, edge_index, edge_weight)], 1))
+
+
+class Normed(Mean):
+    def __init__(self, features=12, classes=3):
+        super().__init__(features, classes)
+        self.norm = nn.BatchNorm1d(classes)
+
+    def forward(self, x, edge_index):
+        return self.norm(super().forward(x, edge_index))
+
+
+@pytest.fixture
+def task(make_graph):
+    graph = make_graph(weighted=True)
+    return observe(graph, draw_splits(graph, 2, 3, seed=0), seed=0)
+
+
+@pytest.fixture
+def stack(task):
+    def build(backbone, peers=2):
+        return ModuleNetwork(task, peers, NetworkSettings(), backbone)
+
+    return build
+
+
+def test_module_stack_matches_dense(stack, task, dense_features):
+    graph, network = task.graph, stack(Weighted())
+    network.eval()
+    logits = network.logits()
+    assert logits.shape == (40, 3, 3, 2)
+    features = dense_features(graph)
+    near = torch.from_numpy(graph.adjacency.toarray().astype(np.float64)) @ features
+    weight, bias = (getattr(network, name).detach().double() for name in ("layer/weight", "layer/bias"))
+    for run, peer in np.ndindex(3, 2):
+        expected = torch.cat([features, near], 1) @ weight[run, peer].T + bias[run, peer]
+        torch.testing.assert_close(logits[..., run, peer].double(), expected, atol=1e-5, rtol=1e-4)
+    assert len(weight.flatten(0, 1).unique(dim=0)) == 6
+
+
+def test_module_from_a_factory(stack):
+    made = []
+
+    def factory(features, classes):
+        made.append((features, classes))
+        return Mean(features, classes)
+
+    network = stack(factory)
+    assert made == [(12, 3)] * 6
+    assert torch.equal(stack(Mean).probabilities(), network.probabilities())
+
+
+def test_modules_are_seeded_by_run_and_restore_the_generator(stack):
+    module = Mean()
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first = stack(module).probabilities()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.manual_seed(6)
+    assert torch.equal(stack(Mean()).probabilities(), first)
+
+
+def test_module_dropout(stack):
+    network = stack(Mean())
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.fill_(1)
+    network.train()
+    network.new_epoch()
+    first = network.logits()
+    torch.randn(3)
+    assert torch.equal(network.logits(), first)
+    models = first.flatten(2).unbind(-1)
+    assert not any(torch.equal(models[0], other) for other in models[1:])
+    network.new_epoch()
+    assert not torch.equal(network.logits(), first)
+    probabilities = network.probabilities()
+    network.new_epoch()
+    assert torch.equal(network.probabilities(), probabilities)
+
+
+def test_buffers_belong_to_each_model(stack, task):
+    network = stack(Normed())
+    network.train()
+    network.new_epoch()
+    network.logits()
+    counted = network.clone_parameters()
+    assert counted["norm/num_batches_tracked"].tolist() == [[1, 1]] * 3
+    means = counted["norm/running_mean"].flatten(0, 1)
+    assert len(means.unique(dim=0)) == 6
+    trained = {name for name, _ in network.named_parameters()}
+    assert trained == {"layer/weight", "layer/bias", "norm/weight", "norm/bias"}
+    method = create("mt-gcn", **QUICK, backbone=Normed(), checkpoint="best-training")
+    found = method.fit(task)  # loads buffers as well
+    np.testing.assert_allclose(method.apply(found.parameters, task.graph), found.peers, atol=1e-6)
+
+
+def test_frozen_and_unused_parameters_are_not_trained(stack):
+    class Half(Mean):
+        def __init__(self):
+            super().__init__()
+            self.spare = nn.Linear(2, 2)
+            self.layer.bias.requires_grad_(False)
+
+    network = stack(Half())
+    assert [name for name, _ in network.named_parameters()] == ["layer/weight"]
+    assert {"layer/bias", "spare/weight", "spare/bias"} <= set(network.trained())
+
+
+class Fixed(nn.Module):
+    def forward(self, x, edge_index):
+        return x[:, :3]
+
+
+@pytest.mark.parametrize(
+    ("backbone", "message"),
+    [
+        (nn.Linear(12, 3), r"forward of Linear takes \(input\); give a module that takes \(x, edge_index\)"),
+        (Mean(12, 4), r"Mean answers with a tensor of \(40, 4\) where 40 nodes x 3 classes are wanted"),
+        (lambda features, classes: "no", "the backbone made a str of"),
+        (lambda features, classes: Fixed(), "Fixed has no parameter that could be trained"),
+    ],
+)
+def test_invalid_modules_are_refused(stack, backbone, message):
+    with pytest.raises(InputError, match=message):
+        stack(backbone)
+
+
+def test_parameters_without_reset_are_refused(stack):
+    class Scaled(Mean):
+        def __init__(self, features=12, classes=3):
+            super().__init__(features, classes)
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x, edge_index):
+            return self.scale * super().forward(x, edge_index)
+
+    with pytest.raises(InputError, match=r"Scaled has a parameter 'scale' but no reset_parameters\(\)"):
+        stack(Scaled())
+    assert stack(Scaled).probabilities().isfinite().all()
+
+
+def test_bytes_of_a_module(task):
+    class Wide(Mean):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Sequential(nn.Linear(24, 1000), nn.ReLU(), nn.Linear(1000, 3))
+
+    narrow, wide = (ModuleNetwork.bytes_per_model(task, NetworkSettings(), one) for one in (Mean(), Wide()))
+    grown = 4 * 4 * (24 * 1000 + 1000 + 3000 + 3) + 40 * 1000 * 4  # parameters, and the hidden layer at 40 nodes
+    assert wide - narrow == pytest.approx(grown, rel=0.05)
+
+
+@pytest.mark.slow
+def test_pytorch_geometric_modules(stack, task):
+    pyg = pytest.importorskip("torch_geometric.nn")
+    lazy = pyg.GCN(-1, hidden_channels=8, num_layers=2, out_channels=3, dropout=0.5)
+    for backbone in (lazy, pyg.GCNConv(12, 3), pyg.GATConv(12, 3), pyg.SAGEConv(12, 3)):
+        probabilities = create("mt-gcn", **QUICK, backbone=backbone).fit(task).probabilities
+        np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)

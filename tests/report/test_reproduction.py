@@ -15,16 +15,26 @@ from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.grids import findings
 from mtgcn.report.reproduction import commands, html_page, latex_tables
 
+SECTIONS = {"tables", "label-rates", "differences", "ranks", "calibration", "time"}
+
+
+def evidence_of(*parts, **options):
+    return stored_evidence({name: rows for units in parts for name, rows in units.items()}, **options)
+
 
 def page_of(*parts, counts=()):
-    return html_page(stored_evidence({name: rows for units in parts for name, rows in units.items()}), counts)
+    return html_page(evidence_of(*parts), counts)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def full(stored):
     return page_of(
         stored(ablation=True, tables=["2"]), stored(backbones=True, tables=["3"]), stored(protocol="paper"), stored()
     )
+
+
+def latex_of(*parts, **options):
+    return latex_tables(evidence_of(*parts, **options))
 
 
 def curves_of(seed=0, **made):
@@ -81,44 +91,27 @@ def test_optimistic_rows_are_marked(stored, full):
     assert [row[0] for row in marked] == ["MT-GCN"] * 4
 
 
-def test_page_of_a_single_unit(stored):
-    units = stored(tables=["2"], methods=["mt-gcn"], runs=1)
-    name = next(iter(units))
-    page = page_of({name: units[name]})
-    assert set(HtmlPage(page).ids) == {"tables", "label-rates", "calibration", "time"}
-    assert page.count("<svg") == 2
-
-
 def test_sections_follow_what_is_stored(stored, full):
-    assert set(HtmlPage(full).ids) == {
-        "tables",
-        "label-rates",
-        "differences",
-        "ranks",
-        "calibration",
-        "time",
-        "ablation",
-        "backbones",
-    }
+    assert set(HtmlPage(full).ids) == {*SECTIONS, "ablation", "backbones"}
     alone = HtmlPage(page_of(stored(ablation=True, tables=["2"])))
     assert {"ablation", "tables"} <= set(alone.ids)
     assert "without L_pl" in alone.text
     assert "warm-up of 300 epochs" in alone.text
+    units = stored(tables=["2"], methods=["mt-gcn"], runs=1)
+    page = page_of(dict([next(iter(units.items()))]))  # a single unit
+    assert set(HtmlPage(page).ids) == {"tables", "label-rates", "calibration", "time"}
+    assert page.count("<svg") == 2
 
 
 def test_backbones_show_alone_taught_gain(stored):
-    page = HtmlPage(page_of(stored(backbones=True, tables=["2"], runs=1)))
+    units = stored(backbones=True, tables=["2"], runs=1)
+    page = HtmlPage(page_of(units))
     # Places are numbered cell by cell: gcn alone, gcn taught, chebyshev alone …, each 0.1 above the one before.
     rows = [row for row in page.rows if row[0] == "APPNP"]
     assert rows[0] == ["APPNP", "4", "+0.1", "+0.1", "+0.1", "0", "0"]  # cells, mean, smallest, largest, sure ones
     assert rows[1][:8] == ["APPNP", "40.4", "one run", "40.5", "one run", "+0.1", "one run", "1"]
     assert {row[0] for row in page.rows} >= {"GCN", "Chebyshev", "APPNP", "GAT"}
-
-
-def test_network_without_taught_runs_has_no_gain(stored):
-    units = stored(backbones=True, tables=["2"], runs=1)
-    [first, *_] = units
-    page = HtmlPage(page_of({first: units[first]}))
+    page = HtmlPage(page_of(dict([next(iter(units.items()))])))  # a network without taught runs
     assert ["GCN", "40.0", "one run"] in page.rows
     assert "mean gain" not in page.text
 
@@ -128,11 +121,11 @@ def test_training_curves(stored):
     page = html_page(stored_evidence(units), curves=[curves_of(), curves_of(seed=3)])
     section = page.split('<section id="training">')[1].split("</section>")[0]
     HtmlPage(page)
-    assert section.count("<h3>") == 1  # another seed stays away
+    assert section.count("<h3>") == 1  # the other seed is left out
     assert "cora, 2 labels per class" in section
     assert "Mean of 7 runs on cpu." in section
     assert section.count("<svg") == 3
-    assert section.count("teaching begins</text>") == 2  # the third picture begins there
+    assert section.count("teaching begins</text>") == 2  # the third chart begins there
     assert "Case Based" in section
     assert "class 7" in section
     assert "Rare" not in section  # which was never taught
@@ -144,9 +137,7 @@ def test_rows_of_another_device_are_marked(stored):
     here = stored(tables=["2"], methods=["gcn", "mt-gcn"], device="cuda (some GPU)", runs=1)
     there = stored(tables=["2"], methods=["lp"], runs=1)
     page = HtmlPage(page_of(here, there))
-    rows = [row for row in page.rows if "LP" in row[0]]
-    assert rows
-    assert all(row[1] == "on cpu" for row in rows)
+    assert {row[1] for row in page.rows if "LP" in row[0]} == {"on cpu"}
     assert not any("on cpu" in row for row in page.rows if row[0] in ("GCN-V", "MT-GCN"))
     assert "some rows cpu, 1 thread per unit of work" in page.text
     evidence = stored_evidence(here | there)
@@ -157,7 +148,7 @@ def test_rows_of_another_device_are_marked(stored):
 
 
 def world(stored, ahead, **selection):
-    """The page of a suite in which every plain line has 50 per cent, and others so much more; and its evidence."""
+    """The page of a suite in which plain lines have 50 per cent and others the given excess; and its evidence."""
     units = {}
     for name, rows in stored(suite="world", runs=1, **selection).items():
         title = place_of(rows[0]).title
@@ -172,7 +163,7 @@ def test_suite_page(stored):
     page = HtmlPage(text)
     assert "mt-plus on graphs of many kinds" in page.text
     assert "Zhan and Niu" not in page.text
-    assert set(page.ids) == {"tables", "label-rates", "differences", "ranks", "calibration", "time"}
+    assert set(page.ids) == SECTIONS
     assert "Eight graphs" in page.text
     # 52 is the best plain line everywhere. mt-gcn's 59 is shown, not counted.
     assert "mt-plus has the highest mean in 0 of 24 cells with random splits." in page.text
@@ -188,15 +179,7 @@ def test_suite_page(stored):
     assert "GCN-V" not in page.text  # the paper's name of another setting
     assert text.count("5 on average, over all</text>") == 8
     assert text.count('<tr class="reference">') == 3 * 8
-    assert commands(evidence) == [_whole_suite(evidence)]
-
-
-def _whole_suite(evidence):
-    """Where this version lacks methods of the suite, the command names those it has."""
-    methods = dict.fromkeys(line.method for line in evidence.ours[0].lines)
-    listed = dict.fromkeys(entry.method for entry in WORLD.tables[0].cells[0].entries)
-    names = "" if methods == listed else f"--methods {','.join(methods)} "
-    return f"mtgcn reproduce --suite world {names}--runs 1 --device cpu"
+    assert commands(evidence) == ["mtgcn reproduce --suite world --runs 1 --device cpu"]
 
 
 def test_missing_plain_methods_are_named(stored):
@@ -206,10 +189,7 @@ def test_missing_plain_methods_are_named(stored):
     assert commands(evidence) == [
         "mtgcn reproduce --suite world --datasets cora,dblp --methods gcn,mt-plus --runs 1 --device cpu"
     ]
-
-
-def test_suite_without_its_reference_has_no_findings(stored):
-    text, evidence = world(stored, {}, datasets=["dblp"], methods=["gcn"])
+    text, evidence = world(stored, {}, datasets=["dblp"], methods=["gcn"])  # without the reference
     assert findings(evidence) == []
     HtmlPage(text)
 
@@ -225,7 +205,7 @@ def test_names_are_escaped(stored):
     units = stored(tables=["2"], methods=["gcn", "lp", "mt-gcn"])
     odd = "<b>&\"'"
     renamed = {
-        name: tuple(type(row)(**{**vars(row), "method": odd if row.method == "gcn" else row.method}) for row in rows)
+        name: tuple(replace(row, method=odd) if row.method == "gcn" else row for row in rows)
         for name, rows in units.items()
     }
     page = page_of(renamed)
@@ -264,26 +244,22 @@ def test_command_reproduces_the_rows(stored, selection, command):
     assert commands(stored_evidence(stored(**selection)))[-1] == command
 
 
-def tables_of(*parts, **options):
-    return latex_tables(stored_evidence({name: rows for units in parts for name, rows in units.items()}, **options))
-
-
 def test_latex_tables_are_well_formed(stored):
-    text = tables_of(stored(), stored(protocol="paper"), stored(ablation=True, tables=["2"]), stored(backbones=True))
+    text = latex_of(stored(), stored(protocol="paper"), stored(ablation=True, tables=["2"]), stored(backbones=True))
     # Tables 2 to 5, the last with two kinds of splits, the ablation of one and the backbones of all.
     assert count_tables(text) == 5 + 1 + 4
 
 
 def test_latex_rows(stored):
-    text = tables_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1))
+    text = latex_of(stored(tables=["2"], methods=["gcn", "mt-gcn"], runs=1))
     # Places are numbered cell by cell, 0.1 per cent apart from 40; the last of a cell, MT-GCN, is best.
     assert "\nGCN-V & 42.6 & 40.0 & $-2.6$ & 56.9 & 40.2 & $-16.7$ &" in text
     assert "\nMT-GCN & 66.9 & \\textbf{40.1} & $-26.8$ &" in text
-    text = tables_of(stored(tables=["2"], protocol="paper"))
+    text = latex_of(stored(tables=["2"], protocol="paper"))
     # The mean is 40.0. The last of ten averages of four runs lies higher by 1e-6 ((36² + … + 39²) / 4 - 513.5).
     assert "MT-GCN (optimistic) & 66.9 & 40.1 & $-26.8$ &" in text
     assert "OPTIMISTIC" in text
-    text = tables_of(stored(suite="world", datasets=["dblp"], methods=["gcn", "mt-plus"], runs=1), suite=WORLD)
+    text = latex_of(stored(suite="world", datasets=["dblp"], methods=["gcn", "mt-plus"], runs=1), suite=WORLD)
     assert r"\caption{Accuracy on dblp. Per cent;" in text
     assert r" & 5 labels per class on average, drawn over all nodes \\" in text
     assert "\ngcn, none & 40.2 & 40.6 & 41.0 \\\\\n" in text

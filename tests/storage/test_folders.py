@@ -13,18 +13,15 @@ from mtgcn.storage.folders import READY, current_path, has_other_files, read_cur
 from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
 
 NAMES = ("a", "b", "c")
+OLD, NEW = {"a": "abc", "b": "1", "c": "1"}, {"a": "ab", "b": "2"}
 
 
-def write(folder, **contents):
+def write(folder, contents, interrupted=False):
     with updating(folder, NAMES) as partial:
         for name, content in contents.items():
             (partial / name).write_text(content)
-
-
-def write_half(folder):
-    with updating(folder, NAMES) as partial:
-        (partial / "a").write_text("half")
-        raise KeyboardInterrupt
+        if interrupted:
+            raise KeyboardInterrupt
 
 
 def found(folder):
@@ -37,39 +34,29 @@ def visible(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_update_keeps_the_folder_and_other_files(tmp_path):
+def test_update_keeps_the_folder_modes_and_other_files(tmp_path):
     folder = tmp_path / "new" / "folder"
-    write(folder, a="abc", b="1", c="1")
+    write(folder, OLD)
     number = folder.stat().st_ino
-    (folder / "mine").write_text("mine")
-    write(folder, a="ab", b="2")
-    assert found(folder) == {"a": "ab", "b": "2"}
+    (folder / "mine").touch()
+    (folder / "a").chmod(0o640)
+    folder.chmod(0o750)
+    write(folder, NEW)
+    assert found(folder) == NEW
     assert visible(folder) == ["a", "b", "mine"]
     assert folder.stat().st_ino == number
-
-
-def test_update_keeps_modes(tmp_path):
-    write(tmp_path, a="abc", b="1", c="1")
-    (tmp_path / "a").chmod(0o640)
-    tmp_path.chmod(0o750)
-    write(tmp_path, a="abc", b="2", c="2")
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, tmp_path / "a")]
-    assert modes == [0o750, 0o640]
-    (tmp_path / "usual").touch()
-    assert (tmp_path / "b").stat().st_mode == (tmp_path / "usual").stat().st_mode
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "a")] == [0o750, 0o640]
+    assert (folder / "b").stat().st_mode == (folder / "mine").stat().st_mode
 
 
 def test_failed_update_changes_nothing(tmp_path):
-    write(tmp_path / "there", a="abc", b="1", c="1")
+    write(tmp_path / "there", OLD)
     for place in ("there", "new/parents/folder"):
         with pytest.raises(KeyboardInterrupt):
-            write_half(tmp_path / place)
-    assert found(tmp_path / "there") == {"a": "abc", "b": "1", "c": "1"}
+            write(tmp_path / place, {"a": "half"}, interrupted=True)
+    assert found(tmp_path / "there") == OLD
     assert visible(tmp_path / "there") == ["a", "b", "c"]
     assert visible(tmp_path) == ["there"]
-
-
-STEPS = ("mkdir", "rename", "replace", "rmdir", "unlink", "chmod")
 
 
 def write_until_killed(folder, step, contents):
@@ -86,32 +73,31 @@ def write_until_killed(folder, step, contents):
 
         return call
 
-    for name in STEPS:
+    for name in ("mkdir", "rename", "replace", "rmdir", "unlink", "chmod"):
         setattr(os, name, counted(getattr(os, name)))
-    write(folder, **contents)
+    write(folder, contents)
     os._exit(0)
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("before", [{}, {"a": "abc", "b": "1", "c": "1"}], ids=["new folder", "files are replaced"])
+@pytest.mark.parametrize("before", [{}, OLD], ids=["new folder", "files are replaced"])
 def test_killed_writer_leaves_old_or_new_files(tmp_path, before):
-    after = {"a": "ab", "b": "2"}
     outcomes = []
     for step in range(100):
         folder = tmp_path / str(step) / "folder"
         if before:
-            write(folder, **before)
-            (folder / "mine").write_text("mine")
-        process = multiprocessing.get_context("fork").Process(target=write_until_killed, args=(folder, step, after))
+            write(folder, before)
+            (folder / "mine").touch()
+        process = multiprocessing.get_context("fork").Process(target=write_until_killed, args=(folder, step, NEW))
         process.start()
         process.join()
-        assert not folder.exists() or found(folder) in (before, after)
-        outcomes.append(folder.exists() and found(folder) == after)
+        assert not folder.exists() or found(folder) in (before, NEW)
+        outcomes.append(folder.exists() and found(folder) == NEW)
         if folder.exists() and not before and not outcomes[-1]:
             assert not has_other_files(folder)
-        write(folder, a="abc", b="3", c="3")
-        assert found(folder) == {"a": "abc", "b": "3", "c": "3"}
+        write(folder, OLD)
+        assert found(folder) == OLD
         assert visible(folder) == ["a", "b", "c", *(["mine"] if before else [])]
         if process.exitcode == 0:
             break
@@ -121,26 +107,23 @@ def test_killed_writer_leaves_old_or_new_files(tmp_path, before):
 
 
 def test_concurrent_updates_are_atomic(tmp_path):
-    (tmp_path / "mine").write_text("mine")
-
     def often(content):
         for _ in range(20):
-            write(tmp_path, a="abc", b=content, c=content)
+            write(tmp_path, {"a": "abc", "b": content, "c": content})
 
     threads = [threading.Thread(target=often, args=(content,)) for content in "123"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    last = found(tmp_path)
-    assert last["b"] == last["c"]
-    assert visible(tmp_path) == ["a", "b", "c", "mine"]
+    assert found(tmp_path)["b"] == found(tmp_path)["c"]
+    assert visible(tmp_path) == ["a", "b", "c"]
 
 
 def test_update_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "TIMEOUT", 0.1)
     with exclusive_lock(tmp_path / folders.LOCK, "holding it"), pytest.raises(HeldElsewhere):
-        write(tmp_path, a="abc")
+        write(tmp_path, OLD)
     assert visible(tmp_path) == []
 
 
@@ -167,12 +150,8 @@ def test_mount_points(tmp_path):
         (tmp_path / name).mkdir()
     for name in ("file", "mounted"):
         (tmp_path / name).touch()
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run(
-            [*unshared, "mount", "-t", "tmpfs", "none", tmp_path / "elsewhere"], capture_output=True, check=False
-        ).returncode
-    ):
+    mount = [*unshared, "mount", "-t", "tmpfs", "none", tmp_path / "elsewhere"]
+    if shutil.which("unshare") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not permitted")
     command = [*unshared, sys.executable, "-c", MOUNT_AND_WRITE, tmp_path / "volume", tmp_path / "file"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

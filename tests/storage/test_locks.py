@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -17,9 +16,14 @@ HOLD = (
 
 
 @pytest.fixture
-def holder(tmp_path):
+def path(tmp_path):
+    return tmp_path / "x.lock"
+
+
+@pytest.fixture
+def holder(path):
     """Another process that holds a lock."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "x.lock")], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"held\n"
     yield process
     process.kill()
@@ -27,41 +31,29 @@ def holder(tmp_path):
     process.stdout.close()
 
 
-def test_held_lock_names_its_owner(tmp_path, holder):
+def test_killed_owner_releases_the_lock(path, holder):
+    lock, owner = OwnedLock(path), path.with_name("x.lock.owner")
     for _ in range(2):
         with pytest.raises(HeldElsewhere) as held:
-            OwnedLock(tmp_path / "x.lock").acquire()
+            lock.acquire()
         assert held.value.owner == str(holder.pid)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_killed_process_releases_its_lock(tmp_path, holder):
-    holder.send_signal(signal.SIGKILL)
+    holder.kill()
     holder.wait()
-    lock = OwnedLock(tmp_path / "x.lock")
     lock.acquire()
-    assert (tmp_path / "x.lock.owner").read_text() == str(os.getpid())
-    lock.release()
-    assert not (tmp_path / "x.lock.owner").exists()
-
-
-def test_release(tmp_path):
-    first, second = OwnedLock(tmp_path / "x.lock"), OwnedLock(tmp_path / "x.lock")
-    first.acquire()
+    assert owner.read_text() == str(os.getpid())
     with pytest.raises(HeldElsewhere):
-        second.acquire()
-    first.release()
-    second.acquire()
-    second.release()
+        OwnedLock(path).acquire()
+    lock.release()
+    assert not owner.exists()
+    OwnedLock(path).acquire()
 
 
-def test_unwritable_owner_releases_the_lock(tmp_path):
-    (tmp_path / "x.lock.owner").mkdir()
-    lock = OwnedLock(tmp_path / "x.lock")
+def test_unwritable_owner_releases_the_lock(path):
+    path.with_name("x.lock.owner").mkdir()
     with pytest.raises(OSError, match=r"x\.lock\.owner"):
-        lock.acquire()
-    (tmp_path / "x.lock.owner").rmdir()
-    OwnedLock(tmp_path / "x.lock").acquire()
+        OwnedLock(path).acquire()
+    path.with_name("x.lock.owner").rmdir()
+    OwnedLock(path).acquire()
 
 
 def test_exclusive_lock_serialises(tmp_path):
@@ -81,31 +73,30 @@ def test_exclusive_lock_serialises(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert most == 1
-    assert sorted(waited) == [False, True, True]
+    assert (most, sorted(waited)) == (1, [False, True, True])
     assert list((tmp_path / "below").iterdir()) == []
 
 
-def test_unwritable_lock_is_skipped(tmp_path):
-    (tmp_path / "file").write_text("")
-    with exclusive_lock(tmp_path / "file" / "y.lock", "working") as waited:
+def test_unwritable_lock_is_skipped(path):
+    path.write_text("")
+    with exclusive_lock(path / "y.lock", "working") as waited:
         assert waited is False
 
 
-def test_long_wait_is_logged_and_times_out(tmp_path, holder, monkeypatch, caplog):
+def test_long_wait_is_logged_and_times_out(path, holder, monkeypatch, caplog):
     monkeypatch.setattr(locks, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "TIMEOUT", 0.3)
     for timeout in ({"timeout": 0.3}, {}):
-        monkeypatch.setattr(locks, "TIMEOUT", 0.3)
-        with pytest.raises(HeldElsewhere), exclusive_lock(tmp_path / "x.lock", "making it", **timeout):
+        with pytest.raises(HeldElsewhere), exclusive_lock(path, "making it", **timeout):
             pytest.fail("another process holds it")
-    assert (tmp_path / "x.lock").exists()
+    assert path.exists()
     logged = {record.getMessage() for record in caplog.records}
-    assert logged == {f"another process is making it; waiting for it, at most 0 s (lock {tmp_path / 'x.lock'})"}
+    assert logged == {f"another process is making it; waiting for it, at most 0 s (lock {path})"}
 
 
-def test_short_wait_is_not_logged(tmp_path, caplog):
-    with exclusive_lock(tmp_path / "y.lock", "working"):
-        thread = threading.Thread(target=lambda: exclusive_lock(tmp_path / "y.lock", "working").__enter__())
+def test_short_wait_is_not_logged(path, caplog):
+    with exclusive_lock(path, "working"):
+        thread = threading.Thread(target=lambda: exclusive_lock(path, "working").__enter__())
         thread.start()
         time.sleep(0.2)
     thread.join()

@@ -3,13 +3,13 @@ import pytest
 import torch
 
 from mtgcn.methods import create, fit_in_chunks
-from mtgcn.methods.trained import supervised_step
+from mtgcn.methods.base import supervised_step
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 from mtgcn.training.loop import Adam, Phase, Step, train
-from mtgcn.training.progress import progress_callbacks, watching_divergence
+from mtgcn.training.progress import watching_divergence
 
 
 class Two:
@@ -25,10 +25,10 @@ class Two:
         return [self.decays]
 
 
-# The last are as small as Adam's epsilon, which then halves a step.
+# Gradients of 1e-8 are as small as Adam's epsilon.
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-8])
 @pytest.mark.parametrize("weight_decay", [None, 0.3])
-def test_steps_are_those_of_torch(size, weight_decay):
+def test_adam_matches_torch(size, weight_decay):
     ours, theirs = Two(), Two()
     adam = Adam(0.1) if weight_decay is None else Adam(0.1, weight_decay)
     reference = torch.optim.Adam(
@@ -65,14 +65,14 @@ def sum_of_parameters(network, factor):
 
 
 @pytest.mark.parametrize(("decay", "pulled"), [("all", 4), ("first-layer", 2)])
-def test_weight_decay_pulls_on_the_layers_it_should(task, weights_of, decay, pulled):
+def test_weight_decay_by_layer(task, weights_of, decay, pulled):
     network = GCN(task, 2, NetworkSettings(decay_on=decay))
     before = weights_of(network, 1, 1)
     phase = Phase(1, lambda: Step({"nothing": sum_of_parameters(network, 0.0)}))
     train(network, [phase], Adam(learning_rate=0.01, weight_decay=0.5))
     after = weights_of(network, 1, 1)
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
-        # Adam's first step is the learning rate times the gradient's sign, and the gradient is the decay's: w / 2.
+        # Adam's first step is the learning rate times the sign of the gradient, which is w / 2.
         gradient = 0.5 * old if number < pulled else torch.zeros_like(old)
         expected = old - 0.01 * gradient / (gradient.abs() + 1e-8)
         torch.testing.assert_close(new, expected, atol=1e-6, rtol=0)
@@ -86,7 +86,7 @@ def test_the_first_step_of_adam_moves_every_parameter_by_the_learning_rate(task,
         torch.testing.assert_close(new, old - 0.03, atol=1e-6, rtol=0)
 
 
-def test_losses_are_added_and_notes_are_not(task, weights_of):
+def test_losses_are_summed_without_notes(task, weights_of):
     network = GCN(task, 2, NetworkSettings())
     before = weights_of(network, 0, 0)
 
@@ -96,10 +96,10 @@ def test_losses_are_added_and_notes_are_not(task, weights_of):
 
     train(network, [Phase(1, step)], Adam(learning_rate=0.03))
     for old, new in zip(before, weights_of(network, 0, 0), strict=True):
-        torch.testing.assert_close(new, old + 0.03, atol=1e-6, rtol=0)  # 1 - 3 < 0, whatever the note says
+        torch.testing.assert_close(new, old + 0.03, atol=1e-6, rtol=0)  # 1 - 3 < 0; the note does not count
 
 
-def test_history_has_a_value_per_epoch_run_and_peer_and_nan_where_a_phase_has_none(task):
+def test_history_is_nan_outside_of_a_phase(task):
     network = GCN(task, 2, NetworkSettings())
     epoch = iter(range(5))
 
@@ -118,54 +118,30 @@ def test_history_has_a_value_per_epoch_run_and_peer_and_nan_where_a_phase_has_no
     np.testing.assert_allclose(history["late"][:, 2, 1], [np.nan, np.nan, 2.5, 3.5, 4.5], rtol=1e-6)
 
 
-def test_after_each_epoch_its_phase_is_told(task):
-    network, told = GCN(task, 1, NetworkSettings()), []
-
-    def phase(name, epochs):
-        return Phase(epochs, lambda: Step({"loss": sum_of_parameters(network, 1.0)}), lambda: told.append(name))
-
-    train(network, [phase("first", 2), phase("second", 1)], ADAM)
-    assert told == ["first", "first", "second"]
-
-
-def test_before_a_phase_it_is_told_once(task):
-    network, told = GCN(task, 1, NetworkSettings()), []
+def test_callbacks_of_a_phase(task):
+    network, calls = GCN(task, 1, NetworkSettings()), []
 
     def phase(name, epochs):
         def step():
-            told.append(name)
+            calls.append(f"{name} step")
             return Step({"loss": sum_of_parameters(network, 1.0)})
 
-        return Phase(epochs, step, before=lambda: told.append(f"before {name}"))
+        return Phase(epochs, step, lambda: calls.append(f"{name} after"), lambda: calls.append(f"{name} before"))
 
-    train(network, [phase("first", 2), phase("second", 1)], ADAM)
-    assert told == ["before first", "first", "first", "before second", "second"]
+    train(network, [phase("1", 2), phase("2", 1)], ADAM)
+    assert calls == ["1 before", "1 step", "1 after", "1 step", "1 after", "2 before", "2 step", "2 after"]
 
 
-def test_every_epoch_drops_other_units(task):
+def test_every_epoch_has_another_dropout(task):
     network, seen = GCN(task, 1, NetworkSettings()), []
 
     def step():
         seen.append(network.logits().detach())
-        return Step({"loss": sum_of_parameters(network, 0.0)})  # nothing to learn: only dropout can change
+        return Step({"loss": sum_of_parameters(network, 0.0)})  # no gradient: only dropout changes
 
     train(network, [Phase(3, step)], Adam(learning_rate=0.01))
     assert not torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[1], seen[2])
-
-
-def test_progress_is_reported_up_to_the_last_epoch_and_only_when_asked(task):
-    calls = []
-    method = create("gcn", epochs=23)
-    with progress_callbacks(lambda done, total: calls.append((done, total))):
-        method.fit(task)
-    assert calls[-1] == (23, 23)
-    assert len(calls) > 1
-    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
-    assert {total for _, total in calls} == {23}
-    before = len(calls)
-    method.fit(task)
-    assert len(calls) == before
 
 
 def test_without_bias_the_biases_stay_zero(task):
@@ -180,7 +156,7 @@ def test_without_bias_the_biases_stay_zero(task):
 
 
 class Slope:
-    """As little as can be trained: one number for each model, which is not decayed. No task, no classes."""
+    """A minimal `Trainable`: one number per model, not decayed."""
 
     runs, peers, device, can_be_recorded = 2, 1, torch.device("cpu"), True
 
@@ -201,14 +177,12 @@ class Slope:
         self.epochs += 1
 
 
-def test_whatever_keeps_the_contract_can_be_trained():
+def test_minimal_trainable():
     slope = Slope()
     history = train(slope, [Phase(4, lambda: Step({"loss": 1 * slope.values}))], Adam(0.5, weight_decay=9.0))
     assert (slope.epochs, slope.in_training) == (4, True)
-    # Adam's steps along a gradient that stays the same are all of the learning rate.
-    np.testing.assert_allclose(
-        history["loss"], np.array([0, -0.5, -1, -1.5])[:, None, None] + np.zeros((1, 2, 1)), atol=1e-6
-    )
+    # With a constant gradient every step of Adam is the learning rate.
+    np.testing.assert_allclose(history["loss"][..., 0], [[0, 0], [-0.5, -0.5], [-1, -1], [-1.5, -1.5]], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +195,7 @@ def test_whatever_keeps_the_contract_can_be_trained():
         ("mt-gcn", {**MT_GCN, "input_dropout": 0.2}),
     ],
 )
-def test_a_stack_of_runs_is_its_runs_trained_one_by_one(task, name, settings):
+def test_stacked_runs_match_single_runs(task, name, settings):
     method = create(name, **settings)
     together = method.fit(task)
     for apart in (
@@ -240,7 +214,7 @@ def test_a_stack_of_runs_is_its_runs_trained_one_by_one(task, name, settings):
             )
 
 
-def test_chunks_keep_to_the_memory_they_are_given(task, monkeypatch):
+def test_chunks_fit_the_memory_budget(task, monkeypatch):
     method, sizes = create("gcn", epochs=1), []
     fit = type(method).fit
     monkeypatch.setattr(type(method), "fit", lambda self, part: sizes.append(part.runs) or fit(self, part))
@@ -250,8 +224,8 @@ def test_chunks_keep_to_the_memory_they_are_given(task, monkeypatch):
     assert sizes == [2, 1, 1, 1, 1, 3]
 
 
-def test_the_epoch_in_which_a_loss_is_not_finite_is_remembered(task):
-    """Of a phase's own losses: that one phase has no such loss is not that it is not finite."""
+def test_divergence_of_a_phase_is_noted(task):
+    # Losses that a phase does not have are NaN in the history, but not divergent.
     network = GCN(task, 2, NetworkSettings())
 
     def step(name, factor):

@@ -26,84 +26,58 @@ def chosen():
     return PseudoLabels(torch.zeros(SLOTS, RUNS, PEERS, dtype=torch.int64), filled, per_class=2)
 
 
-def test_losses_of_one_model_by_hand():
+def reduced(terms, reduction):
+    return sum(terms) / (max(1, len(terms)) if reduction == "mean" else 1)
+
+
+def test_losses_by_hand():
     labelled = Nodes(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]))
     learner = torch.tensor([[0.5, 0.5], [0.75, 0.25]]).log()[..., None, None]
     assert supervised_loss(learner, labelled, "sum").item() == pytest.approx(math.log(2) + math.log(4))
-    assert supervised_loss(learner, labelled, "mean").item() == pytest.approx(1.5 * math.log(2))
+    assert supervised_loss(learner, labelled).item() == pytest.approx(1.5 * math.log(2))
 
     chosen = PseudoLabels(torch.tensor([0, 1])[:, None, None], torch.ones(2, 1, 1, dtype=torch.bool), per_class=1)
     certainty = torch.tensor([1.0, 0.5])[:, None, None]
     assert pseudo_label_loss(learner, certainty, chosen).item() == pytest.approx((math.log(2) + math.log(4) / 2) / 2)
     teacher = torch.tensor([[0.8, 0.2], [0.5, 0.5]]).log()[..., None, None]
-    divergences = [
-        0.8 * math.log(0.8 / 0.5) + 0.2 * math.log(0.2 / 0.5),
-        0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25),
-    ]
-    assert consistency_loss(learner, teacher, chosen, "sum").item() == pytest.approx(sum(divergences))
-    assert consistency_loss(learner, teacher, chosen, "mean").item() == pytest.approx(sum(divergences) / 2)
+    divergence = 0.8 * math.log(0.8 / 0.5) + 0.2 * math.log(0.2 / 0.5) + 0.5 * math.log(0.5 / 0.75 * 0.5 / 0.25)
+    assert consistency_loss(learner, teacher, chosen, "sum").item() == pytest.approx(divergence)
+    assert consistency_loss(learner, teacher, chosen).item() == pytest.approx(divergence / 2)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_supervised_loss_of_every_model_where_runs_have_different_numbers_of_labels(reduction):
-    given = log_probabilities(3, seed=1)
-    found = supervised_loss(given, LABELLED, reduction)
-    for run, classes in enumerate([[1, 2, 3], [3], [0, 1]]):
-        for peer in range(PEERS):
-            terms = [-given[row, number, run, peer].item() for row, number in enumerate(classes)]
-            expected = sum(terms) / (len(terms) if reduction == "mean" else 1)
-            assert found[run, peer].item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_mean_is_the_default_reduction(chosen):
-    given = log_probabilities(3, seed=1)
-    assert torch.equal(supervised_loss(given, LABELLED), supervised_loss(given, LABELLED, "mean"))
-    learner, teacher = log_probabilities(SLOTS, 1), log_probabilities(SLOTS, 2)
-    assert torch.equal(consistency_loss(learner, teacher, chosen), consistency_loss(learner, teacher, chosen, "mean"))
-
-
-def test_pseudo_label_loss_of_every_model_with_unfilled_slots(chosen):
-    learner, certainty = log_probabilities(SLOTS, seed=1), log_probabilities(SLOTS, seed=2).exp()[:, 0]
-    found = pseudo_label_loss(learner, certainty, chosen)
-    for run in range(RUNS):
-        for peer in range(PEERS):
-            terms = [
-                -certainty[slot, run, peer].item() * learner[slot, slot // 2, run, peer].item()
-                for slot in range(SLOTS)
-                if chosen.filled[slot, run, peer]
-            ]
-            expected = sum(terms) / len(terms) if terms else 0.0
-            assert found[run, peer].item() == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_consistency_loss_of_every_model_with_unfilled_slots(chosen, reduction):
+def test_losses_of_every_model(chosen, reduction):
+    """Runs with different numbers of labels and unfilled slots."""
+    rows = log_probabilities(3, seed=1)
     learner, teacher = log_probabilities(SLOTS, seed=1), log_probabilities(SLOTS, seed=2)
-    found = consistency_loss(learner, teacher, chosen, reduction)
-    for run in range(RUNS):
-        for peer in range(PEERS):
-            terms = []
-            for slot in range(SLOTS):
-                if chosen.filled[slot, run, peer]:
-                    taught, learnt = teacher[slot, :, run, peer].tolist(), learner[slot, :, run, peer].tolist()
-                    terms.append(sum(math.exp(p) * (p - q) for p, q in zip(taught, learnt, strict=True)))
-            expected = sum(terms) / (len(terms) if reduction == "mean" else 1) if terms else 0.0
-            assert found[run, peer].item() == pytest.approx(expected, rel=1e-4)
+    certainty = teacher.exp()[:, 0]
+    supervised = supervised_loss(rows, LABELLED, reduction)
+    pseudo = pseudo_label_loss(learner, certainty, chosen)
+    consistency = consistency_loss(learner, teacher, chosen, reduction)
+    for run, peer in np.ndindex(RUNS, PEERS):
+        model = (..., run, peer)
+        terms = [-rows[model][row, number].item() for row, number in enumerate([[1, 2, 3], [3], [0, 1]][run])]
+        assert supervised[model].item() == pytest.approx(reduced(terms, reduction), rel=1e-5)
+        slots = chosen.filled[model].nonzero().flatten().tolist()
+        terms = [-certainty[model][slot].item() * learner[model][slot, slot // 2].item() for slot in slots]
+        assert pseudo[model].item() == pytest.approx(reduced(terms, "mean"), rel=1e-5)
+        pairs = [(teacher[model][slot].double(), learner[model][slot].double()) for slot in slots]
+        terms = [(p.exp() * (p - q)).sum().item() for p, q in pairs]
+        assert consistency[model].item() == pytest.approx(reduced(terms, reduction), rel=1e-4)
 
 
-def test_a_teacher_that_is_all_but_certain_leaves_the_loss_and_its_gradient_finite(chosen):
+def test_certain_teacher_has_a_finite_loss(chosen):
     learner = log_probabilities(SLOTS, seed=1).requires_grad_()
     logits = torch.zeros(SLOTS, CLASSES, RUNS, PEERS)
-    logits[:, 2] = 1e4  # far beyond what a probability can hold
+    logits[:, 2] = 1e4  # the other probabilities underflow
     loss = consistency_loss(learner, logits.log_softmax(1), chosen)
-    # Where the teacher has no doubt, only what the learner says of that class counts.
     expected = torch.where(chosen.filled, -learner[:, 2], 0).sum(0) / chosen.count.clamp(min=1)
     torch.testing.assert_close(loss, expected)
     loss.sum().backward()
     assert learner.grad.isfinite().all()
 
 
-def test_slots_and_rows_of_nobody_get_no_gradient(chosen):
+def test_empty_slots_and_padding_get_no_gradient(chosen):
     for loss in (
         lambda learner: pseudo_label_loss(learner, torch.ones(SLOTS, RUNS, PEERS), chosen),
         lambda learner: consistency_loss(learner, log_probabilities(SLOTS, seed=2), chosen),

@@ -33,10 +33,10 @@ def taken(chosen, run=0, peer=0):
     return [row[full].tolist() for row, full in zip(nodes, filled, strict=True)]
 
 
-def test_algorithm_1_on_six_nodes_by_hand():
-    # node        0    1    2    3    4    5      Node 5 is labelled. Nodes 0 and 2 are equally sure of class 0, so
-    # class       0    0    0    2    2    0      the first wins the second place behind node 1. Class 1 is predicted
-    # sure of it  .6   .9   .6   .5   .7   .99    of nobody, class 2 of two nodes.
+def test_algorithm_1_by_hand():
+    # node        0    1    2    3    4    5      Node 5 is labelled. Nodes 0 and 2 have equal confidence: the first
+    # class       0    0    0    2    2    0      one wins. No node is predicted as class 1, two as class 2.
+    # confidence  .6   .9   .6   .5   .7   .99
     confidence = stacked([0.6, 0.9, 0.6, 0.5, 0.7, 0.99])
     predicted = stacked([0, 0, 0, 2, 2, 0])
     exclude = torch.tensor([False] * 5 + [True])[:, None]
@@ -50,17 +50,11 @@ def test_algorithm_1_on_six_nodes_by_hand():
     assert taken(choose(6)) == [[1, 0, 2], [], [4, 3]]
     assert choose(2).count.tolist() == [[4]]
     assert choose(2).classes.flatten().tolist() == [0, 0, 1, 1, 2, 2]
+    exclude[:] = True
+    assert taken(choose(2)) == [[], [], []]
 
 
-def test_nothing_is_chosen_where_every_node_is_labelled():
-    chosen = most_confident(
-        stacked([0.6, 0.9]), stacked([0, 1]), classes=2, per_class=2, exclude=torch.ones(2, 1, dtype=torch.bool)
-    )
-    assert taken(chosen) == [[], []]
-    assert chosen.count.tolist() == [[0]]
-
-
-def test_a_probability_of_one_is_the_surest_of_all():
+def test_probability_of_one_is_most_confident():
     chosen = most_confident(
         stacked([1.0, np.nextafter(np.float32(1), np.float32(0)).item(), 1.0, 0.25]),
         stacked([0, 0, 1, 1]),
@@ -73,7 +67,7 @@ def test_a_probability_of_one_is_the_surest_of_all():
 
 @pytest.mark.parametrize("levels", [1, 2, 5, 1000])  # few levels of confidence: many ties
 @pytest.mark.parametrize("seed", range(8))
-def test_algorithm_1_equals_the_papers_loops(algorithm_1, levels, seed):
+def test_most_confident_matches_algorithm_1(algorithm_1, levels, seed):
     random = np.random.default_rng([levels, seed])
     nodes, classes = int(random.integers(1, 40)), int(random.integers(2, 6))
     runs, peers, per_class = int(random.integers(1, 4)), int(random.integers(1, 4)), int(random.integers(1, 9))
@@ -88,27 +82,26 @@ def test_algorithm_1_equals_the_papers_loops(algorithm_1, levels, seed):
         per_class=per_class,
         exclude=torch.from_numpy(exclude),
     )
-    for run in range(runs):
+    for run, peer in np.ndindex(runs, peers):
         unlabelled = set(np.flatnonzero(~exclude[:, run]))
-        for peer in range(peers):
-            expected = algorithm_1(confidence[:, run, peer], predicted[:, run, peer], unlabelled, classes, per_class)
-            assert taken(chosen, run, peer) == expected
-            assert chosen.count[run, peer] == sum(map(len, expected))
+        expected = algorithm_1(confidence[:, run, peer], predicted[:, run, peer], unlabelled, classes, per_class)
+        assert taken(chosen, run, peer) == expected
+        assert chosen.count[run, peer] == sum(map(len, expected))
 
 
-def test_rows_are_those_of_the_chosen_nodes_and_the_next_peer_hands_over_its_choice():
+def test_rows_and_next_peer_by_hand():
     # Two slots, one run, three peers; node n of peer p holds 10 n + p for its one class.
     nodes = torch.tensor([[[0, 1, 2]], [[3, 3, 0]]])
     filled = torch.tensor([[[True, True, True]], [[True, True, False]]])
     chosen = PseudoLabels(nodes, filled, per_class=1)
     values = (torch.arange(4)[:, None, None, None] * 10 + torch.arange(3)).float()
     assert chosen.rows(values)[:, 0, 0].tolist() == [[0, 11, 22], [30, 31, 2]]
-    handed = chosen.from_next_peer()
-    assert handed.nodes[:, 0].tolist() == [[1, 2, 0], [3, 0, 3]]
-    assert handed.filled[1, 0].tolist() == [True, False, True]
+    moved = chosen.from_next_peer()
+    assert moved.nodes[:, 0].tolist() == [[1, 2, 0], [3, 0, 3]]
+    assert moved.filled[1, 0].tolist() == [True, False, True]
 
 
-def test_own_class_is_the_value_of_the_class_a_slot_stands_for():
+def test_own_class_by_hand():
     # Two slots for each of three classes, one run, two peers: 100 slot + 10 class + peer.
     rows = torch.arange(6)[:, None, None, None] * 100 + torch.arange(3)[:, None, None] * 10 + torch.arange(2)
     chosen = PseudoLabels(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
@@ -117,10 +110,10 @@ def test_own_class_is_the_value_of_the_class_a_slot_stands_for():
     assert own[:, 0].tolist() == [[0, 1], [100, 101], [210, 211], [310, 311], [420, 421], [520, 521]]
 
 
-def test_confidence_is_the_largest_probability_and_its_class():
+def test_confidence_by_hand():
     logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, -90.0], [0.0, 0.0, 200.0]]) * math.log(2)
     sure, predicted = confidence(logits)
-    # Powers of two: 2, 8 and 4 of 14; a tie, which the lower class wins; no doubt at all.
+    # 2, 8 and 4 of 14; a tie, which the lower class wins; a certain prediction.
     torch.testing.assert_close(sure, torch.tensor([8 / 14, 1 / 2, 1.0]))
     assert predicted.tolist() == [1, 0, 2]
     stacked_sure, stacked_predicted = confidence(logits[:, :, None, None])
@@ -139,7 +132,7 @@ def test_certainty_by_hand():
     torch.testing.assert_close(stacked_certainty[:, 0, 0], expected.flip(0), atol=1e-6, rtol=0)
 
 
-def test_labelled_nodes_are_marked_in_their_own_run_alone(two_runs):
+def test_labelled_mask(two_runs):
     mask = labelled_mask(two_runs)
     assert mask.shape == (40, 2)
     assert mask[:, 0].nonzero().flatten().tolist() == [0, 1, 2, 3, 4, 5]
@@ -163,11 +156,11 @@ def ring(nodes, name=""):
         (ring(10, "pubmed"), 975),
     ],
 )
-def test_pseudo_labels_per_class_by_the_papers_rule(graph, per_class):
+def test_default_per_class(graph, per_class):
     assert default_per_class(graph) == per_class
 
 
-def test_a_node_is_chosen_if_any_peer_of_its_run_chose_it():
+def test_chosen_by_any_peer():
     # Two slots, two runs, two peers; of the second run's first peer no slot is filled, and names node 0.
     nodes = torch.tensor([[[1, 2], [0, 4]], [[2, 3], [0, 4]]])
     filled = torch.tensor([[[True, True], [False, True]], [[True, False], [False, False]]])
@@ -175,7 +168,7 @@ def test_a_node_is_chosen_if_any_peer_of_its_run_chose_it():
     assert marks.T.nonzero().tolist() == [[0, 1], [0, 2], [1, 4]]
 
 
-NOBODY_LABELLED = torch.zeros(5, 1, dtype=torch.bool)
+NONE_LABELLED = torch.zeros(5, 1, dtype=torch.bool)
 
 
 def marks_of(pairs, nodes=5, classes=2, runs=1):
@@ -186,69 +179,57 @@ def marks_of(pairs, nodes=5, classes=2, runs=1):
     return marks
 
 
-def test_every_class_takes_its_best_nodes_whatever_other_classes_say():
+def test_top_nodes_per_class():
     score = torch.tensor([[9.0, 8.0], [7.0, 7.0], [6.0, 1.0], [5.0, 7.0], [0.0, 0.0]])[..., None]
-    assert torch.equal(top_nodes_per_class(score, 2, NOBODY_LABELLED), marks_of([(0, 0), (1, 0), (0, 1), (1, 1)]))
+    assert torch.equal(top_nodes_per_class(score, 2, NONE_LABELLED), marks_of([(0, 0), (1, 0), (0, 1), (1, 1)]))
     labelled = torch.tensor([True, False, False, False, False])[:, None]
     # Without node 0; of nodes 1 and 3, equal in class 1, the first goes first.
     assert torch.equal(top_nodes_per_class(score, 1, labelled), marks_of([(1, 0), (1, 1)]))
-
-
-def test_nodes_that_score_nothing_are_never_taken():
+    # A score of 0 is never taken.
     score = torch.tensor([[0.0, 2.0], [0.0, 0.0], [0.5, 0.0], [0.0, 1.0], [0.0, 0.0]])[..., None]
-    assert torch.equal(top_nodes_per_class(score, 4, NOBODY_LABELLED), marks_of([(0, 1), (2, 0), (3, 1)]))
+    assert torch.equal(top_nodes_per_class(score, 4, NONE_LABELLED), marks_of([(0, 1), (2, 0), (3, 1)]))
 
 
-def test_the_surest_predictions_are_taken_from_those_predicted_as_the_class():
+def test_most_confident_per_class():
     probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.45, 0.55], [0.2, 0.8]])
     logits = probabilities.log()[..., None, None]
-    assert torch.equal(most_confident_per_class(logits, 2, NOBODY_LABELLED), marks_of([(0, 0), (2, 0), (4, 1), (3, 1)]))
+    assert torch.equal(most_confident_per_class(logits, 2, NONE_LABELLED), marks_of([(0, 0), (2, 0), (4, 1), (3, 1)]))
     labelled = torch.tensor([True, False, False, False, True])[:, None]
     # Node 1 comes after 2 in class 0; class 1 has node 3 alone, and takes no node that is predicted as class 0.
     assert torch.equal(most_confident_per_class(logits, 2, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
     assert torch.equal(most_confident_per_class(logits, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
-
-
-def test_other_peers_are_not_asked():
-    probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.45, 0.55], [0.2, 0.8]])
-    logits = torch.stack([probabilities.log(), probabilities.flip(1).log()], -1)[:, :, None]
-    alone = most_confident_per_class(logits[..., :1], 2, NOBODY_LABELLED)
-    assert torch.equal(most_confident_per_class(logits, 2, NOBODY_LABELLED), alone)
-
-
-def test_node_0_is_not_marked_by_classes_that_nobody_is_predicted_as():
+    # Only the first peer counts.
+    two_peers = torch.cat([logits, logits.flip(1)], -1)
+    assert torch.equal(most_confident_per_class(two_peers, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
+    # Empty slots of a class without predictions do not mark node 0.
     logits = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0]])[..., None, None]
-    assert torch.equal(most_confident_per_class(logits, 1, NOBODY_LABELLED), marks_of([(4, 1)]))
+    assert torch.equal(most_confident_per_class(logits, 1, NONE_LABELLED), marks_of([(4, 1)]))
 
 
-def test_runs_choose_apart():
+def test_top_nodes_of_each_run():
     score = torch.tensor([[[1.0, 2.0]], [[2.0, 1.0]]])  # two nodes, one class, two runs
     labelled = torch.zeros(2, 2, dtype=torch.bool)
     expected = marks_of([(1, 0, 0), (0, 0, 1)], nodes=2, classes=1, runs=2)
     assert torch.equal(top_nodes_per_class(score, 1, labelled), expected)
 
 
-def test_a_node_of_two_classes_is_contested():
+def test_unambiguous():
     marks = marks_of([(0, 0), (0, 1), (1, 0), (4, 1)])
     assert torch.equal(unambiguous(marks), marks_of([(1, 0), (4, 1)]))
 
 
-def test_marks_of_given_classes():
+def test_one_hot_classes():
     assert torch.equal(one_hot_classes(torch.tensor([[1], [0], [1]]), 2), marks_of([(0, 1), (1, 0), (2, 1)], nodes=3))
 
 
-def test_what_is_marked_joins_behind_the_labels():
+def test_joined_labels():
     labelled = Nodes(torch.tensor([[4, 2], [3, MISSING]]), torch.tensor([[1, 0], [1, 0]]))
     marks = marks_of([(0, 0, 0), (1, 1, 0), (1, 0, 0), (0, 1, 1)], runs=2)
     grown = joined(labelled, marks)
-    # Node 1 is marked for both classes and enters with both; the second run's row ends in nobody.
+    # Node 1 enters with both classes; the second run is padded.
     assert grown.index.tolist() == [[4, 2, 0, 1, 1], [3, 0, MISSING, MISSING, MISSING]]
     assert grown.classes.tolist()[0] == [1, 0, 0, 0, 1]
     assert grown.classes[1, :2].tolist() == [1, 1]
-
-
-def test_nothing_may_join():
-    labelled = Nodes(torch.tensor([[4, 2]]), torch.tensor([[1, 0]]))
-    grown = joined(labelled, marks_of([]))
+    grown = joined(labelled[:1], marks_of([]))
     assert grown.index.tolist() == [[4, 2]]
     assert grown.classes.tolist() == [[1, 0]]

@@ -17,31 +17,15 @@ def marks(*pairs):
     return result
 
 
-def test_the_first_epoch_counts(two_runs):
+def test_first_epochs(two_runs):
     record = PseudoLabelRecord(two_runs, epochs_before=5)
     record.next_epoch(marks((3, 0), (4, 1)))
     record.next_epoch(marks((3, 0), (3, 1)))
     record.next_epoch(marks((7, 0)))
-    first = record.first_epochs()
-    assert first.shape == (2, 40)
-    assert {(run, node): first[run, node] for run, node in zip(*first.nonzero(), strict=True)} == {
-        (0, 3): 6,
-        (1, 4): 6,
-        (1, 3): 7,
-        (0, 7): 8,
-    }
-
-
-def test_an_epoch_can_be_named(two_runs):
-    record = PseudoLabelRecord(two_runs)
-    record.add(marks((1, 0)), epoch=9)
-    record.add(marks((1, 0), (2, 0)), epoch=17)
-    assert record.first_epochs()[:, :4].tolist() == [[0, 9, 17, 0], [0, 0, 0, 0]]
-    assert record.first_epochs().dtype == "int32"
-
-
-def test_who_had_no_pseudo_label_has_zero(two_runs):
-    assert not PseudoLabelRecord(two_runs, epochs_before=3).first_epochs().any()
+    record.add(marks((7, 0), (2, 1)), epoch=17)
+    expected = np.zeros((2, 40), dtype=np.int32)
+    expected[0, [3, 7]], expected[1, [2, 3, 4]] = (6, 8), (17, 7, 6)
+    np.testing.assert_array_equal(record.first_epochs(), expected, strict=True)
 
 
 SETTINGS = {"warmup_epochs": 6, "teaching_epochs": 8, "per_class": 4, "learning_rate": 0.05}
@@ -59,16 +43,16 @@ def recorded(task, every, **settings):
     return record, prediction
 
 
-def test_being_watched_changes_nothing(task):
-    _, watched = recorded(task, 2)
+def test_recording_changes_no_result(task):
+    _, recorded_fit = recorded(task, 2)
     alone = create("mt-gcn", **SETTINGS).fit(task)
-    assert np.array_equal(watched.probabilities, alone.probabilities)
+    assert np.array_equal(recorded_fit.probabilities, alone.probabilities)
     for name, values in alone.history.items():
-        assert np.array_equal(values, watched.history[name], equal_nan=True)
+        assert np.array_equal(values, recorded_fit.history[name], equal_nan=True)
 
 
 @pytest.mark.parametrize(("every", "epochs"), [(5, (5, 10, 14)), (7, (7, 14)), (100, (14,))])
-def test_snapshots_are_of_every_so_many_epochs_and_of_the_last(task, every, epochs):
+def test_snapshot_epochs(task, every, epochs):
     record, prediction = recorded(task, every)
     assert record.epochs == epochs
     assert record.predicted.shape == (3, len(epochs), 40)
@@ -76,7 +60,7 @@ def test_snapshots_are_of_every_so_many_epochs_and_of_the_last(task, every, epoc
 
 
 @pytest.mark.parametrize("output", ["mean", "first"])
-def test_a_snapshot_is_what_a_shorter_training_answers(task, output):
+def test_snapshots_match_shorter_trainings(task, output):
     record, _ = recorded(task, 3, output=output)
     for number, epoch in enumerate(record.epochs):
         shorter = {"warmup_epochs": min(epoch, 6), "teaching_epochs": max(epoch - 6, 0), "output": output}
@@ -84,10 +68,10 @@ def test_a_snapshot_is_what_a_shorter_training_answers(task, output):
         assert np.array_equal(record.predicted[:, number], found)
 
 
-def test_the_choices_of_an_epoch_are_those_that_taught_in_it(task):
+def test_chosen_nodes_match_the_pseudo_labels(task):
     record, prediction = recorded(task, 1)
     assert record.chosen.shape == (3, 14, 2, 3, 4)
-    assert (record.chosen[:, :6] == MISSING).all()  # nobody teaches while warming up
+    assert (record.chosen[:, :6] == MISSING).all()  # no teaching in the warm-up
     for run in range(3):
         first = np.zeros(40, dtype=int)
         for epoch in range(14, 0, -1):
@@ -104,7 +88,7 @@ def test_without_teaching_nothing_is_chosen(task):
     assert record.chosen.shape == (3, 2, 2, 3, 0)
 
 
-def test_fits_of_a_few_runs_follow_each_other(task):
+def test_chunks_are_concatenated(task):
     whole, _ = recorded(task, 5)
     with recording(5) as record:
         fit_in_chunks(create("mt-gcn", **SETTINGS), task, memory_budget=1)
@@ -112,7 +96,7 @@ def test_fits_of_a_few_runs_follow_each_other(task):
     assert np.array_equal(record.chosen, whole.chosen)
 
 
-def test_reading_an_earlier_epoch_can_be_watched_too(task):
+def test_recording_with_best_training(task):
     record, _ = recorded(task, 5, checkpoint="best-training")
     whole, _ = recorded(task, 5)
     assert np.array_equal(record.predicted, whole.predicted)
@@ -125,6 +109,6 @@ def test_recording_ends_with_the_block(task):
     assert record.epochs == ()
 
 
-def test_less_than_every_epoch_is_refused():
+def test_interval_is_checked():
     with pytest.raises(InputError, match="every is 0; give at least 1"), recording(0):
         pass

@@ -14,9 +14,6 @@ def test_tempered_keeps_the_prediction():
     for value in (0.1, 0.5, 3, 10):
         assert (tempered(probabilities, value).argmax(1) == probabilities.argmax(1)).all()
         np.testing.assert_allclose(tempered(probabilities, value).sum(1), 1)
-
-
-def test_tempered_certainty_is_finite():
     assert np.isfinite(tempered(np.array([[1.0, 0.0]]), 0.1)).all()
 
 
@@ -59,43 +56,26 @@ def test_a_label_is_scored_by_the_fit_without_it():
 
 
 def test_few_labels_match_the_confidence_of_the_mean():
-    random = np.random.default_rng(3)
-    fits = random.dirichlet(np.full(3, 0.3), (6, 200))
-    probabilities = fits[0]
-    value = temperature_from(probabilities, fits, [np.array([number]) for number in range(6)], np.arange(200) % 3)
-    rest = np.arange(6, 200)
-    expected = fits.mean(0)[rest].max(1).mean()
+    fits = np.random.default_rng(3).dirichlet(np.full(3, 0.3), (6, 200))
+    held_out, labels, rest = [np.array([number]) for number in range(6)], np.arange(200) % 3, np.arange(6, 200)
+    value = temperature_from(fits[0], fits, held_out, labels)
     assert value > 1
-    assert tempered(probabilities, value)[rest].max(1).mean() == pytest.approx(expected, abs=1e-3)
-
-
-def test_equal_fits_give_temperature_one():
-    probabilities = np.random.default_rng(4).dirichlet(np.ones(3), 100)
-    fits = np.stack([probabilities] * 4)
-    assert temperature_from(
-        probabilities, fits, [np.array([n]) for n in range(4)], np.arange(100) % 3
-    ) == pytest.approx(1, abs=1e-2)
+    expected = fits.mean(0)[rest].max(1).mean()
+    assert tempered(fits[0], value)[rest].max(1).mean() == pytest.approx(expected, abs=1e-3)
+    equal = np.stack([fits[0]] * 6)
+    assert temperature_from(fits[0], equal, held_out, labels) == pytest.approx(1, abs=1e-2)
 
 
 def test_folds_keep_the_only_label_of_a_class(make_graph):
     graph = with_labels(make_graph(), [0, 3, 6, 9, 1, 4, 2])  # four, two and one
-    held_out = np.concatenate(folds(graph))
-    assert sorted(held_out) == [0, 1, 3, 4, 6, 9]
+    assert sorted(np.concatenate(folds(graph))) == [0, 1, 3, 4, 6, 9]
     many = make_graph(nodes=90)
-    assert len(folds(many)) == 10
-    for fold in folds(many):
-        assert np.bincount(many.labels[fold]).tolist() == [3, 3, 3]
-
-
-def test_folds_need_a_second_label(make_graph):
+    assert [np.bincount(many.labels[fold]).tolist() for fold in folds(many)] == [[3, 3, 3]] * 10
     with pytest.raises(InputError, match=r"no class has a second label.*label a second node"):
         folds(with_labels(make_graph(), [0, 1, 2]))
 
 
 def test_temperature_of_a_fit(make_graph):
-    graph = with_labels(make_graph(), range(12))
     method = create("mt-gcn", warmup_epochs=20, teaching_epochs=20)
-    probabilities = np.full((graph.num_nodes, 3), 1 / 3)
-    probabilities[:, 0] += 0.1
-    value = temperature(Model(graph, method, probabilities / probabilities.sum(1, keepdims=True)))
+    value = temperature(Model(with_labels(make_graph(), range(12)), method, np.tile([0.4, 0.3, 0.3], (40, 1))))
     assert 0.1 <= value <= 10

@@ -13,12 +13,10 @@ from mtgcn.uncertainty.conformal import conformal_threshold, prediction_sets
 @pytest.mark.parametrize("count", [9, 10, 19, 33])
 def test_threshold_covers_the_promised_share(count, coverage):
     scores = np.random.default_rng(count).permutation(count + 1) / (count + 1)
-    covered = 0
-    for new in range(count + 1):
-        threshold = conformal_threshold(np.delete(scores, new), coverage)
-        covered += scores[new] <= threshold
-    assert coverage <= covered / (count + 1) + 1e-12
-    assert covered / (count + 1) < coverage + 1 / (count + 1)
+    thresholds = [conformal_threshold(np.delete(scores, new), coverage) for new in range(count + 1)]
+    covered = (scores <= thresholds).mean()
+    assert coverage <= covered + 1e-12
+    assert covered < coverage + 1 / (count + 1)
 
 
 @pytest.mark.parametrize(("coverage", "needed"), [(0.9, 9), (0.95, 19), (0.8, 4), (0.5, 1), (0.99, 99)])
@@ -80,14 +78,11 @@ def test_coverage(make_graph):
 
 
 def test_too_few_labels(make_graph):
-    given = with_labels(make_graph(), range(6))
-    with pytest.raises(
-        InputError,
-        match=r"coverage 0\.9 needs 9 labels to hold out, and 3 of 6 can be held out.*"
-        r"label 6 more nodes, or ask for at most 0\.75",
-    ):
-        prediction_sets(Model(given, Knows(probabilities=np.ones((40, 3)) / 3)))
-    assert prediction_sets(Model(given, Knows(probabilities=np.ones((40, 3)) / 3)), 0.75).held_out.size == 3
+    model = Model(with_labels(make_graph(), range(6)), Knows(probabilities=np.ones((40, 3)) / 3))
+    message = r"needs 9 labels to hold out, and 3 of 6 can be held out.*label 6 more nodes, or ask for at most 0\.75"
+    with pytest.raises(InputError, match=message):
+        prediction_sets(model)
+    assert prediction_sets(model, 0.75).held_out.size == 3
 
 
 def test_methods_with_validation_are_refused(make_graph):

@@ -18,8 +18,7 @@ from mtgcn.estimator.inputs import check_learnable, check_magnitudes, num_column
 from mtgcn.estimator.labelling import with_more_labels
 from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.methods import Method, create, fit_in_chunks, method_class, name_of
-from mtgcn.methods.plugins import as_method
+from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction, Task, observe

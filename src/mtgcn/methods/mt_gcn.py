@@ -1,12 +1,21 @@
 """MT-GCN (Zhan and Niu, 2021): two GCNs teach each other with their most confident predictions.
 
-Both learn from the labels first. Then, in every epoch, each takes its neighbour's surest predictions of each
-class as further labels (hard) and as probabilities to match (soft).
+Both peers learn from the labels first. In every later epoch, peer g also learns from its teacher h, the other peer: the
+teacher's most confident predictions are further labels (hard targets) and probabilities to match (soft targets).
 
-    loss = L_s + L_pl + L_cl,  S the t nodes of each class that the teacher, who says Z' and so ŷ', is surest of,
-    L_s  = - mean over labelled i of log Z[i, y_i],
-    L_pl = - mean over i in S of w_i log Z[i, ŷ'_i]  with  w_i = 1 - H(Z'_i) / log k,
-    L_cl = mean over i in S of KL(Z'_i || Z_i).
+    L_o  = L_sup + L_pl + L_cl                                                          the loss of peer g
+    L_sup = - mean over i in V_L of log p_i,y(i)
+    L_pl  = - mean over i in V(h) of w_i log p_i,ŷ(i)
+    L_cl  =   mean over i in V(h) of Σ_j p'_ij log(p'_ij / p_ij)
+
+    Z, p          logits (nodes x k classes) and probabilities of peer g: Z = Â ReLU(Â X Θ0) Θ1, p_i = softmax(Z_i)
+    p', ŷ, c, q   of the teacher: probabilities; pseudo labels ŷ_i = argmax_j p'_ij; confidences c_i = max_j p'_ij;
+                  nodes in descending order of confidence
+    V_L, y        labelled nodes and their classes
+    V(h)          the t first unlabelled nodes of each pseudo-label class in the order q (Algorithm 1)
+    w_i           certainty of the teacher, 1 - H(p'_i) / log k, with the entropy H
+
+Comments give the lines of the paper's algorithms. `docs/mt_gcn_in_60_lines.py` is the same in plain PyTorch.
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from mtgcn.methods.trained import NetworkMethod, supervised_step
+from mtgcn.methods.base import NetworkMethod, supervised_step
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
@@ -38,7 +47,7 @@ from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 @dataclass(frozen=True, kw_only=True)
 class MTGCN(NetworkSettings, NetworkMethod):
-    """Algorithm 2. What the paper leaves open is a setting; its default is what the authors' program does.
+    """Settings cover what the paper leaves open; defaults follow the authors' program.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()
@@ -46,23 +55,23 @@ class MTGCN(NetworkSettings, NetworkMethod):
     0.96
     """
 
-    backbone: Backbone = "gcn"  # the peers' network: gcn, chebyshev, appnp, gat, or a module of one's own
+    backbone: Backbone = "gcn"  # the peers' network: gcn, chebyshev, appnp, gat, or a torch module
     per_class: PositiveInt | None = None  # t; None: the paper's number for its datasets, its rule elsewhere
-    one_more_per_class: bool = False  # Algorithm 1 as printed (cnt <= t) takes t + 1
-    warmup_epochs: NonNegativeInt = 200  # in which peers learn from the few labels alone
-    teaching_epochs: NonNegativeInt = 200  # in which they also learn what their peer is sure of
+    one_more_per_class: bool = False  # t + 1 per class: the condition cnt_j <= t of Algorithm 1 as printed
+    warmup_epochs: NonNegativeInt = 200  # epochs with L_sup alone
+    teaching_epochs: NonNegativeInt = 200  # epochs with all three losses
     peers: Annotated[int, Ge(2), Le(100)] = 2  # each learns from the next, the last from the first
-    supervised_reduction: Reduction = "mean"  # of L_s, over labelled nodes
-    consistency_reduction: Reduction = "mean"  # of L_cl, over the chosen nodes
-    certainty_of: Literal["teacher", "learner"] = "teacher"  # whose entropy weights a pseudo label
-    teacher_gradient: bool = False  # whether a soft target passes gradient back to its teacher
-    choose_with_dropout: bool = True  # choose from the pass that is trained, or from one without dropout
+    supervised_reduction: Reduction = "mean"  # of L_sup, over labelled nodes
+    consistency_reduction: Reduction = "mean"  # of L_cl, over the selected nodes
+    certainty_of: Literal["teacher", "learner"] = "teacher"  # whose entropy gives w
+    teacher_gradient: bool = False  # whether soft targets pass gradient to the teacher
+    choose_with_dropout: bool = True  # select from the forward pass that is trained, or from one without dropout
     pseudo_labels: bool = True  # L_pl; off for the ablation
     consistency: bool = True  # L_cl; off for the ablation
     mutual: bool = True  # off: each peer teaches itself
     output: Literal["mean", "first"] = "mean"  # of all peers, or the first peer alone
-    # When a peer is read: after the last epoch, or, as the authors' program does, after the last epoch whose training
-    # accuracy, measured with dropout on, equals the peer's best so far.
+    # The epoch whose parameters predict: the last one or, as in the authors' program, the last one whose training
+    # accuracy, with dropout, equals the peer's best so far.
     checkpoint: Literal["last", "best-training"] = "last"
 
     def __post_init__(self) -> None:
@@ -73,24 +82,26 @@ class MTGCN(NetworkSettings, NetworkMethod):
         return stacked_network(self.backbone, task, self.peers, settings=self)
 
     def fit(self, task: Task) -> Prediction:
-        network = self.network(task)
-        recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, self._heard)
+        """Algorithm 2."""
+        network = self.network(task)  # line 3: Â, and Θ0 and Θ1 of every peer
+        recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, self._answering)
         teaching = Teaching(self, network, task, recorder)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
         ]
-        best = BestInTraining(network, task) if self.checkpoint == "best-training" else None
+        best = BestTrainingAccuracy(network, task) if self.checkpoint == "best-training" else None
         for watcher in (best, recorder):
             phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
+        # Lines 4 to 15: N = warmup_epochs + teaching_epochs.
         history = train(network, phases, Adam(self.learning_rate, self.weight_decay))
         if best:
             network.load_state_dict(best.parameters)
         if recorder:
             recorder.finish()
-        probabilities = network.probabilities()
+        probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
-            mean_of_peers(self._heard(probabilities)),
+            mean_of_peers(self._answering(probabilities)),
             history,
             peers=each_peer(probabilities),
             pseudo_labelled_at=teaching.record.first_epochs(),
@@ -101,10 +112,10 @@ class MTGCN(NetworkSettings, NetworkMethod):
     def answering_peers(self) -> slice:
         return slice(None) if self.output == "mean" else slice(1)
 
-    def _heard(
+    def _answering(
         self, probabilities: Float[Tensor, "nodes classes runs peers"]
     ) -> Float[Tensor, "nodes classes runs some"]:
-        """The peers whose mean is the answer."""
+        """The peers whose mean is the prediction."""
         return probabilities[..., self.answering_peers]
 
     def bytes_per_run(self, task: Task) -> int:
@@ -112,80 +123,88 @@ class MTGCN(NetworkSettings, NetworkMethod):
 
 
 class Teaching:
-    """One epoch of mutual teaching after another, and the record of who was pseudo-labelled when."""
+    """Epochs of mutual teaching, and a record of the pseudo labels. All runs and peers are computed together."""
 
     def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task, recorder: Recorder | None = None) -> None:
         self.settings, self.network, self.task, self.recorder = settings, network, task, recorder
         per_class = settings.per_class or default_per_class(task.graph)
-        self.per_class = min(per_class + settings.one_more_per_class, task.graph.num_nodes)
+        self.per_class = min(per_class + settings.one_more_per_class, task.graph.num_nodes)  # t
         self.exclude = labelled_mask(task)
         self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
 
     def step(self) -> Step:
+        """One epoch: lines 5 to 14 of Algorithm 2."""
         settings = self.settings
-        logits = self.network.logits()
-        at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
-        losses = {"supervised": supervised_loss(at_labelled, self.task.labelled, settings.supervised_reduction)}
-        chosen, predicted = self._choose(logits.detach())
+        # Lines 5 to 11: every peer predicts and selects.
+        logits = self.network.logits()  # line 6: Z
+        chosen, predicted = self._choose(logits.detach())  # lines 7 to 10: V(h) with ŷ, and ŷ of all nodes
         self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
         if self.recorder:
             self.recorder.keep_choice(chosen)
-        # From here on, rows of the chosen nodes alone: what the teacher says there and what the learner does.
-        teacher = chosen.rows(logits if settings.teacher_gradient else logits.detach()).log_softmax(CLASSES)
+
+        # Lines 12 to 14: the losses of every peer; `train` updates the models with their sum L_o. From here on, tensors
+        # hold rows of the selected nodes alone.
+        at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
+        losses = {"supervised": supervised_loss(at_labelled, self.task.labelled, settings.supervised_reduction)}
+        teacher = chosen.rows(logits if settings.teacher_gradient else logits.detach()).log_softmax(CLASSES)  # log p'
         if settings.mutual:
-            teacher, chosen = teacher.roll(-1, PEERS), chosen.from_next_peer()
-        learner = chosen.rows(logits).log_softmax(CLASSES)
+            teacher, chosen = teacher.roll(-1, PEERS), chosen.from_next_peer()  # peer g gets V(h) and p' of h = g + 1
+        learner = chosen.rows(logits).log_softmax(CLASSES)  # log p
         if settings.pseudo_labels:
-            whose = teacher if settings.certainty_of == "teacher" else learner
-            losses["pseudo-label"] = pseudo_label_loss(learner, certainty(whose.detach()), chosen)
+            source = teacher if settings.certainty_of == "teacher" else learner
+            losses["pseudo-label"] = pseudo_label_loss(learner, certainty(source.detach()), chosen)
         if settings.consistency:
             losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
         return Step(losses, {"pseudo labels": chosen.count, "agreement": _agreement(predicted, chosen)})
 
     def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
-        """The pseudo labels of each peer, and what each predicts of every node."""
+        """Lines 7 to 10: the nodes that each peer selects, and its predictions for all nodes.
+
+        Algorithm 1 visits nodes i in the order q and takes i if it is unlabelled and fewer than t nodes with its class
+        ŷ_i have been taken: cnt_j < t, ŷ_ij = 1, i in D_U. `most_confident` finds the same nodes with one sort by class
+        and confidence.
+        """
         if not self.settings.choose_with_dropout:
             logits = self.network.logits_without_dropout()
-        sure, predicted = confidence(logits)
-        chosen = most_confident(
+        sure, predicted = confidence(logits)  # line 7: ŷ = argmax p; line 8: c = max p
+        chosen = most_confident(  # line 9: q; line 10: Algorithm 1
             sure, predicted, classes=self.task.num_classes, per_class=self.per_class, exclude=self.exclude
         )
         return chosen, predicted
 
 
-class BestInTraining:
-    """Each peer's parameters after the last epoch in which none of its passes over the labels had been better."""
+class BestTrainingAccuracy:
+    """Keeps each peer's parameters after the last epoch whose training accuracy equals its best so far."""
 
     def __init__(self, network: StackedNetwork, task: Task) -> None:
         self.network, self.task = network, task
         self.parameters = network.clone_parameters()
-        self.most_right = torch.zeros(task.runs, network.peers, dtype=torch.int64, device=task.device)
-        self.as_good = torch.zeros_like(self.most_right, dtype=torch.bool)
+        self.best = torch.zeros(task.runs, network.peers, dtype=torch.int64, device=task.device)  # correct labels
+        self.is_best = torch.zeros_like(self.best, dtype=torch.bool)
 
     def watched(self, phase: Phase) -> Phase:
-        """The same epochs, with an eye on them."""
+        """The phase with a check of the training accuracy in each epoch."""
 
         def step() -> Step:
-            self._judge()
+            self._measure()
             return phase.step()
 
         return replace(phase, step=step, after_epoch=self._keep)
 
     @torch.no_grad()
-    def _judge(self) -> None:
-        # Within an epoch dropout stays the same, so this is the very pass that is trained.
+    def _measure(self) -> None:
+        # Dropout stays the same within an epoch, so this is the forward pass that is trained.
         labelled = self.task.labelled
         predicted = self.network.logits_at(labelled.index).argmax(CLASSES)  # labels, runs, peers
-        right = (predicted == labelled.classes.T[..., None]) & labelled.present.T[..., None]
-        count = right.sum(0)
-        self.as_good.copy_(count >= self.most_right)
-        torch.maximum(count, self.most_right, out=self.most_right)
+        correct = ((predicted == labelled.classes.T[..., None]) & labelled.present.T[..., None]).sum(0)
+        self.is_best.copy_(correct >= self.best)
+        torch.maximum(correct, self.best, out=self.best)
 
     def _keep(self) -> None:
-        self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.as_good)
+        self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.is_best)
 
 
 def _agreement(predicted: Tensor, chosen: PseudoLabels) -> Tensor:
-    """The share of pseudo labels whose class the learner predicts as well."""
+    """The share of pseudo labels with the class that the learner predicts."""
     same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
     return same.sum(0) / chosen.count.clamp(min=1)

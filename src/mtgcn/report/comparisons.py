@@ -29,6 +29,7 @@ from mtgcn.report.tables import (
     markdown_lines,
     p_value,
     percent,
+    sample_fields,
     seconds,
 )
 from mtgcn.storage.files import write_file
@@ -110,10 +111,7 @@ class Column:
     def fields(self, comparison: Comparison, cell: CellSummary) -> dict[str, object]:
         """Shares instead of per cent."""
         value = self.value(comparison, cell)
-        if self.text:
-            return {self.name: value}
-        numbers = (None,) * 4 if value is None else (value.mean, value.std, *value.ci95)
-        return {f"{self.name}_{part}": one for part, one in zip(("mean", "std", "low", "high"), numbers, strict=True)}
+        return {self.name: value} if self.text else sample_fields(self.name, value)
 
 
 COLUMNS = (
@@ -174,7 +172,8 @@ def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
 
 
 def _made_on(cell: CellSummary) -> str:
-    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {cell.versions['torch']}"
+    torch_version = cell.versions.get("torch", "unknown")
+    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {torch_version}"
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -194,19 +193,16 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
     counts = cell.labels_per_class
-    record: dict[str, object] = {
+    return {
         "dataset": cell.dataset,
         "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
-        "split": cell.split,
-        "method": cell.method,
-        "runs": cell.runs,
-        "seed": cell.seed,
+        **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
         "scored_nodes": comparison.scored_nodes,
         "reference": comparison.reference,
+        **{name: value for column in COLUMNS for name, value in column.fields(comparison, cell).items()},
+        "device": cell.device,
+        "threads": cell.threads,
     }
-    for column in COLUMNS:
-        record |= column.fields(comparison, cell)
-    return record | {"device": cell.device, "threads": cell.threads}
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:

@@ -18,9 +18,10 @@ from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
 from mtgcn.report import charts
-from mtgcn.report.fit_view import SURE, UNSURE, FitView, Map, Progress, fit_view
+from mtgcn.report.fit_view import SURE, UNSURE, FitView, Map, fit_view
 from mtgcn.report.pages import render
 from mtgcn.report.progress import page_progress
+from mtgcn.report.tables import counted
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
@@ -83,20 +84,16 @@ class Background:
 
 def fit_page(model: FittedModel, path: str | Path, background: Background | None = None) -> None:
     """Write the page."""
-    write_file(path, page_text(model, background))
+    write_file(path, fit_html(model, background))
 
 
-def page_text(model: FittedModel, background: Background | None = None) -> str:
-    """The page; shows progress on standard error."""
-    with page_progress("making the page") as progress:
-        return fit_html(model, background, progress)
-
-
-def fit_html(model: FittedModel, background: Background | None = None, progress: Progress | None = None) -> str:
+def fit_html(model: FittedModel, background: Background | None = None) -> str:
     """The page: key figures, map, suggested nodes, all predictions, confidence, peers and training."""
-    view, graph = fit_view(model, progress=progress), model.graph_
+    with page_progress("making the page") as progress:
+        view = fit_view(model, progress=progress)
+    graph = model.graph_
     background = background or Background()
-    map_chart = charts.map_chart(view.map, view.class_names)
+    peers = () if model.peer_report_ is None else model.peer_report_.names
     return render(
         "fit_page.html",
         title=f"{graph.name}: node classification" if graph.name else "Node classification",
@@ -107,7 +104,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         notes=background.notes,
         view=view,
         classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
-        map_chart=map_chart,
+        map_chart=charts.map_chart(view.map, view.class_names),
         left_out=graph.num_nodes - len(view.map.nodes),
         classes_left_out=max(0, len(view.class_names) - charts.MAX_CLASSES),
         confidence_chart=charts.confidence_chart(view.confidence, len(view.class_names)),
@@ -115,7 +112,7 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
         peer_summary=_peer_summary(view),
         peer_chart=charts.peer_chart(view.peers) if view.peers else None,
         peer_views=PEER_VIEWS,
-        history_charts=charts.history_charts(view.history, _peer_names(model)),
+        history_charts=charts.history_charts(view.history, peers),
         history=HISTORY,
         node_data=node_data(view.map, graph, model.label_distributions_),
         sure=f"{100 * SURE:.0f}",
@@ -124,19 +121,15 @@ def fit_html(model: FittedModel, background: Background | None = None, progress:
     )
 
 
-def _peer_names(model: FittedModel) -> Sequence[str]:
-    return () if model.peer_report_ is None else model.peer_report_.names
-
-
 def _lead(view: FitView, graph: Graph) -> str:
     """What was given and what is predicted, in plain words."""
     unlabelled, given = len(view.confidence), int(view.given_counts.sum())
     if not unlabelled:
         return f"All {given} nodes have a label."
-    features = f" and {_count(graph.num_features, 'feature')} (numbers that describe each node)"
+    features = f" and {counted(graph.num_features, 'feature')} (numbers that describe each node)"
     return (
         f"{given} of {graph.num_nodes} nodes (the items to classify) have a label, the name of their class. The "
-        f"classes of the other {unlabelled} are predicted from these labels, {_count(graph.num_edges, 'edge')} "
+        f"classes of the other {unlabelled} are predicted from these labels, {counted(graph.num_edges, 'edge')} "
         f"(links between nodes){features if graph.features is not None else ''}."
     )
 
@@ -165,11 +158,12 @@ def _key_figures(view: FitView, background: Background) -> list[tuple[str, str, 
 
 def _facts(model: FittedModel) -> list[tuple[str, str]]:
     graph, name = model.graph_, name_of(model.method_)
+    title = method_title(name) if name in METHODS else name
     features = f"{graph.num_features} features" if graph.features is not None else "no features"
     facts = [
         ("graph", f"{graph.num_nodes} nodes, {graph.num_edges} edges, {features}"),
         ("labels", f"{len(graph.known)} of {np.unique(graph.labels[graph.known]).size} classes"),
-        ("method", f"{name}. {method_title(name)}" if name in METHODS else name),
+        ("method", title if title.startswith(name) else f"{name}. {title}"),
     ]
     if model.peer_distributions_ is not None:
         weights = peer_weights(model)
@@ -181,18 +175,13 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
     return facts
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _peer_summary(view: FitView) -> str:
     if not view.peers or view.teaching is None:
         return ""
     accuracy = accuracy_of_features(view.peers[1:])
     features = "" if accuracy is None else f"; features alone reach a held-out accuracy of {100 * accuracy:.0f} %"
-    remark = teaching_remark(view.teaching)
-    sentences = [f"{who_decides(view.peers)}{features}.", f"{remark}." if remark else ""]
-    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences if sentence)
+    sentences = filter(None, [f"{who_decides(view.peers)}{features}", teaching_remark(view.teaching)])
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
 
 
 # The nodes as JSON. Long lists are packed: {"type": "Uint8", "data": base64}, in the smallest of Uint8, Uint16 and

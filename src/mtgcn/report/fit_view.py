@@ -33,16 +33,6 @@ class Map:
 
 
 @dataclass(frozen=True, eq=False)
-class Contradiction:
-    """A given label that differs from the prediction."""
-
-    node: str | int
-    given: str
-    predicted: str
-    probability: float  # of the predicted class
-
-
-@dataclass(frozen=True, eq=False)
 class FitView:
     class_names: tuple[str, ...]
     given_counts: Int[np.ndarray, "classes"]
@@ -51,7 +41,7 @@ class FitView:
     map: Map
     history: Mapping[str, Float[np.ndarray, "epochs peers"]]
     suggestions: list[Suggestion]
-    contradictions: list[Contradiction]
+    contradictions: list[tuple[str, str, str, float]]  # node, given and predicted class, probability of the latter
     warnings: list[str]
     peers: list[PeerContribution]  # largest weight first; empty for methods without peer weights
     teaching: float | None  # strength of mutual teaching, 0 to 1
@@ -66,6 +56,9 @@ def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
     shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
+    report("finding similar nodes", 0, 0)
+    rows = map_rows(model, shown)
+    places = layout_2d(rows, seed=seed, progress=lambda done, total: report("placing nodes on the map", done, total))
     return FitView(
         class_names=graph.class_names,
         given_counts=graph.label_counts,
@@ -73,7 +66,7 @@ def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None
         confidence=probabilities[rest].max(axis=1),
         map=Map(
             nodes=shown,
-            places=_places(model, shown, seed, report),
+            places=places,
             predicted=probabilities[shown].argmax(axis=1),
             confidence=probabilities[shown].max(axis=1),
             given=graph.labels[shown],
@@ -104,14 +97,6 @@ def shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "sh
     return np.sort(np.concatenate([kept, others[: MAX_ON_MAP - len(kept)]]))
 
 
-def _places(
-    model: FittedModel, shown: Int[np.ndarray, "shown"], seed: int, report: Progress
-) -> Float[np.ndarray, "shown 2"]:
-    report("finding similar nodes", 0, 0)
-    rows = map_rows(model, shown)
-    return layout_2d(rows, seed=seed, progress=lambda done, total: report("placing nodes on the map", done, total))
-
-
 def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
     """The input of the layout: smoothed features and predictions of the peers, equally scaled."""
     features, predictions = smoothed_features(model.graph_)[shown], weighted_predictions(model, shown)
@@ -133,18 +118,13 @@ def _of_unit_scale(rows: np.ndarray) -> np.ndarray:
     return centred / scale if scale > 0 else centred
 
 
-def _contradictions(model: FittedModel) -> list[Contradiction]:
-    graph, probabilities = model.graph_, model.label_distributions_
-    known = graph.known
-    predicted = probabilities[known].argmax(axis=1)
-    wrong = np.flatnonzero(predicted != graph.labels[known])
-    surest = wrong[np.argsort(-probabilities[known[wrong], predicted[wrong]], kind="stable")][:SUGGESTIONS]
+def _contradictions(model: FittedModel) -> list[tuple[str, str, str, float]]:
+    """Given labels that differ from the prediction, the most confident predictions first."""
+    graph, names = model.graph_, model.graph_.class_names
+    predicted = model.label_distributions_.argmax(axis=1)
+    confidence = model.label_distributions_.max(axis=1)
+    wrong = graph.known[predicted[graph.known] != graph.labels[graph.known]]
     return [
-        Contradiction(
-            node=np.asarray(graph.node_ids[known[place]]).item(),
-            given=graph.class_names[graph.labels[known[place]]],
-            predicted=graph.class_names[predicted[place]],
-            probability=float(probabilities[known[place], predicted[place]]),
-        )
-        for place in surest
+        (str(graph.node_ids[node]), names[graph.labels[node]], names[predicted[node]], float(confidence[node]))
+        for node in wrong[np.argsort(-confidence[wrong], kind="stable")][:SUGGESTIONS]
     ]

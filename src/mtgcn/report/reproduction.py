@@ -28,7 +28,7 @@ from mtgcn.experiments.protocol import (
 )
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.statistics import SampleSummary
-from mtgcn.experiments.tables import COUNTS, Evidence, Line, MeasuredTable, table_1
+from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
 from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks
 from mtgcn.report.pages import render
@@ -46,6 +46,7 @@ from mtgcn.report.tables import (
     markdown_lines,
     number,
     percent,
+    sample_fields,
     seconds,
 )
 from mtgcn.storage.files import write_file
@@ -96,12 +97,13 @@ def _suffix(selection: Selection) -> str:
 def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
     """All tables, one after the other."""
     lines = []
-    if counts:
+    if sizes := table_1(counts):
+        headings = ["dataset", *next(iter(sizes.values()))]
         rows = [
-            [line.dataset, *(f"{counted} ({printed} printed)" for printed, counted in line.pairs)]
-            for line in table_1(counts)
+            [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
+            for dataset, pairs in sizes.items()
         ]
-        lines = ["## Table 1: the datasets", "", *markdown_lines(Table.of_text(["dataset", *COUNTS], rows)), ""]
+        lines = ["## Table 1: the datasets", "", *markdown_lines(Table.of_text(headings, rows)), ""]
     for table in tables:
         optimistic = table.protocol == "paper"
         heading = f"Table {table.name}: {table.title}" if table.name.isdigit() else table.title
@@ -164,31 +166,17 @@ def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
     return {
         "table": table.name,
         "protocol": "paper (optimistic)" if table.protocol == "paper" else table.protocol,
-        "dataset": line.dataset,
-        "labels_per_class": line.labels_per_class,
-        "split": line.split,
-        "method": line.method,
+        **{name: getattr(line, name) for name in ("dataset", "labels_per_class", "split", "method")},
         "variant": line.title,
-        "runs": line.runs,
-        "seed": line.seed,
-        "reported_percent": line.reported,
-        "printed_percent": line.printed,
-        "difference_percent": line.difference,
-        "accuracy_mean": line.accuracy.mean,
-        "accuracy_std": line.accuracy.std,
-        "accuracy_low": line.accuracy.ci95[0],
-        "accuracy_high": line.accuracy.ci95[1],
-        "macro_f1_mean": line.macro_f1.mean,
-        "calibration_error_mean": line.calibration_error.mean,
-        "minus_reference_mean": test and test.difference.mean,
-        "minus_reference_low": test and test.difference.ci95[0],
-        "minus_reference_high": test and test.difference.ci95[1],
+        **{name: getattr(line, name) for name in ("runs", "seed")},
+        **{f"{name}_percent": getattr(line, name) for name in ("reported", "printed", "difference")},
+        **sample_fields("accuracy", line.accuracy),
+        **sample_fields("macro_f1", line.macro_f1),
+        **sample_fields("calibration_error", line.calibration_error),
+        **sample_fields("minus_reference", test.difference if test else None),
         "p_value": test and test.p_value,
         "p_value_holm": test and test.p_corrected,
-        "seconds_per_run": line.seconds_per_run,
-        "device": line.device,
-        "threads": line.threads,
-        "note": line.note,
+        **{name: getattr(line, name) for name in ("seconds_per_run", "device", "threads", "note")},
     }
 
 
@@ -270,9 +258,12 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
 
 
 def _counts_table(counts: Sequence[Description]) -> Table | None:
-    rows = [[line.dataset, *(str(count) for pair in line.pairs for count in pair)] for line in table_1(counts)]
-    columns = ["dataset", *["paper", "ours"] * len(COUNTS)]
-    return Table.of_text(columns, rows, groups=COUNTS) if rows else None
+    sizes = table_1(counts)
+    if not sizes:
+        return None
+    headings = list(next(iter(sizes.values())))
+    rows = [[dataset, *(str(count) for pair in pairs.values() for count in pair)] for dataset, pairs in sizes.items()]
+    return Table.of_text(["dataset", *["paper", "ours"] * len(headings)], rows, groups=headings)
 
 
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:

@@ -178,6 +178,12 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
     return text.getvalue()
 
 
+def sample_fields(name: str, sample: SampleSummary | None) -> dict[str, object]:
+    """Mean, standard deviation and 95 % interval for CSV files."""
+    numbers = (None,) * 4 if sample is None else (sample.mean, sample.std, *sample.ci95)
+    return {f"{name}_{part}": one for part, one in zip(("mean", "std", "low", "high"), numbers, strict=True)}
+
+
 def latex(table: Table, caption: str) -> str:
     r"""A table for `\input`; needs the package booktabs."""
     headings = [_latex_row(map(latex_escaped, table.columns))]

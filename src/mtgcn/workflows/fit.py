@@ -161,9 +161,9 @@ def expectation(model: GraphModel, seed: int, device: torch.device, folds: int) 
 
 
 def _page(model: GraphModel, expected: Expectation, notes: Sequence[str]) -> str:
-    from mtgcn.report.fit_page import Background, page_text
+    from mtgcn.report.fit_page import Background, fit_html
 
-    return page_text(model, Background(*expected, notes))
+    return fit_html(model, Background(*expected, notes))
 
 
 # Summary
