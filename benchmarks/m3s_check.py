@@ -1,4 +1,4 @@
-"""How many of the surest predictions the self-check of M3S rejects, stage by stage, and whether rightly.
+"""How many of the surest predictions the self-check of M3S rejects, stage by stage, and how many of these were wrong.
 
 python benchmarks/m3s_check.py                                      # mtgcn's m3s at the lower label rates, seed 0
 python benchmarks/m3s_check.py --network two-layers --cells cora:2,cora:4,cora:8 --runs 10
@@ -33,8 +33,7 @@ from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.methods import m3s
-from mtgcn.methods.m3s import M3S, k_means
-from mtgcn.methods.multi_stage import MultiStage, default_stages
+from mtgcn.methods.m3s import M3S, MultiStage, default_stages, k_means
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Task, observe

@@ -16,8 +16,7 @@ from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, c
 from mtgcn.experiments.protocol import RANDOM
 from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.graph import Graph
-from mtgcn.methods import METHODS, Method, create, typed_method_class
-from mtgcn.methods.plugins import as_method
+from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
 from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:

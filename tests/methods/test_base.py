@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.methods import METHODS, create, fit_in_chunks
+from mtgcn.methods import METHODS, as_method, create, fit_in_chunks
 from mtgcn.methods.base import Method
-from mtgcn.methods.plugins import as_method
 from mtgcn.settings import LARGEST, described_settings
 from mtgcn.splits import draw_splits
 from mtgcn.task import Prediction, observe
@@ -33,8 +32,8 @@ def with_nan(shares):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda shares: shares, "Answering.fit answered a ndarray; return a mtgcn.task.Prediction"),
-        (lambda shares: None, "Answering.fit answered a NoneType"),
+        (lambda shares: shares, "Answering.fit returned a ndarray; return a mtgcn.task.Prediction"),
+        (lambda shares: None, "Answering.fit returned a NoneType"),
         (
             lambda shares: Prediction(shares[:, :3]),
             r"of shape \(2, 3, 3\); here they are runs, nodes, classes: \(2, 40",
@@ -43,11 +42,11 @@ def with_nan(shares):
         (with_nan, r"not finite \(NaN\); did its training diverge"),
         (
             lambda shares: Prediction(shares, peers=np.nan * shares[:, None]),
-            r"answered peers that are not finite \(NaN\)",
+            r"returned peers that are not finite \(NaN\)",
         ),
         (
             lambda shares: Prediction(shares, parameters={"weight": np.array([[1, np.inf]])}),
-            r"answered weight that are not finite \(NaN\)",
+            r"returned weight that are not finite \(NaN\)",
         ),
     ],
 )
@@ -65,7 +64,7 @@ def test_it_is_said_since_when_and_by_which_setting(two_runs):
     with pytest.raises(InputError) as refusal:
         fit_in_chunks(create("planetoid", context_learning_rate=50, epochs=3, label_batches=20), two_runs)
     assert str(refusal.value) == (
-        "Planetoid.fit answered probabilities that are not finite (NaN): an embedding was not finite from batch "
+        "Planetoid.fit returned probabilities that are not finite (NaN): an embedding was not finite from batch "
         f"{first_bad_batch(two_runs)} of 24 on; context_learning_rate is 50 (usually 0.01), bring it nearer to that"
     )
 
@@ -87,7 +86,7 @@ def test_the_epoch_is_that_of_the_loss(two_runs, monkeypatch):
     with pytest.raises(InputError) as refusal:
         fit_in_chunks(method, two_runs)
     assert str(refusal.value) == (
-        "GCNWithoutValidation.fit answered probabilities that are not finite (NaN): its loss 'supervised' was not "
+        "GCNWithoutValidation.fit returned probabilities that are not finite (NaN): its loss 'supervised' was not "
         "finite from epoch 2 of 6 on; dropout is 0.25 (usually 0.5), learning_rate is 1e+38 (usually 0.01), bring them "
         "nearer to that"
     )

@@ -188,7 +188,7 @@ def test_a_graph_without_edges_is_answered():
 def test_without_gensim_it_says_what_to_install(task, monkeypatch):
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     monkeypatch.setitem(sys.modules, "gensim", None)
-    with pytest.raises(InputError, match=r"deepwalk needs the package gensim.*pip install gensim"):
+    with pytest.raises(InputError, match=r"deepwalk needs gensim, .*; pip install 'mtgcn\[deepwalk\]'"):
         create("deepwalk", **QUICK).fit(task)
 
 

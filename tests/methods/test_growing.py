@@ -9,10 +9,9 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.methods.co_training import most_absorbing
-from mtgcn.methods.m3s import classes_by_cluster
-from mtgcn.methods.multi_stage import default_stages
-from mtgcn.methods.trained import supervised_step
+from mtgcn.methods.base import supervised_step
+from mtgcn.methods.m3s import classes_by_cluster, default_stages
+from mtgcn.methods.self_training import most_absorbing
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed

@@ -9,11 +9,21 @@ from importlib.metadata import EntryPoint, EntryPoints
 import numpy as np
 import pytest
 
-import mtgcn.methods.plugins
+import mtgcn.methods
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
-from mtgcn.methods import METHODS, Method, create, method_class, method_from_text, method_title, register
-from mtgcn.methods.plugins import as_method, as_method_class, imported_method
+from mtgcn.methods import (
+    METHODS,
+    Method,
+    as_method,
+    as_method_class,
+    create,
+    imported_method,
+    method_class,
+    method_from_text,
+    method_title,
+    register,
+)
 from mtgcn.task import Prediction
 
 
@@ -78,12 +88,12 @@ def test_it_appears_in_compare(capsys):
 def test_it_is_found_where_an_installed_package_offers_it(monkeypatch):
     offers = EntryPoints(
         [
-            EntryPoint("their-own", "collections:OrderedDict", mtgcn.methods.plugins.ENTRY_POINTS),
-            EntryPoint("broken", "mtgcn.no_such_module:Thing", mtgcn.methods.plugins.ENTRY_POINTS),
-            EntryPoint("good", f"{Method.__module__}:Method", mtgcn.methods.plugins.ENTRY_POINTS),
+            EntryPoint("their-own", "collections:OrderedDict", mtgcn.methods.ENTRY_POINTS),
+            EntryPoint("broken", "mtgcn.no_such_module:Thing", mtgcn.methods.ENTRY_POINTS),
+            EntryPoint("good", f"{Method.__module__}:Method", mtgcn.methods.ENTRY_POINTS),
         ]
     )
-    monkeypatch.setattr(mtgcn.methods.plugins, "entry_points", lambda **wanted: offers.select(**wanted))
+    monkeypatch.setattr(mtgcn.methods, "entry_points", lambda **wanted: offers.select(**wanted))
     assert method_class("good") is Method
     assert "good" in METHODS
     with pytest.raises(InputError, match=r"'broken' is offered by mtgcn\.no_such_module:Thing, which does not load"):

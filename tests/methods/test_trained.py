@@ -8,7 +8,7 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, create
-from mtgcn.methods.trained import NetworkMethod
+from mtgcn.methods.base import NetworkMethod
 from mtgcn.splits import draw_splits
 from mtgcn.task import Prediction, observe
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mtgcn.methods import create, fit_in_chunks
-from mtgcn.methods.trained import supervised_step
+from mtgcn.methods.base import supervised_step
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits

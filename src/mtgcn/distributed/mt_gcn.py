@@ -23,8 +23,8 @@ from mtgcn.errors import InputError
 from mtgcn.linalg.graph_operators import COLUMNS_AT_ONCE, GraphOperators
 from mtgcn.linalg.normalisation import scaled_rows
 from mtgcn.linalg.operators import DenseOperator, Operator, operator
+from mtgcn.methods.base import supervised_step
 from mtgcn.methods.mt_gcn import MTGCN, Teaching
-from mtgcn.methods.trained import supervised_step
 from mtgcn.nn.base import each_peer, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.shapes import Float

@@ -1,35 +1,34 @@
-"""Every method by the name people type."""
+"""The registry of methods: by the name people type, from installed packages, or a class of the user's own."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from abc import ABCMeta
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, cast
 
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.methods.appnp import PredictThenPropagate
-from mtgcn.methods.base import Method, fit_in_chunks
+from mtgcn.methods.base import Method, fit_in_chunks, karate_club
 from mtgcn.methods.chebyshev import ChebyshevFilters
-from mtgcn.methods.co_training import CoTraining
 from mtgcn.methods.correct_and_smooth import CorrectAndSmooth
 from mtgcn.methods.deepwalk import DeepWalk
 from mtgcn.methods.gcn import GCNWithoutValidation, GCNWithValidation
 from mtgcn.methods.ica import IterativeClassification
-from mtgcn.methods.karate import karate_club
-from mtgcn.methods.logistic import Logistic
+from mtgcn.methods.linear import Logistic, PageRankFeatures, SimpleGraphConvolution
 from mtgcn.methods.lp import ParWalks
-from mtgcn.methods.m3s import M3S
+from mtgcn.methods.m3s import M3S, MultiStage
 from mtgcn.methods.mani_reg import ManifoldRegularization
 from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.methods.mt_plus.method import MTPlus
-from mtgcn.methods.multi_stage import MultiStage
 from mtgcn.methods.planetoid import Planetoid
-from mtgcn.methods.plugins import ENTRY_POINTS, as_method_class, imported_method, installed_method
-from mtgcn.methods.ppr import PageRankFeatures
-from mtgcn.methods.self_training import SelfTraining
+from mtgcn.methods.self_training import CoTraining, Intersection, SelfTraining, Union
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
-from mtgcn.methods.sgc import SimpleGraphConvolution
-from mtgcn.methods.union_intersection import Intersection, Union
 from mtgcn.settings import parse_settings
 
 METHODS: dict[str, type[Method]] = {
@@ -57,9 +56,12 @@ METHODS: dict[str, type[Method]] = {
     "union": Union,
 }
 
+ENTRY_POINTS = "mtgcn.methods"  # the group under which an installed package offers methods
+
 __all__ = [
     "METHODS",
     "Method",
+    "as_method",
     "create",
     "fit_in_chunks",
     "karate_club",
@@ -72,10 +74,21 @@ __all__ = [
 ]
 
 
+def create(name: str, **settings: Any) -> Method:
+    """The method of that name with these settings."""
+    method = method_class(name)
+    for key in settings:
+        if key not in method.__dataclass_fields__:
+            raise unknown_name(f"setting of {name}", key, method.__dataclass_fields__)
+    try:
+        return method(**settings)
+    except TypeError as error:
+        raise InputError(f"settings {settings} do not fit {name}: {error}") from error
+
+
 def register(name: str, own: type) -> type[Method]:
-    """From here on `name` stands for this class wherever a method is named: in `create`, in the estimator, and in
-    `mtgcn compare`. The class is a frozen dataclass of settings with `fit(task) -> Prediction`; what else it may
-    have (`apply`, `bytes_per_run`) is told at `Method`, which it need not inherit from.
+    """Make a class known under `name`: to `create`, the estimator and `mtgcn compare`. The class is a frozen dataclass
+    of settings with `fit(task) -> Prediction`; it need not inherit from `Method`, which lists what else it may have.
     """
     if not name or any(letter.isspace() or letter == "," for letter in name):
         raise InputError(f"method name {name!r}; give one without spaces and commas, since lists are split there")
@@ -86,62 +99,112 @@ def register(name: str, own: type) -> type[Method]:
 
 
 def method_class(name: str) -> type[Method]:
-    """The method of that name: ours, a registered one, or one that an installed package offers."""
-    if name not in METHODS and (installed := installed_method(name)) is not None:
-        register(name, installed)
-    if name not in METHODS and ":" in name:
-        raise InputError(
-            f"method {name!r} is not imported here, since names in files must not run code; mtgcn run and compare take "
-            f"it, and a package makes it known for good by an entry point of the group {ENTRY_POINTS!r}"
-        )
+    """The method of that name: built in, registered, or offered by an installed package. Imports no `module:Class`."""
     if name not in METHODS:
+        for offer in entry_points(group=ENTRY_POINTS, name=name):
+            try:
+                return register(name, offer.load())
+            except (ImportError, AttributeError) as error:
+                raise InputError(
+                    f"method {name!r} is offered by {offer.value}, which does not load: {error}"
+                ) from error
+        if ":" in name:
+            raise InputError(
+                f"method {name!r} is not imported here, since names in files must not run code; mtgcn run and compare "
+                f"take it, and a package makes it known for good by an entry point of the group {ENTRY_POINTS!r}"
+            )
         raise unknown_name("method", name, METHODS)
     return METHODS[name]
 
 
 def typed_method_class(name: str) -> type[Method]:
-    """The method that a person typed: one by its name or, as `module:Class`, a class of their own, which is imported
-    and registered under what they typed. Names that were read from a file go to `method_class`, which runs nothing."""
+    """The method that a user typed: a name, or `module:Class`, which is imported and registered under that name. Names
+    from files go to `method_class`, which runs no code."""
     if ":" in name and name not in METHODS:
         register(name, imported_method(name))
     return method_class(name)
 
 
-def method_title(name: str) -> str:
-    """A method in one sentence, the first line of its file: where it is from and what it does. Where a file holds
-    several methods, or says nothing, the first line of the class tells them apart."""
-    own = method_class(name)
-    file = _first_line(getattr(sys.modules.get(own.__module__), "__doc__", None))
-    alike = sum(other.__module__ == own.__module__ for other in set(METHODS.values()))
-    return " ".join(filter(None, (file, _first_line(own.__doc__) if alike > 1 or not file else "")))
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
-
-
-def name_of(method: Method) -> str:
-    """What people type for a method; of one that is not registered, the name of its class."""
-    return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
-
-
-def create(name: str, **settings: Any) -> Method:
-    """The method of that name with these settings; the paper's where none is given."""
-    return with_settings(method_class(name), name, settings)
-
-
 def method_from_text(name: str, assignments: Iterable[str] = ()) -> Method:
-    """The method that a person typed with some of its settings changed by `key=value` texts."""
+    """The method that a user typed, with settings from `key=value` texts."""
     return create(name, **parse_settings(typed_method_class(name), assignments))
 
 
-def with_settings(method: type[Method], name: str, settings: Mapping[str, Any]) -> Method:
-    """The method with these settings; `name` is what to call it where one of them does not fit."""
-    fields = method.__dataclass_fields__
-    for key in settings:
-        if key not in fields:
-            raise unknown_name(f"setting of {name}", key, fields)
+def method_title(name: str) -> str:
+    """A method in one sentence: the first line of its file, followed by that of the class where a file holds several
+    methods."""
+    own = method_class(name)
+    module = getattr(sys.modules.get(own.__module__), "__doc__", None)
+    file, title = ((text or "").strip().partition("\n")[0] for text in (module, own.__doc__))
+    alone = sum(other.__module__ == own.__module__ for other in set(METHODS.values())) == 1
+    return file if file and alone else f"{file} {title}".strip()
+
+
+def name_of(method: Method) -> str:
+    """The name of a method; the name of its class if it is not registered."""
+    return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
+
+
+# --------------------------------------------------------------------------------------------------- users' own methods
+
+
+def as_method_class(own: type) -> type[Method]:
+    """The class itself if it is a `Method`, else a subclass that is one."""
+    title = getattr(own, "__name__", repr(own))
+    if not isinstance(own, type) or not callable(getattr(own, "fit", None)):
+        raise InputError(f"{title} is no class with a method fit(task); give a frozen dataclass that has one")
+    if not is_dataclass(own) or not own.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise InputError(f"{title} is no frozen dataclass, so its settings could change; write @dataclass(frozen=True)")
+    return own if issubclass(own, Method) else _adopted(own)
+
+
+@cache
+def _adopted(own: type) -> type[Method]:
+    names = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__}
+    return cast("type[Method]", ABCMeta(own.__name__, (own, Method), {**names, "__reduce__": _reduce}))
+
+
+def as_method(own: Any) -> Method:
+    """An object of a dataclass with `fit` as a `Method` with the same settings."""
+    if isinstance(own, type) or not is_dataclass(own):
+        raise InputError(f"method is {shown(own)}; give a name, or an object of a dataclass with a fit")
+    return own if isinstance(own, Method) else _rebuild(type(own), _settings(own))
+
+
+def _settings(own: Any) -> dict[str, Any]:
+    return {field.name: getattr(own, field.name) for field in fields(own) if field.init}
+
+
+def _rebuild(own: type, settings: dict[str, Any]) -> Method:
+    return as_method_class(own)(**settings)
+
+
+def _reduce(self: Any) -> tuple[Any, ...]:
+    # Pickle cannot find an adopted class, so the class that it was made from is stored.
+    return _rebuild, (type(self).__bases__[0], _settings(self))
+
+
+def imported_method(reference: str) -> type[Method]:
+    """The class that `module:Class` names; modules in the current folder are found. This runs the module, so
+    `reference` must come from a user, never from a file."""
+    module_name, _, class_name = reference.partition(":")
+    if not module_name or not class_name.isidentifier():
+        raise InputError(f"method {reference!r}; write module:Class, for instance mine:Shares for Shares in mine.py")
+    if module_name.endswith(".py"):
+        raise InputError(f"method {reference!r} names a file; name the module, {module_name.removesuffix('.py')!r}")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
     try:
-        return method(**settings)
-    except TypeError as error:
-        raise InputError(f"settings {dict(settings)} do not fit {name}: {error}") from error
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module exists and misses another: its author needs the traceback
+        raise InputError(
+            f"method {reference!r}: no module {module_name!r} in {here} or on Python's path; "
+            "go to its folder, or add that to PYTHONPATH"
+        ) from None
+    if not hasattr(module, class_name):
+        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+        raise unknown_name(f"class of module {module_name}", class_name, classes)
+    return as_method_class(getattr(module, class_name))

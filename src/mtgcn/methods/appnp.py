@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mtgcn.methods.trained import TrainedOnLabels
+from mtgcn.methods.base import TrainedOnLabels
 from mtgcn.nn.appnp import APPNP
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import NonNegativeFloat, PositiveInt

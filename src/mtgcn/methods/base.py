@@ -1,50 +1,51 @@
-"""What every method is: frozen settings and `fit`."""
+"""What every method is: frozen settings and `fit`; and what methods share that train a network."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from mtgcn.errors import InputError
+from mtgcn.graph import Graph
 from mtgcn.linalg.arrays import all_finite
 from mtgcn.memory import check_fits, default_budget, threads_for, trim_freed_blocks
-from mtgcn.settings import Settings
+from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
+from mtgcn.settings import NonNegativeInt, Settings
 from mtgcn.shapes import Float
-from mtgcn.task import Prediction, Task
+from mtgcn.splits import Split
+from mtgcn.task import Prediction, Task, observe
+from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.losses import Reduction, supervised_loss
 from mtgcn.training.progress import watching_divergence
-
-if TYPE_CHECKING:
-    from mtgcn.graph import Graph
 
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings, ABC):
-    """Settings, and a way from a task to a prediction. All runs of the task are fitted together."""
+    """Settings, and `fit` from a task to a prediction. All runs of the task are fitted together."""
 
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
-    draws_by_place: ClassVar[bool] = False  # whether random numbers belong to nodes, by where they stand in the graph
-    uses_features: ClassVar[bool] = True  # off: edges and labels are all it looks at
+    draws_by_place: ClassVar[bool] = False  # whether random numbers depend on the order of nodes
+    uses_features: ClassVar[bool] = True  # off: only edges and labels are used
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:
-        """Predict every node of every run from the labels the task holds."""
+        """Predict every node of every run from the labels of the task."""
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        """What each peer trained before says of the nodes of this graph, which it need not have seen.
+        """Probabilities of each fitted peer for the nodes of this graph, which may be new.
 
-        Peers that cannot be applied to unseen nodes leave the vote there, the others' weights rescaled: they repeat
-        what the others say together, so that `combined` needs to know nothing of it.
+        A peer that cannot be applied to new nodes repeats the weighted mean of the others, so that `combined` gives
+        that mean.
         """
         raise InputError(
             f"{type(self).__name__} keeps nothing that could be applied to another graph; "
@@ -52,17 +53,16 @@ class Method(Settings, ABC):
         )
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
-        """Prepare fitting this task by what an earlier fit with the same settings on the same graph has learned without
-        looking at labels, so that it is not learned again. Most methods learn nothing without labels."""
+        """Reuse what an earlier fit with the same settings on the same graph learned without labels."""
 
     @property
     def peers_of_their_graph(self) -> tuple[str, ...]:
-        """The names of those peers that `apply` cannot ask, since they know nodes by their place in their graph."""
+        """Names of the peers that `apply` cannot use, since they know only the nodes of their graph."""
         return ()
 
     @property
     def answering_peers(self) -> slice:
-        """The peers whose mean is the answer."""
+        """The peers whose mean is the prediction."""
         return slice(None)
 
     def combined(
@@ -70,23 +70,67 @@ class Method(Settings, ABC):
         peers: Float[np.ndarray, "runs peers nodes classes"],
         parameters: Mapping[str, np.ndarray] | None = None,
     ) -> Float[np.ndarray, "runs nodes classes"]:
-        """The answer that these peers give together, the same whether `fit` or `apply` asked them. Where votes have
-        different weights, these are among the parameters."""
+        """The prediction from the probabilities of all peers, after `fit` and `apply` alike. Weights of peers are among
+        the parameters."""
         return peers[:, self.answering_peers].mean(axis=1)
 
     def bytes_per_run(self, task: Task) -> int:
-        """About how much memory one run takes while fitting; 0 if many runs take no more than one."""
+        """About the memory of one run while fitting; 0 if many runs need no more than one."""
         return 0
 
     def shared_bytes(self, task: Task) -> int:
-        """About how much memory fitting takes beside the graph however few runs there are."""
+        """About the memory of fitting that does not depend on the number of runs, beside the graph."""
         return 0
+
+
+# ------------------------------------------------------------------------------------------------------------ networks
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkMethod(Method):
+    """A method that trains `network(task)` and returns `network.trained()` as the parameters of its prediction."""
+
+    @abstractmethod
+    def network(self, task: Task) -> StackedNetwork:
+        """The untrained networks of all runs."""
+
+    def apply(
+        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        if not parameters:
+            raise ValueError("there are none")
+        runs = len(next(iter(parameters.values())))
+        network = self.network(Task.without_labels(graph, runs, device))
+        network.load_trained(parameters)
+        return each_peer(network.probabilities())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedOnLabels(NetworkSettings, NetworkMethod):
+    """One network per run, trained on the labels alone; the last epoch predicts."""
+
+    epochs: NonNegativeInt = 200  # of training
+
+    def fit(self, task: Task) -> Prediction:
+        network = self.network(task)
+        phase = Phase(self.epochs, lambda: supervised_step(network, task))
+        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
+        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
+
+
+def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
+    """The supervised loss alone, computed from the labelled nodes alone."""
+    log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
+    return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction)})
+
+
+# ------------------------------------------------------------------------------------------------- fitting in chunks
 
 
 def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) -> Prediction:
     """`method.fit`, as many runs at a time as fit into `memory_budget` bytes.
 
-    A run's numbers do not depend on its neighbours in the stack, so the cut changes nothing but rounding.
+    Runs do not depend on each other, so chunks change nothing but rounding.
     """
     budget = default_budget(task.device) if memory_budget is None else memory_budget
     per_run = method.bytes_per_run(task)
@@ -95,57 +139,88 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
             per_run, f"fitting {task.num_nodes} nodes", "choose smaller widths in the settings, or a smaller graph"
         )
     at_once = max(1, budget // per_run) if per_run else task.runs
-    chunks = math.ceil(task.runs / at_once)
-    runs = math.ceil(task.runs / chunks)
-    with threads_of_fit(method, task, runs):
-        prediction = Prediction.concatenate([_answer(method, chunk) for chunk in task.chunks(runs)])
-    trim_freed_blocks()  # which were for training, and fit nothing that comes after it
+    runs = math.ceil(task.runs / math.ceil(task.runs / at_once))
+    with threads_for(per_run and per_run * runs + method.shared_bytes(task)):
+        prediction = Prediction.concatenate([_fit_checked(method, chunk) for chunk in task.chunks(runs)])
+    trim_freed_blocks()
     return prediction
 
 
-def threads_of_fit(method: Method, task: Task, runs: int = 1) -> AbstractContextManager[None]:
-    """While this lasts, as many threads as fitting so many runs at a time is worth."""
-    stack = method.bytes_per_run(task) * runs
-    return threads_for(stack and stack + method.shared_bytes(task))
-
-
-def _answer(method: Method, task: Task) -> Prediction:
-    """What the method predicts, if that is what it says it is: methods that others wrote go the same road."""
-    name = type(method).__name__
+def _fit_checked(method: Method, task: Task) -> Prediction:
     with watching_divergence() as diverged:
         try:
             prediction = method.fit(task)
         except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
-            raise InputError(f"{name}.fit {_astray(f'could not be calculated ({error})', method, diverged)}") from error
+            raise _failure(f"could not be calculated ({error})", method, diverged) from error
+    return checked_prediction(method, task, prediction, diverged)
+
+
+def checked_prediction(method: Method, task: Task, prediction: Prediction, diverged: Sequence[str]) -> Prediction:
+    """The prediction, if it is complete and finite; `diverged` lists what was not finite in training."""
+    name = type(method).__name__
     if not isinstance(prediction, Prediction):
-        raise InputError(f"{name}.fit answered a {type(prediction).__name__}; return a mtgcn.task.Prediction")
+        raise InputError(f"{name}.fit returned a {type(prediction).__name__}; return a mtgcn.task.Prediction")
     found, expected = np.shape(prediction.probabilities), (task.runs, task.num_nodes, task.num_classes)
     if found != expected:
         raise InputError(
-            f"{name}.fit answered probabilities of shape {found}; here they are runs, nodes, classes: {expected}"
+            f"{name}.fit returned probabilities of shape {found}; here they are runs, nodes, classes: {expected}"
         )
     sums = np.sum(prediction.probabilities, axis=2)
     if not np.isfinite(sums).all():
-        raise InputError(f"{name}.fit {_astray('answered probabilities that are not finite (NaN)', method, diverged)}")
+        raise _failure("returned probabilities that are not finite (NaN)", method, diverged)
     if not np.allclose(sums, 1, atol=1e-3):
-        raise InputError(f"{name}.fit answered probabilities that do not sum to 1 at every node; normalise them")
-    others = {"peers": prediction.peers, **(prediction.parameters or {})}
-    strange = next(
-        (key for key, values in others.items() if values is not None and not all_finite(np.asarray(values))), None
-    )
-    if strange is not None:
-        raise InputError(f"{name}.fit {_astray(f'answered {strange} that are not finite (NaN)', method, diverged)}")
+        raise InputError(f"{name}.fit returned probabilities that do not sum to 1 at every node; normalise them")
+    for key, values in {"peers": prediction.peers, **(prediction.parameters or {})}.items():
+        if values is not None and not all_finite(np.asarray(values)):
+            raise _failure(f"returned {key} that are not finite (NaN)", method, diverged)
     return prediction
 
 
-def _astray(what: str, method: Method, diverged: Sequence[str]) -> str:
-    """What happened, since when, and by which setting that may have come about."""
-    since = f": {diverged[0]}" if diverged else ""
+def _failure(what: str, method: Method, diverged: Sequence[str]) -> InputError:
+    """What happened, from which epoch on, and which settings may be the cause."""
+    what = f"{type(method).__name__}.fit {what}" + (f": {diverged[0]}" if diverged else "")
     usual = {field.name: field.default for field in fields(method) if isinstance(field.default, float)}
-    changed = [key for key, number in usual.items() if getattr(method, key) != number]
+    changed = [key for key, default in usual.items() if getattr(method, key) != default]
     if changed:
-        told = ", ".join(f"{key} is {getattr(method, key):g} (usually {usual[key]:g})" for key in changed)
-        return f"{what}{since}; {told}, bring {'it' if len(changed) == 1 else 'them'} nearer to that"
+        values = ", ".join(f"{key} is {getattr(method, key):g} (usually {usual[key]:g})" for key in changed)
+        return InputError(f"{what}; {values}, bring {'it' if len(changed) == 1 else 'them'} nearer to that")
     rate = getattr(method, "learning_rate", None)
     lower = "" if rate is None else f"lower learning_rate ({rate:g}), or "
-    return f"{what}{since}; did its training diverge? {lower}look for huge numbers among features and edge weights"
+    return InputError(f"{what}; did its training diverge? {lower}look for huge numbers among features and edge weights")
+
+
+# -------------------------------------------------------------------------------------------------- a graph to try on
+
+# For each of the 34 members, their friends with a larger number.
+_FRIENDS = (
+    "1 2 3 4 5 6 7 8 10 11 12 13 17 19 21 31;2 3 7 13 17 19 21 30;3 7 8 9 13 27 28 32;7 12 13;6 10;6 10 16;16;;"
+    "30 32 33;33;;;;33;32 33;32 33;;;32 33;33;32 33;;32 33;25 27 29 32 33;25 27 31;31;29 33;33;31 33;32 33;32 33;"
+    "32 33;33;"
+)
+_INSTRUCTOR_SIDE = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 19, 21]
+
+
+def karate_club(*, with_validation: bool = False) -> tuple[Task, Callable[[Prediction], float]]:
+    """Zachary's karate club (1977) as a task of one run with two labels per class, and a function for the accuracy of a
+    prediction on the other nodes. The features of a member are its row of A + I.
+
+    >>> task, accuracy = karate_club()
+    >>> task.graph
+    Graph('karate', nodes=34, edges=78, features=34, classes=2)
+    """
+    adjacency = np.zeros((34, 34))
+    for member, friends in enumerate(_FRIENDS.split(";")):
+        adjacency[member, [int(friend) for friend in friends.split()]] = 1
+    labels = np.ones(34, dtype=np.int64)
+    labels[_INSTRUCTOR_SIDE] = 0
+    adjacency += adjacency.T
+    sides = ("instructor", "officers")
+    graph = Graph(adjacency, features=adjacency + np.eye(34), labels=labels, class_names=sides, name="karate")
+    labelled, validation = np.array([0, 11, 26, 33]), np.array([2, 3, 23, 31])
+    test = np.setdiff1d(np.arange(34), [*labelled, *validation])
+    split = Split(train=labelled, validation=validation, test=test)
+
+    def accuracy(prediction: Prediction) -> float:
+        return float(np.mean(prediction.probabilities[0, test].argmax(axis=1) == labels[test]))
+
+    return observe(graph, [split], seed=0, with_validation=with_validation), accuracy

@@ -23,7 +23,7 @@ from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import normalized_laplacian
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import Method
-from mtgcn.methods.logistic import Logistic
+from mtgcn.methods.linear import Logistic
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.shapes import Float

@@ -143,7 +143,5 @@ def _gensim() -> Any:
     try:
         import gensim.models
     except ImportError as error:
-        raise InputError(
-            "deepwalk needs the package gensim, which is not installed; install it: pip install gensim"
-        ) from error
+        raise InputError("deepwalk needs gensim, which is not installed; pip install 'mtgcn[deepwalk]'") from error
     return gensim

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.methods.trained import NetworkMethod, TrainedOnLabels, supervised_step
+from mtgcn.methods.base import NetworkMethod, TrainedOnLabels, supervised_step
 from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt

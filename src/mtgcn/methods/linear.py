@@ -1,65 +1,65 @@
-"""What the methods share that are a multinomial logistic regression on feature rows, propagated or not."""
+"""Multinomial logistic regression on feature rows, propagated along edges or not.
+
+    P = softmax(R W + b),  loss = - mean over labelled i of log P[i, y_i] + λ (|W|² + |b|²)
+
+R holds the rows of a method, each of length 1; λ is `penalty`. The loss is convex, so nothing is random.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.linalg.pagerank import PropagatedFeatures
+from mtgcn.linalg.pagerank import PropagatedFeatures, propagated_features
 from mtgcn.linalg.softmax_regression import fit_to_labels
 from mtgcn.methods.base import CPU, Method
 from mtgcn.nn.base import CLASSES, FeatureScaling, each_peer, mean_of_peers
-from mtgcn.settings import PositiveFloat
+from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
-USUAL_STEPS = 300
-MOST_STEPS = 1000  # of the fit; it has settled long before, unless the penalty is next to nothing
+MAX_STEPS = 1000  # of the solver, which needs fewer unless the penalty is tiny
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearOnFeatures(Method):
-    """softmax(rows · W + b), fitted by mean cross-entropy over the labels + penalty · (|W|² + |b|²)."""
+    """The fit that all methods of this file share; each has its own `rows`."""
 
-    penalty: PositiveFloat = 1e-4  # times the sum of all squared weights, the constants' included
+    penalty: PositiveFloat = 1e-4  # λ: of the squared weights, biases included
     feature_scaling: FeatureScaling = "length"  # what each row is divided by; if propagated, before and after
 
     @abstractmethod
     def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
-        """What is seen of the nodes of a graph."""
+        """R for the nodes of a graph."""
 
     def fit(self, task: Task) -> Prediction:
         rows = self.rows(task.graph, task.device)
-        parameters = self._fitted(rows, task)
-        probabilities = _logits(rows, **parameters).softmax(CLASSES)
-        trained = {name: values.cpu().numpy() for name, values in parameters.items()}
-        return Prediction(mean_of_peers(probabilities), parameters=trained)
-
-    def _fitted(self, rows: PropagatedFeatures, task: Task) -> dict[str, Tensor]:
         labelled, present = rows.rows_at(task.labelled.index), task.labelled.present
         with_constant = torch.cat([labelled, torch.ones_like(labelled[..., :1])], -1)
         weights = present / present.sum(1, keepdim=True).clamp(min=1)
-        penalties = torch.tensor([self.penalty], device=task.device)
         coefficients = fit_to_labels(
             with_constant @ with_constant.mT,
             task.labelled.classes,
             task.num_classes,
             weights[:, None],
-            penalties,
-            MOST_STEPS,
+            torch.tensor([self.penalty], device=task.device),
+            MAX_STEPS,
         )
         fitted = with_constant.mT @ coefficients[:, 0, 0]  # runs, features and the constant, classes
-        return {"weight": fitted[:, :-1].contiguous(), "bias": fitted[:, -1].contiguous()}
+        parameters = {"weight": fitted[:, :-1].contiguous(), "bias": fitted[:, -1].contiguous()}
+        probabilities = _logits(rows, **parameters).softmax(CLASSES)
+        trained = {name: values.cpu().numpy() for name, values in parameters.items()}
+        return Prediction(mean_of_peers(probabilities), parameters=trained)
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
@@ -77,14 +77,60 @@ class LinearOnFeatures(Method):
         at_labels = labels * (4 * task.graph.num_features + 10 * labels + 8 * task.num_classes)
         return 4 * (at_labels + 5 * task.num_nodes * task.num_classes)
 
-    @property
-    def walked(self) -> int:
-        """How many steps features are propagated."""
-        return 0
-
 
 def _logits(
     rows: PropagatedFeatures, weight: Float[Tensor, "runs features classes"], bias: Float[Tensor, "runs classes"]
 ) -> Float[Tensor, "nodes classes runs 1"]:
-    """What every run's only model says of every node, by one product for all runs."""
+    """One product for all runs."""
     return (rows.times(weight.permute(1, 2, 0).contiguous()) + bias.T)[..., None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic(LinearOnFeatures):
+    """Features alone, without edges: R = X.
+
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("logistic").fit(task)), 2)
+    0.96
+    """
+
+    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
+        return propagated_features(graph, self.feature_scaling, 0, 0.0, device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleGraphConvolution(LinearOnFeatures):
+    """SGC (Wu, Zhang, de Souza, Fifty, Yu and Weinberger, ICML 2019), a GCN without nonlinearities: R = Â^K X.
+
+    Â = D̃^-1/2 (A + I) D̃^-1/2, with the row sums D̃ of A + I.
+
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("sgc").fit(task)), 2)
+    0.96
+    """
+
+    steps: NonNegativeInt = 2  # K: how often features are propagated
+
+    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
+        return propagated_features(graph, self.feature_scaling, self.steps, 0.0, device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRankFeatures(LinearOnFeatures):
+    """Personalised PageRank (after Gasteiger, Bojchevski and Günnemann, ICLR 2019) before the classifier: R = Z_K.
+
+    Z_0 = X,  Z_k+1 = (1 - α) Â Z_k + α X, with Â of `sgc`. Restarts keep nodes apart however long the walk.
+
+    >>> from mtgcn.methods import create, karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(create("ppr").fit(task)), 2)
+    0.96
+    """
+
+    steps: NonNegativeInt = 20  # K of the walk
+    restart: Annotated[float, Ge(0), Le(1)] = 0.1  # α: probability that a walk returns to its start
+
+    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
+        return propagated_features(graph, self.feature_scaling, self.steps, float(self.restart), device)

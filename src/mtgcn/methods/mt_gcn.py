@@ -26,7 +26,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from mtgcn.methods.trained import NetworkMethod, supervised_step
+from mtgcn.methods.base import NetworkMethod, supervised_step
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.methods.trained import NetworkMethod
+from mtgcn.methods.base import NetworkMethod
 from mtgcn.nn.base import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
