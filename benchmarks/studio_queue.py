@@ -20,9 +20,9 @@ from typing import Any
 import measuring
 import numpy as np
 
+from mtgcn import MutualTeachingClassifier
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
-from mtgcn.estimator import MutualTeachingClassifier
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
