@@ -5,8 +5,8 @@
     python benchmarks/studio_queue.py --json FILE
 
 A person who is simulated answers with the true class. Nothing is labelled at the start and nothing is fitted before all
-labels are there; the classes of a fit are those that were met, as in the studio. In every run half of the nodes, drawn
-anew, can never be asked for, and accuracy is measured on these alone. Both ways have the same half, seed and settings.
+labels are there; the classes of a fit are those that were met, as in the studio. Each run draws one half of
+the nodes as test nodes, which are never labelled. Both ways have the same half, seed and settings.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 import measuring
 import numpy as np
 
+from mtgcn import MutualTeachingClassifier
 from mtgcn.datasets import load
 from mtgcn.environment import chosen_device
-from mtgcn.estimator import MutualTeachingClassifier
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
@@ -68,11 +68,11 @@ def simulated(graph: Graph, arguments: argparse.Namespace, seed: int) -> dict[st
     order = random.permutation(graph.known)
     askable, test = order[: len(order) // 2], order[len(order) // 2 :]
     drawn = random.choice(askable, arguments.labels, replace=False)
-    told: dict[str, Any] = {"seed": seed}
+    row: dict[str, Any] = {"seed": seed}
     for way, chosen in (("queue", queued(graph, askable, arguments.labels)), ("random", drawn)):
-        told[way] = accuracy(graph, chosen, test, arguments, seed)
-        told[f"{way}, classes met"] = len(np.unique(graph.labels[chosen]))
-    return told
+        row[way] = accuracy(graph, chosen, test, arguments, seed)
+        row[f"{way}, classes met"] = len(np.unique(graph.labels[chosen]))
+    return row
 
 
 def queued(graph: Graph, askable: np.ndarray, count: int) -> np.ndarray:
@@ -98,7 +98,7 @@ def accuracy(graph: Graph, chosen: np.ndarray, test: np.ndarray, arguments: argp
         random_state=seed,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # ten labels are few, as it rightly says
+        warnings.simplefilter("ignore", FitWarning)  # ten labels are few
         model.fit_graph(loaded.labelled(labels))
     truth = np.array(graph.class_names)[graph.labels[test]]
     return float((model.transduction_[test] == truth).mean())

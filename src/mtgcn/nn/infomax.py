@@ -30,7 +30,7 @@ MAX_EMBEDDINGS = 2**24  # numbers in the embeddings of all nodes
 MIN_DIMENSIONS = 64
 MIN_CORRUPTIONS = 2  # used in turn
 MAX_CORRUPTED = 2**26  # numbers in all of them
-TABLES_ON_THE_WAY = 7  # temporary tables of propagated features
+TEMPORARY_TABLES = 7  # temporary tables of propagated features
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class InfomaxSettings(Settings):
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:
         """Shorter embeddings on large graphs, to bound memory."""
-        room = MAX_EMBEDDINGS // max(1, graph.num_nodes)
-        return replace(self, dimensions=min(self.dimensions, max(room, MIN_DIMENSIONS)))
+        limit = MAX_EMBEDDINGS // max(1, graph.num_nodes)
+        return replace(self, dimensions=min(self.dimensions, max(limit, MIN_DIMENSIONS)))
 
     def corruptions(self, nodes: int, width: int) -> int:
         """The number of corrupted graphs; fewer where they would take much memory."""
@@ -74,7 +74,7 @@ class InfomaxSettings(Settings):
         """About the memory of training: the propagated features several times, and weights with gradient and Adam's two
         moments."""
         width, encoders = min(num_components(self.width, graph), graph.num_features), len(self.weight_decays)
-        seen = (TABLES_ON_THE_WAY + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
+        seen = (TEMPORARY_TABLES + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
 
 
@@ -136,13 +136,10 @@ class Infomax(StackedParameters):
 
     def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
         """Original and corrupted inputs of the current batch."""
-        looked_at, corruption = self._this_epoch()
-        rows, corrupted, gather_rows = (
-            self.views.rows,
-            self.views.corrupted.flatten(0, 1),
-            self.communicator.gather_rows,
-        )
-        return gather_rows(rows, looked_at), gather_rows(corrupted, looked_at, corruption * len(rows))
+        batch, corruption = self._this_epoch()
+        rows, corrupted = self.views.rows, self.views.corrupted.flatten(0, 1)
+        gather_rows = self.communicator.gather_rows
+        return gather_rows(rows, batch), gather_rows(corrupted, batch, corruption * len(rows))
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
         return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)
