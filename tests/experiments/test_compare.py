@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import t
 
 from mtgcn.errors import InputError
-from mtgcn.experiments.compare import compared_rows, comparison_of, scoring_warnings, stored_comparisons
+from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
 from mtgcn.experiments.plan import place_of
 from mtgcn.experiments.store import Store, read_units
 from mtgcn.methods import as_method, create
@@ -32,9 +32,13 @@ def test_compare_pairs_splits(ring, constant):
     assert len(comparison.warnings) == 1  # 9 is few
 
 
-def test_unknown_reference(ring, constant):
-    with pytest.raises(InputError, match="unknown reference 'mt-plus'; choose from zero"):
-        compare(ring, {"zero": constant()}, labels_per_class=1, reference="mt-plus")
+@pytest.mark.parametrize(
+    ("names", "reference", "message"),
+    [(["zero"], "mt-plus", "unknown reference 'mt-plus'; choose from zero"), ([], None, "0 methods to compare")],
+)
+def test_invalid_methods(ring, constant, names, reference, message):
+    with pytest.raises(InputError, match=message):
+        compare(ring, {name: constant() for name in names}, labels_per_class=1, reference=reference)
 
 
 def test_progress_is_entered_around_every_fit(ring, constant):
@@ -50,11 +54,6 @@ def test_progress_is_entered_around_every_fit(ring, constant):
     assert seen == ["begin zero on ring", "end zero on ring", "begin one on ring", "end one on ring"]
 
 
-def test_no_methods(ring):
-    with pytest.raises(InputError, match="0 methods to compare"):
-        compare(ring, {}, labels_per_class=1)
-
-
 def test_graph_without_features(make_graph):
     graph = replace(make_graph(easy=True), features=None)
     comparison = compare(graph, {"gcn": create("gcn"), "lp": create("lp")}, labels_per_class=3, runs=2)
@@ -62,71 +61,51 @@ def test_graph_without_features(make_graph):
     assert [cell.method for cell in comparison.cells] == ["gcn", "lp"]
 
 
-class Counting:
-    """Counts fits without changing the settings of the method."""
-
-    def __init__(self, monkeypatch, constant):
-        self.fits = 0
-        fit = constant.fit
-
-        def counted(method, task):
-            self.fits += 1
-            return fit(method, task)
-
-        monkeypatch.setattr(constant, "fit", counted)
+@pytest.fixture
+def fits(monkeypatch, constant):
+    """The favourites that were fitted."""
+    fitted, fit = [], constant.fit
+    monkeypatch.setattr(constant, "fit", lambda method, task: fitted.append(method.favourite) or fit(method, task))
+    return fitted
 
 
-def test_stored_methods_are_not_run_again(ring, constant, tmp_path, monkeypatch):
-    counting = Counting(monkeypatch, constant)
+def test_stored_methods_are_not_run_again(ring, constant, tmp_path, fits):
     methods = {"zero": constant(favourite=0), "one": constant(favourite=1)}
     options = {"labels_per_class": 1, "runs": 3}
     with Store(tmp_path) as store:
         first = compare(ring, {"zero": methods["zero"]}, **options, store=store)
     with Store(tmp_path) as store:
         both = compare(ring, methods, **options, store=store)
-    assert counting.fits == 2
+    assert fits == [0, 1]
     assert both.cells[0] == first.cells[0]
     alone = compare(ring, methods, **options)
     assert [cell.accuracy for cell in alone.cells] == [cell.accuracy for cell in both.cells]
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("changes", "comparisons"),
     [
-        {"seed": 1},
-        {"runs": 2},
-        {"labels_per_class": 2},
-        {"split": "over-all"},
+        ({"seed": 1}, 2),
+        ({"runs": 2}, 2),
+        ({"labels_per_class": 2}, 2),
+        ({"split": "over-all"}, 2),
+        ({"labels": np.roll(np.arange(12) % 3, 1)}, 2),
+        ({"features": 2 * np.eye(12)}, 2),
+        ({"adjacency": np.ones((12, 12))}, 2),
+        ({"confidence": 0.9}, 1),
     ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_changed_options_make_new_rows(ring, constant, tmp_path, monkeypatch, change):
-    counting = Counting(monkeypatch, constant)
-    for options in ({}, change):
+def test_changes_make_new_rows(ring, constant, tmp_path, fits, changes, comparisons):
+    for changed in ({}, changes):
+        of_graph = {key: changed[key] for key in ("labels", "features", "adjacency") if key in changed}
+        of_method = {key: changed[key] for key in ("confidence",) if key in changed}
+        rest = {key: value for key, value in changed.items() if key not in of_graph | of_method}
+        options = {"labels_per_class": 1, "runs": 3} | rest
         with Store(tmp_path) as store:
-            asked = {"labels_per_class": 1, "runs": 3, **options}
-            compare(ring, {"zero": constant(favourite=0)}, **asked, store=store)
-    assert counting.fits == 2
-    comparisons = {rows[0].comparison for rows in read_units(tmp_path).values()}
-    assert len(comparisons) == 2
-
-
-@pytest.mark.parametrize("what", ["labels", "features", "edges", "settings"])
-def test_changed_graph_or_settings_make_new_rows(ring, constant, tmp_path, what):
-    graph, method = ring, constant(favourite=0)
-    if what == "labels":
-        graph = replace(ring, labels=np.roll(ring.labels, 1))
-    elif what == "features":
-        graph = replace(ring, features=2 * ring.features)
-    elif what == "edges":
-        graph = replace(ring, adjacency=np.ones((12, 12)))
-    else:
-        method = constant(favourite=0, confidence=0.9)
-    for seen, asked in ((ring, constant(favourite=0)), (graph, method)):
-        with Store(tmp_path) as store:
-            compare(seen, {"zero": asked}, labels_per_class=1, runs=2, store=store)
-    units = read_units(tmp_path)
-    assert len(units) == 2
-    assert len({rows[0].comparison for rows in units.values()}) == (1 if what == "settings" else 2)
+            compare(replace(ring, **of_graph), {"zero": constant(**of_method)}, **options, store=store)
+    assert fits == [0, 0]
+    assert len({rows[0].comparison for rows in read_units(tmp_path).values()}) == comparisons
 
 
 def test_edited_method_runs_again(ring, tmp_path, monkeypatch):
@@ -191,11 +170,7 @@ def unit(method, accuracies, *, scored=50, **changes):
 
 @pytest.mark.parametrize(
     ("methods", "reference"),
-    [
-        (["lp", "mt-gcn", "mt-plus"], "mt-plus"),
-        (["lp", "mt-gcn"], "mt-gcn"),
-        (["lp", "gcn"], "lp"),
-    ],
+    [(["lp", "mt-gcn", "mt-plus"], "mt-plus"), (["lp", "mt-gcn"], "mt-gcn"), (["lp", "gcn"], "lp")],
 )
 def test_default_reference(methods, reference):
     assert comparison_of({name: unit(name, [0.5]) for name in methods}).reference == reference
@@ -243,12 +218,17 @@ def test_single_method_is_not_the_best():
     assert not comparison_of({"lp": unit("lp", [0.5])}).is_best("lp")
 
 
-@pytest.mark.parametrize(("scored", "warned"), [(30, False), (29, True), (1, True)])
-def test_few_scored_nodes_warn(scored, warned):
-    warnings = comparison_of({"lp": unit("lp", [0.5, 0.5], scored=scored)}).warnings
-    assert bool(warnings) == warned
-    assert list(warnings) == scoring_warnings(scored)
-    assert all(f"scored on {scored} node" in warning and "fewer than 30" in warning for warning in warnings)
+@pytest.mark.parametrize(
+    ("scored", "warnings"),
+    [
+        (30, ()),
+        (29, ("a run is scored on 29 nodes, fewer than 30, so that one node is 3.4 points of accuracy; ",)),
+        (1, ("a run is scored on 1 node, fewer than 30, so that one node is 100.0 points of accuracy; ",)),
+    ],
+)
+def test_few_scored_nodes_warn(scored, warnings):
+    found = comparison_of({"lp": unit("lp", [0.5, 0.5], scored=scored)}).warnings
+    assert tuple(warning.partition("give")[0] for warning in found) == warnings
 
 
 def test_stored_comparisons_are_sorted():
@@ -284,15 +264,10 @@ def test_titles_show_differing_settings():
 
 
 def test_reference_of_stored_comparisons():
-    units = [
-        unit("lp", [0.5]),
-        unit("mt-plus", [0.5]),
-        unit("mt-plus", [0.5], comparison="two"),
-    ]
+    units = [unit("lp", [0.5]), unit("mt-plus", [0.5]), unit("mt-plus", [0.5], comparison="two")]
     assert [one.reference for one in stored_comparisons(units, "lp")] == ["lp", "mt-plus"]
 
 
 def test_stored_comparisons_ignore_sweeps():
-    sweep, compared = (stored_row(),), (compared_row(),)
-    assert stored_comparisons([sweep]) == []
-    assert len(stored_comparisons([sweep, compared])) == 1
+    assert stored_comparisons([(stored_row(),)]) == []
+    assert len(stored_comparisons([(stored_row(),), (compared_row(),)])) == 1

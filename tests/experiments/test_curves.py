@@ -29,21 +29,19 @@ def digits():
     return Selection(datasets=["digits"], runs=2, curves=True)
 
 
-def test_curve_cells():
-    cells = curve_cells(Selection())
-    assert [(cell.dataset, cell.labels_per_class) for cell in cells] == [
-        ("cora", 2),
-        ("cora", 20),
-        ("citeseer", 3),
-        ("citeseer", 20),
-        ("pubmed", 2),
-        ("pubmed", 20),
-    ]
-    assert {cell.split for cell in cells} == {"random"}
-    assert [cell.labels_per_class for cell in curve_cells(Selection(datasets=["digits"]))] == [2, 20]
-    assert [cell.labels_per_class for cell in curve_cells(Selection(tables=["2"]))] == [2, 20]  # all that Cora has
-    assert [cell.dataset for cell in curve_cells(Selection(tables=["1", "digits"]))] == ["digits"] * 2
-    assert curve_cells(Selection(tables=["1"])) == []
+@pytest.mark.parametrize(
+    ("selection", "cells"),
+    [
+        ({}, {"cora": (2, 20), "citeseer": (3, 20), "pubmed": (2, 20)}),
+        ({"datasets": ["digits"]}, {"digits": (2, 20)}),
+        ({"tables": ["2"]}, {"cora": (2, 20)}),  # all label rates of Cora
+        ({"tables": ["1", "digits"]}, {"digits": (2, 20)}),
+        ({"tables": ["1"]}, {}),
+    ],
+)
+def test_curve_cells(selection, cells):
+    found = [(cell.dataset, cell.labels_per_class, cell.split) for cell in curve_cells(Selection(**selection))]
+    assert found == [(dataset, rate, "random") for dataset, rates in cells.items() for rate in rates]
 
 
 def test_draw_curves(digits, tmp_path):
@@ -93,25 +91,18 @@ def test_each_cell_is_written_at_once(digits, tmp_path, monkeypatch):
     assert [one.made["labels_per_class"] for one in read_curves(tmp_path)] == [2]
 
 
-def test_missing_and_damaged_curves(tmp_path):
-    assert read_curves(tmp_path) == []
-    (tmp_path / CURVES_FILE).write_text(json.dumps([{"made": {}}]))
-    with pytest.raises(InputError, match="is no file of curves"):
-        read_curves(tmp_path)
-
-
 BAND = {"mean": [0.1, None], "low": [0.05, None], "high": [0.2, None]}
 CURVES = {
     "made": {
         "dataset": "cora",
         "labels_per_class": 2,
+        "settings": {"warmup_epochs": 200},
         "runs": 10,
         "seed": 0,
         "device": "cpu",
         "threads": 1,
         "every": 10,
         "versions": {},
-        "settings": {"warmup_epochs": 200},
     },
     "epochs": [10, 20],
     "accuracy": BAND,
@@ -122,12 +113,23 @@ CURVES = {
 }
 
 
-def test_impossible_epochs_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"made": {}}, "is no file of curves"),
+        ({"made": CURVES["made"] | {"settings": {"warmup_epochs": 2 * 10**9}}}, "is no file of curves .*2000000000"),
+        ({"epochs": [10, 2 * 10**9]}, "is no file of curves .*2000000000"),
+        ({"epochs": [10]}, "its curves are of different length"),
+        ({"class_names": []}, "its classes have no curve each"),
+        ({"format": 2}, "is of format 2 and this mtgcn reads format 3"),
+    ],
+    ids=str,
+)
+def test_invalid_curves(tmp_path, changes, message):
+    assert read_curves(tmp_path) == []
     (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES]))
     [curves] = read_curves(tmp_path)
     assert (curves.epochs, curves.teaching_from) == ((10, 20), 200)
-    endless = {**CURVES["made"], "settings": {"warmup_epochs": 2 * 10**9}}
-    for changed in ({"made": endless}, {"epochs": [10, 2 * 10**9]}):
-        (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES | changed]))
-        with pytest.raises(InputError, match=r"is no file of curves .*2000000000"):
-            read_curves(tmp_path)
+    (tmp_path / CURVES_FILE).write_text(json.dumps([CURVES | changes]))
+    with pytest.raises(InputError, match=message):
+        read_curves(tmp_path)

@@ -64,15 +64,20 @@ def test_missing_methods_are_listed_once(selection, monkeypatch):
     assert not {unit.method for unit in whole.units} & {"gcn", "lp"}
 
 
-def test_digits_runs_on_request():
-    assert {unit.dataset for unit in planned(datasets=["digits"])} == {"digits"}
-    assert {unit.dataset for unit in planned(tables=["digits"])} == {"digits"}
-    assert {unit.dataset for unit in planned(datasets=["digits", "cora"])} == {"digits", "cora"}
-
-
-def test_table_1_has_no_units():
-    counts = plan(Selection(tables=["1"], datasets=["cora"]))
-    assert (counts.counted, counts.units) == (("cora",), ())
+@pytest.mark.parametrize(
+    ("selection", "datasets"),
+    [
+        ({"datasets": ["digits"]}, {"digits"}),
+        ({"tables": ["digits"]}, {"digits"}),
+        ({"datasets": ["digits", "cora"]}, {"digits", "cora"}),
+        ({"tables": ["1"], "datasets": ["cora"]}, set()),  # table 1 has no units
+        ({"backbones": True, "datasets": ["digits"]}, {"digits"}),
+    ],
+)
+def test_selected_datasets(selection, datasets):
+    found = plan(Selection(**selection))
+    assert {unit.dataset for unit in found.units} == datasets
+    assert found.counted == (("cora",) if "cora" in selection.get("datasets", ()) else ())
 
 
 def test_paper_protocol():
@@ -103,7 +108,6 @@ def test_backbones():
         alone, taught = settings[f"{name} alone"], settings["mt-gcn" if name == "gcn" else f"{name} taught"]
         assert (alone.backbone, alone.warmup_epochs, alone.teaching_epochs) == (name, 400, 0)
         assert taught == create("mt-gcn", backbone=name)
-    assert {unit.dataset for unit in planned(backbones=True, datasets=["digits"])} == {"digits"}
 
 
 def test_suite_plans_every_line_of_every_cell(monkeypatch):
@@ -155,11 +159,16 @@ def test_suite_method_selects_all_its_lines():
         ({"tables": ["2"], "datasets": ["pubmed"]}, "no cell of table 2 is on dataset pubmed; leave --table"),
         ({"suite": "wolrd"}, "unknown suite 'wolrd'; did you mean 'world'"),
         ({"suite": ""}, "unknown suite ''"),
-        ({"suite": "world", "tables": ["2"]}, "--suite world is not for --table, which is for the paper's tables"),
-        ({"suite": "world", "protocol": "paper"}, "--suite world is not for --protocol paper"),
-        ({"suite": "world", "ablation": True}, "--suite world is not for --ablation"),
-        ({"suite": "world", "backbones": True}, "--suite world is not for --backbones"),
-        ({"suite": "world", "curves": True}, "--suite world is not for --curves"),
+        *(
+            ({"suite": "world", **given}, f"--suite world excludes {option}, an option of the paper's tables; omit it")
+            for option, given in {
+                "--table": {"tables": ["2"]},
+                "--protocol paper": {"protocol": "paper"},
+                "--ablation": {"ablation": True},
+                "--backbones": {"backbones": True},
+                "--curves": {"curves": True},
+            }.items()
+        ),
         ({"suite": "world", "datasets": ["digits"]}, "unknown dataset 'digits'"),
         ({"suite": "world", "methods": ["gcn+v"]}, r"gcn\+v chooses its epoch on validation nodes and the suite"),
     ],
@@ -175,26 +184,12 @@ def unit():
     return planned(tables=["2"], methods=["mt-gcn"])[0]
 
 
-def test_unit_does_not_depend_on_other_methods(unit):
-    assert unit in planned(tables=["2"], methods=["gcn+v", "mt-gcn"])
-    assert unit.validation == 500
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        {"settings": create("mt-gcn", per_class=73)},
-        {"runs": 31},
-        {"seed": 1},
-        {"threads": 2},
-        {"device": "cuda (some GPU)"},
-        {"labels_per_class": 3},
-        {"split": "public"},
-        {"validation": 0},
-        {"protocol": "paper"},
-        {"averages": 10},
-        {"method": "gcn"},
-        {"dataset": "citeseer"},
+        *({"settings": create("mt-gcn", per_class=73)}, {"runs": 31}, {"seed": 1}, {"threads": 2}, {"averages": 10}),
+        *({"labels_per_class": 3}, {"split": "public"}, {"validation": 0}, {"protocol": "paper"}, {"method": "gcn"}),
+        *({"dataset": "citeseer"}, {"device": "cuda (some GPU)"}),
     ],
     ids=str,
 )
@@ -213,24 +208,20 @@ def test_id_changes_with_decisive_versions(unit, monkeypatch):
 
 
 def test_place_of(unit):
+    assert unit in planned(tables=["2"], methods=["gcn+v", "mt-gcn"])  # does not depend on other methods
+    assert unit.validation == 500
     place = place_of(unit)
     assert (place.table.name, place.cell.labels_per_class, place.title, place.protocol) == ("2", 2, "mt-gcn", "ours")
     assert place_of(replace(unit, table="")) is None
     assert place_of(replace(unit, labels_per_class=3)) is None
 
 
-def test_methods_of_a_cell_share_splits(monkeypatch):
-    seen = []
-
-    def watched(graph, splits, method, **_):
-        seen.append([(tuple(split.train), tuple(split.test)) for split in splits])
-        return []
-
-    monkeypatch.setattr(module, "run_cell", watched)
-    for unit in planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]:
-        execute(unit)
-    assert seen[0] == seen[1] == seen[2]
-    assert {len(test) for _, test in seen[0]} == {1797 - 20 - 500}
+def test_methods_of_a_cell_share_splits():
+    units = planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]
+    of_methods = [module._graph_and_splits(unit, module.data_of(unit))[1] for unit in units]
+    for splits in zip(*of_methods, strict=True):
+        assert len({(tuple(split.train), tuple(split.test)) for split in splits}) == 1
+        assert len(splits[0].test) == 1797 - 20 - 500
 
 
 def test_execute_over_all_split(unit):
@@ -257,15 +248,8 @@ def test_execute_limits_threads(unit, monkeypatch):
 
 
 @pytest.mark.data
-def test_suite_scores_all_nodes_of_known_class(monkeypatch):
+def test_suite_scores_all_nodes_of_known_class():
     unit = planned(suite="world", datasets=["citeseer"], methods=["lp"], runs=1)[0]
-    scored, original = [], module.score
-
-    def counting(prediction, graph, splits):
-        scored.extend(len(one.test) for one in splits)
-        return original(prediction, graph, splits)
-
-    monkeypatch.setattr(module, "score", counting)
-    [row] = execute(unit)
-    assert scored == [3312 - 18]  # of 3327 nodes 15 have no label
-    assert place_of(row).table.name == "world-citeseer"
+    _, [split] = module._graph_and_splits(unit, module.data_of(unit))
+    assert len(split.test) == 3312 - 18  # of 3327 nodes 15 have no label
+    assert place_of(execute(unit)[0]).table.name == "world-citeseer"

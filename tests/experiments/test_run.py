@@ -1,7 +1,7 @@
 """Splits of a cell, and its rows."""
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,32 +12,21 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.experiments import run as module
 from mtgcn.experiments.run import chosen_splits, labels_per_class_of, run_cell
-from mtgcn.experiments.store import ResultRow
 from mtgcn.experiments.tables import summarise_cell
 from mtgcn.splits import Split, draw_over_all, draw_splits
 from mtgcn.task import run_seed
 
-
-def test_fields_of_a_row():
-    names = ", ".join(field.name for field in fields(ResultRow))
-    assert names == (
-        "dataset, labels_per_class, split, method, settings, run, seed, accuracy, macro_f1, calibration_error, "
-        "seconds, device, threads, versions, group"
-    )
-
-
-def test_rows_of_over_all_splits(ring, constant):
-    splits = draw_over_all(ring, labels_per_class=2, runs=3, seed=0)
-    rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=0, split_source="over-all")
-    assert [(row.split, row.labels_per_class) for row in rows] == [("over-all", 2)] * 3
-    cell = summarise_cell(rows)
-    assert (cell.split, cell.labels_per_class) == ("over-all", 2)
+FIELDS = (
+    *("dataset", "labels_per_class", "split", "method", "settings", "run", "seed", "accuracy", "macro_f1"),
+    *("calibration_error", "seconds", "device", "threads", "versions", "group"),
+)
 
 
 def test_rows_of_a_cell(ring, constant):
     splits = draw_splits(ring, labels_per_class=1, runs=4, seed=3)
     rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=3)
     assert [row.run for row in rows] == [0, 1, 2, 3]
+    assert tuple(vars(rows[0])) == FIELDS
     for row in rows:
         assert (row.dataset, row.method, row.labels_per_class, row.seed) == ("ring", "constant", 1, 3)
         assert row.split == "random"
@@ -49,6 +38,12 @@ def test_rows_of_a_cell(ring, constant):
         assert row.threads == torch.get_num_threads()
         assert set(row.versions) == {"mtgcn", "python", "torch", "numpy", "scipy"}
     assert len({row.seconds for row in rows}) == 1
+
+
+def test_rows_of_over_all_splits(ring, constant):
+    splits = draw_over_all(ring, labels_per_class=2, runs=3, seed=0)
+    rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=0, split_source="over-all")
+    assert {(row.split, row.labels_per_class) for row in [*rows, summarise_cell(rows)]} == {("over-all", 2)}
 
 
 def test_seconds_cover_the_whole_fit(ring, constant, monkeypatch):
@@ -68,29 +63,22 @@ def test_only_methods_with_validation_see_its_labels(ring, constant, constant_wi
     assert (without.accuracy, with_validation.accuracy) == (0, 1)
 
 
-def test_method_with_validation_needs_validation_nodes(ring, constant_with_validation):
-    splits = draw_splits(ring, labels_per_class=1, runs=2, seed=0)
-    with pytest.raises(InputError, match="validation"):
-        run_cell(ring, splits, constant_with_validation(), name="constant+v", seed=0)
-
-
-def test_splits_are_checked_before_fitting(ring, constant, monkeypatch):
+def test_splits_are_checked_before_fitting(ring, constant, constant_with_validation, monkeypatch):
     monkeypatch.setattr(constant, "fit", lambda *_: pytest.fail("fitted"))
+    without_test, without_validation = Split([0], [], []), Split([0, 1], [], [2])
     with pytest.raises(InputError, match="0 test nodes"):
-        run_cell(ring, [Split(train=[0], validation=[], test=[])], constant(), name="constant", seed=0)
+        run_cell(ring, [without_test], constant(), name="constant", seed=0)
+    with pytest.raises(InputError, match="validation"):
+        run_cell(ring, [without_validation], constant_with_validation(), name="constant+v", seed=0)
 
 
 def test_summarise_cell(ring, constant):
-    splits = [Split(train=[0, 1, 2], validation=[], test=[3, 4]), Split(train=[0, 1, 2], validation=[], test=[4, 5])]
+    splits = [Split([0, 1, 2], [], [3, 4]), Split([0, 1, 2], [], [4, 5])]
     cell = summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0))
     assert (cell.runs, cell.labels_per_class) == (2, 1)
-    assert cell.accuracy.per_run == (0.5, 0.0)
-    assert cell.accuracy.mean == 0.25
-
-
-def test_summary_without_a_common_label_count(ring, constant):
-    splits = [Split(train=[0, 1, 2], validation=[], test=[3]), Split(train=[0, 1], validation=[], test=[3])]
-    assert summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0)).labels_per_class is None
+    assert (cell.accuracy.per_run, cell.accuracy.mean) == ((0.5, 0.0), 0.25)
+    unequal = [splits[0], Split([0, 1], [], [3])]
+    assert summarise_cell(run_cell(ring, unequal, constant(), name="constant", seed=0)).labels_per_class is None
 
 
 def test_devices(monkeypatch):
@@ -123,44 +111,28 @@ def test_groups_of_runs_with_shared_random_parts(ring, constant):
 
 @pytest.fixture
 def split_file(tmp_path):
-    def written(*entries):
+    def written(*train):
         path = tmp_path / "splits.json"
-        path.write_text(json.dumps(list(entries)))
+        path.write_text(json.dumps([{"train": nodes} for nodes in train]))
         return str(path)
 
     return written
 
 
-def test_default_number_of_runs(ring):
-    assert len(chosen_splits("random", ring, labels_per_class=1)) == 30
-
-
-def test_validation_does_not_change_the_training_nodes(ring, monkeypatch):
-    monkeypatch.setattr(module, "VALIDATION_NODES", 4)
-    without = chosen_splits("random", ring, labels_per_class=1, runs=3, seed=5)
-    with_some = chosen_splits("random", ring, labels_per_class=1, runs=3, seed=5, with_validation=True)
-    for bare, given in zip(without, with_some, strict=True):
-        np.testing.assert_array_equal(bare.train, given.train)
-        assert (len(bare.validation), len(bare.test)) == (0, 9)
-        assert (len(given.validation), len(given.test)) == (4, 5)
-        assert set(given.test) < set(bare.test)
-
-
 @pytest.mark.parametrize("source", ["random", "over-all"])
-def test_random_splits_need_a_number_of_labels(ring, source):
-    with pytest.raises(InputError, match=rf"{source} splits need .* add --labels-per-class"):
-        chosen_splits(source, ring)
-
-
-def test_over_all_splits(ring, monkeypatch):
+def test_random_splits(ring, source, monkeypatch):
+    assert len(chosen_splits(source, ring, labels_per_class=2)) == 30
     monkeypatch.setattr(module, "VALIDATION_NODES", 3)
-    splits = chosen_splits("over-all", ring, labels_per_class=2, runs=4, seed=5, with_validation=True)
-    for split, drawn in zip(splits, draw_over_all(ring, 2, runs=4, seed=5), strict=True):
-        np.testing.assert_array_equal(split.train, drawn.train)
-        assert len(split.validation) == 3
-        assert labels_per_class_of(split, ring, "over-all") == 2
-    with pytest.raises(InputError, match="labels-per-class lists 3 numbers; over-all splits take one"):
-        chosen_splits("over-all", ring, labels_per_class=[1, 2, 3])
+    options = {"labels_per_class": 2, "runs": 4, "seed": 5}
+    drawn = (draw_splits if source == "random" else draw_over_all)(ring, **options)
+    without, with_some = (chosen_splits(source, ring, **options, with_validation=given) for given in (False, True))
+    for expected, bare, split in zip(drawn, without, with_some, strict=True):
+        np.testing.assert_array_equal(bare.train, expected.train)
+        np.testing.assert_array_equal(split.train, expected.train)
+        assert labels_per_class_of(split, ring, source) == 2
+        assert (len(bare.validation), len(bare.test)) == (0, 6)
+        assert (len(split.validation), len(split.test)) == (3, 3)
+        assert set(split.test) < set(bare.test)
 
 
 def test_public_split_is_repeated(ring, monkeypatch):
@@ -170,15 +142,10 @@ def test_public_split_is_repeated(ring, monkeypatch):
     assert chosen_splits("public", ring, runs=4, labels_per_class=1) == (public,) * 4
 
 
-def test_single_split_of_a_file_is_repeated(ring, split_file):
-    path = split_file({"train": [0, 1, 2]})
-    splits = chosen_splits(path, ring, runs=3)
-    assert len(splits) == 3
-    assert all(split is splits[0] for split in splits)
-
-
-def test_split_file_decides_the_runs(ring, split_file):
-    path = split_file({"train": [0, 1, 2]}, {"train": [3, 4, 5]})
+def test_split_file(ring, split_file):
+    [first, *others] = chosen_splits(split_file([0, 1, 2]), ring, runs=3)  # a single split is repeated
+    assert others == [first] * 2
+    path = split_file([0, 1, 2], [3, 4, 5])
     assert [split.train[0] for split in chosen_splits(path, ring)] == [0, 3]
     assert len(chosen_splits(path, ring, runs=2)) == 2
     with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; leave --runs out"):
@@ -186,27 +153,27 @@ def test_split_file_decides_the_runs(ring, split_file):
 
 
 def test_label_counts_of_a_file_are_checked(ring, split_file):
-    path = split_file({"train": [0, 1, 2, 3]})
+    path = split_file([0, 1, 2, 3])
     assert chosen_splits(path, ring, labels_per_class=[2, 1, 1])
     with pytest.raises(InputError, match=r"asks for 1 but split .* gives \(2, 1, 1\); leave --labels-per-class out"):
         chosen_splits(path, ring, labels_per_class=1)
 
 
-def test_unknown_split_source(ring):
-    with pytest.raises(InputError, match="'publik' is neither 'random', 'over-all', 'public' nor a file"):
-        chosen_splits("publik", ring)
-
-
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [({"runs": 0}, "runs is 0; give at least 1"), ({"seed": -1}, "seed is -1; give at least 0")],
+    ("source", "options", "message"),
+    [
+        *((source, {"labels_per_class": None}, f"{source} splits need .* add") for source in ("random", "over-all")),
+        *((source, {"runs": 0}, "runs is 0; give at least 1") for source in ("random", "public")),
+        *((source, {"seed": -1}, "seed is -1; give at least 0") for source in ("random", "public")),
+        ("over-all", {"labels_per_class": [1, 2, 3]}, "labels-per-class lists 3 numbers; over-all splits take one"),
+        ("publik", {}, "'publik' is neither 'random', 'over-all', 'public' nor a file"),
+    ],
 )
-@pytest.mark.parametrize("source", ["random", "public"])
-def test_runs_and_seed_are_checked(ring, source, wrong, message):
+def test_invalid_split_options(ring, source, options, message):
     with pytest.raises(InputError, match=message):
-        chosen_splits(source, ring, labels_per_class=1, **wrong)
+        chosen_splits(source, ring, **{"labels_per_class": 1} | options)
 
 
-def test_labels_per_class_of(ring):
-    assert labels_per_class_of(Split(train=[0, 1, 2], validation=[], test=[3]), ring) == 1
-    assert labels_per_class_of(Split(train=[0, 1, 3], validation=[], test=[4]), ring) == (2, 1, 0)
+@pytest.mark.parametrize(("train", "counts"), [([0, 1, 2], 1), ([0, 1, 3], (2, 1, 0))])
+def test_labels_per_class_of(ring, train, counts):
+    assert labels_per_class_of(Split(train, [], [4]), ring) == counts

@@ -7,7 +7,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -141,6 +141,10 @@ def comparison_of(rows: Mapping[str, Sequence[ComparedRow]], reference: str | No
     )
     first = next(iter(rows.values()))
     fewest = min(row.scored_nodes for row in first)
+    warning = (
+        f"a run is scored on {fewest} node{'s' if fewest > 1 else ''}, fewer than {FEWEST_SCORED}, so that one node is "
+        f"{100 / fewest:.1f} points of accuracy; give more labels, or draw fewer of them for training"
+    )
     return Comparison(
         reference=reference,
         cells=tuple(cells),
@@ -148,28 +152,24 @@ def comparison_of(rows: Mapping[str, Sequence[ComparedRow]], reference: str | No
         p_values={cell.method: test.p_corrected for cell, test in zip(others, tests, strict=True)},
         graph=first[0].graph,
         scored_nodes=fewest,
-        warnings=tuple(scoring_warnings(fewest)),
+        warnings=(warning,) if fewest < FEWEST_SCORED else (),
     )
-
-
-def scoring_warnings(scored_nodes: int) -> list[str]:
-    """Warn of runs with few test nodes."""
-    if scored_nodes >= FEWEST_SCORED:
-        return []
-    return [
-        f"a run is scored on {scored_nodes} node{'s' if scored_nodes > 1 else ''}, fewer than {FEWEST_SCORED}, so that "
-        f"one node is {100 / scored_nodes:.1f} points of accuracy; give more labels, or draw fewer of them for training"
-    ]
 
 
 def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | None = None) -> list[Comparison]:
     """The comparisons in stored rows: grouped by graph, random splits with few labels first.
 
-    Rows of sweeps are ignored. `reference` applies to the comparisons that it takes part in.
+    A method with several settings is titled with those that differ. Rows of sweeps are ignored. `reference` applies to
+    the comparisons that it takes part in.
     """
     compared = [[row for row in rows if isinstance(row, ComparedRow)] for rows in units]
+    compared = [rows for rows in compared if rows]
     titled: dict[str, dict[str, Sequence[ComparedRow]]] = {}
-    for title, rows in _titled([rows for rows in compared if rows]):
+    for rows in compared:
+        method, settings = rows[0].method, rows[0].settings
+        alike = [other[0].settings for other in compared if other[0].method == method]
+        differing = [key for key in settings if any(other.get(key) != settings[key] for other in alike)]
+        title = ", ".join([method, *(f"{key}={settings[key]}" for key in differing)])
         # The later one of equal titles counts: the source of a user's method was edited in between.
         titled.setdefault(rows[0].comparison, {})[title] = rows
     found = [comparison_of(rows, reference if reference in rows else None) for rows in titled.values()]
@@ -181,15 +181,6 @@ def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | No
         return datasets.index(cell.dataset), cell.split != RANDOM, labels if isinstance(labels, int) else math.inf
 
     return sorted(found, key=order)
-
-
-def _titled(units: Sequence[Sequence[ComparedRow]]) -> Iterator[tuple[str, Sequence[ComparedRow]]]:
-    """Units with their titles: the method and, if it has rows with several settings, those that differ."""
-    for rows in units:
-        method, settings = rows[0].method, rows[0].settings
-        alike = [other[0].settings for other in units if other[0].method == method]
-        differing = [key for key in settings if any(other.get(key) != settings[key] for other in alike)]
-        yield ", ".join([method, *(f"{key}={settings[key]}" for key in differing)]), rows
 
 
 def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int, device: torch.device) -> str:

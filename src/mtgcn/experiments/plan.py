@@ -89,32 +89,25 @@ class Selection(Settings):
                 if name not in known:
                     raise unknown_name(what, name, known)
         super().__post_init__()
+        of_paper = {
+            "--table": self.tables is not None,
+            f"--protocol {self.protocol}": self.protocol != "ours",
+            "--ablation": self.ablation,
+            "--backbones": self.backbones,
+            "--curves": self.curves,
+        }
         if self.suite is not None:
-            self._check_suite()
+            for option in (option for option, given in of_paper.items() if given):
+                raise InputError(f"--suite {self.suite} excludes {option}, an option of the paper's tables; omit it")
+            for name in (name for name in self.methods or () if METHODS[name].uses_validation):
+                raise InputError(
+                    f"{name} chooses its epoch on validation nodes and the suite {self.suite} has none; omit {name}"
+                )
         if self.ablation and self.backbones:
             raise InputError("an ablation and a comparison of backbones are two sweeps; ask for one after the other")
         for asked, what in ((self.ablation, "an ablation"), (self.backbones, "a comparison of backbones")):
             if asked and (self.methods or self.protocol != "ours"):
                 raise InputError(f"{what} is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
-
-    def _check_suite(self) -> None:
-        for asked, option in (
-            (self.tables is not None, "--table"),
-            (self.protocol != "ours", f"--protocol {self.protocol}"),
-            (self.ablation, "--ablation"),
-            (self.backbones, "--backbones"),
-            (self.curves, "--curves"),
-        ):
-            if asked:
-                raise InputError(
-                    f"--suite {self.suite} is not for {option}, which is for the paper's tables; leave it out"
-                )
-        for name in self.methods or ():
-            if METHODS[name].uses_validation:
-                raise InputError(
-                    f"{name} chooses its epoch on validation nodes and the suite {self.suite} sets none aside; "
-                    f"leave {name} out"
-                )
 
 
 @dataclass(frozen=True)
@@ -171,7 +164,7 @@ class Place:
         """The entry of the cell; without a printed accuracy for a variant."""
         if self.title == TAUGHT_GCN:
             return self.cell.entry(REFERENCE)
-        return Entry(VARIANTS[self.title].method) if self.is_variant else self.cell.entry(self.title)
+        return Entry(REFERENCE) if self.is_variant else self.cell.entry(self.title)
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -206,7 +199,7 @@ class Plan:
 
 def plan(selection: Selection) -> Plan:
     """List the units of a selection, in the order of the tables."""
-    cells = [(table, cell) for table in _tables(selection) for cell in table.cells if _is_selected(cell, selection)]
+    cells = _selected_cells(selection)
     counted = tuple(
         printed.dataset
         for printed in TABLE_1
@@ -230,19 +223,21 @@ def plan(selection: Selection) -> Plan:
     return Plan(selection, counted, tuple(units), tuple(missing))
 
 
-def _tables(selection: Selection) -> Sequence[Table]:
+def _selected_cells(selection: Selection) -> list[tuple[Table, Cell]]:
+    tables: Sequence[Table]
     if selection.suite is not None:
-        return SUITES[selection.suite].tables
-    if selection.tables is not None:
-        return [TABLES[name] for name in selection.tables if name != COUNTS_TABLE]
-    # A dataset that is not in the paper only runs on request.
-    return list(TABLES.values()) if selection.datasets else PAPER_TABLES
-
-
-def _is_selected(cell: Cell, selection: Selection) -> bool:
-    if selection.datasets is not None and cell.dataset not in selection.datasets:
-        return False
-    return cell.split == RANDOM or selection.protocol == "ours"  # the authors draw all their splits
+        tables = SUITES[selection.suite].tables
+    elif selection.tables is not None:
+        tables = [TABLES[name] for name in selection.tables if name != COUNTS_TABLE]
+    else:  # a dataset that is not in the paper only runs on request
+        tables = list(TABLES.values()) if selection.datasets else PAPER_TABLES
+    return [
+        (table, cell)
+        for table in tables
+        for cell in table.cells
+        if (selection.datasets is None or cell.dataset in selection.datasets)
+        and (cell.split == RANDOM or selection.protocol == "ours")  # the authors draw all their splits
+    ]
 
 
 def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
@@ -274,9 +269,9 @@ def _variants(table: Table, cell: Cell, selection: Selection) -> Iterator[Unit]:
     if selection.ablation and table not in PAPER_TABLES:
         raise InputError(f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out")
     for variant in BACKBONES if selection.backbones else ABLATION:
-        # The paper's method itself fills its own line, however a sweep calls it.
+        # Without changes it is the paper's method, which fills its own line.
         settings = variant.settings(cell.dataset)
-        yield _unit(table, cell, selection, variant.method, variant.title if settings else variant.method, settings)
+        yield _unit(table, cell, selection, REFERENCE, variant.title if settings else REFERENCE, settings)
 
 
 def _unit(

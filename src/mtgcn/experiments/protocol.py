@@ -5,7 +5,7 @@ Also the splits of the authors' released program, for `--protocol paper`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -280,10 +280,8 @@ class Variant:
     changes: Mapping[str, Any] = field(default_factory=dict)
     per_class_factor: float | None = None  # times the paper's t
     rival: str | None = REFERENCE  # title of the line it is compared with
-    method: str = REFERENCE
 
     def settings(self, dataset: str) -> dict[str, Any]:
-        """The changed settings on this dataset."""
         if self.per_class_factor is None:
             return dict(self.changes)
         return {**self.changes, "per_class": round(self.per_class_factor * PAPER_PER_CLASS[dataset])}
@@ -306,16 +304,14 @@ ALONE, TAUGHT = "alone", "taught"
 TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method itself, as it is called among backbones
 
 
-def _with_backbone(name: str) -> tuple[Variant, Variant]:
-    alone = {"backbone": name, "warmup_epochs": EPOCHS, "teaching_epochs": 0}
-    taught = {} if name == "gcn" else {"backbone": name}
-    return (
-        Variant(f"{name} {ALONE}", alone, rival=None),
-        Variant(f"{name} {TAUGHT}", taught, rival=f"{name} {ALONE}"),
+BACKBONES = tuple(
+    variant
+    for name in BACKBONE_NAMES
+    for variant in (
+        Variant(f"{name} {ALONE}", {"backbone": name, "warmup_epochs": EPOCHS, "teaching_epochs": 0}, rival=None),
+        Variant(f"{name} {TAUGHT}", {} if name == "gcn" else {"backbone": name}, rival=f"{name} {ALONE}"),
     )
-
-
-BACKBONES = tuple(variant for name in BACKBONE_NAMES for variant in _with_backbone(name))
+)
 ABLATION_TITLES = tuple(variant.title for variant in ABLATION if variant.title != REFERENCE)
 BACKBONE_TITLES = tuple(variant.title for variant in BACKBONES)
 VARIANTS = {variant.title: variant for variant in (*ABLATION, *BACKBONES) if variant.title != REFERENCE}
@@ -365,16 +361,29 @@ _WORLD_ENTRIES = (
 )
 
 
-def _world_table(dataset: str) -> Table:
-    """No validation nodes: no method of the suite uses them, so all other nodes of known class are scored."""
-    cells = tuple(
-        Cell(dataset, labels, 10, _WORLD_ENTRIES, split, validation=0)
-        for labels, split in ((3, RANDOM), (20, RANDOM), (5, OVER_ALL))
+def graph_tables(
+    suite: str,
+    datasets: Iterable[str],
+    label_rates: Sequence[tuple[int, str]],
+    entries: tuple[Entry, ...],
+    *,
+    runs: int,
+    reference: str,
+) -> tuple[Table, ...]:
+    """One table per graph, one cell per label rate (labels per class and split), without validation nodes."""
+    return tuple(
+        Table(
+            f"{suite}-{dataset}",
+            f"Accuracy on {dataset}",
+            tuple(Cell(dataset, labels, runs, entries, split, validation=0) for labels, split in label_rates),
+            reference,
+            suite,
+        )
+        for dataset in datasets
     )
-    return Table(f"world-{dataset}", f"Accuracy on {dataset}", cells, "mt-plus", "world")
 
 
-# Number of nodes of each dataset, to estimate the time left.
+# Number of nodes of the datasets of the suite, also to estimate the time left.
 NODES = {printed.dataset: printed.nodes for printed in TABLE_1} | {
     "amazon-photo": 7650,
     "blogcatalog": 5196,
@@ -388,7 +397,9 @@ WORLD = Suite(
     lead="Eight graphs, three of them the paper’s, and what a person would use there instead: with 3 and with 20 "
     "labels per class, and with 5 per class on average that are drawn over all nodes, so that classes are as unequal "
     "there as they are. No node is set aside for validation.",
-    tables=tuple(map(_world_table, NODES)),
+    tables=graph_tables(
+        "world", NODES, ((3, RANDOM), (20, RANDOM), (5, OVER_ALL)), _WORLD_ENTRIES, runs=10, reference="mt-plus"
+    ),
     reference="mt-plus",
     plain=tuple(entry.title for entry in _BASELINES),
     margin=1.0,
@@ -412,11 +423,10 @@ def authors_splits(graph: Graph, labels_per_class: int | Sequence[int], runs: in
     Visited nodes that are not used for training are dropped; all nodes not visited are test nodes.
     """
     wanted = per_class_counts(graph, labels_per_class)
-    return tuple(_authors_split(graph.labels, wanted, np.random.default_rng([seed, run])) for run in range(runs))
-
-
-def _authors_split(labels: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> Split:
-    order = random.permutation(len(labels))
-    classes = labels[order]
-    taken = np.concatenate([np.flatnonzero(classes == number)[:count] for number, count in enumerate(wanted)])
-    return Split(order[np.sort(taken)], np.empty(0, dtype=np.int64), order[taken.max() + 1 :])
+    splits = []
+    for run in range(runs):
+        order = np.random.default_rng([seed, run]).permutation(graph.num_nodes)
+        classes = graph.labels[order]
+        taken = np.concatenate([np.flatnonzero(classes == number)[:count] for number, count in enumerate(wanted)])
+        splits.append(Split(order[np.sort(taken)], np.empty(0, dtype=np.int64), order[taken.max() + 1 :]))
+    return tuple(splits)

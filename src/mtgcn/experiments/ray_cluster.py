@@ -134,6 +134,7 @@ class RayCluster:
     def execute(self, units: Sequence[Unit]) -> Generator[Outcome, None, None]:
         """Yield units in the order in which the cluster finishes them."""
         import ray
+        from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 
         task = ray.remote(max_retries=RETRIES)(run_unit)
         lent: dict[str, ObjectRef] = {}
@@ -153,7 +154,17 @@ class RayCluster:
                 pending[started] = unit
             while pending:
                 [done], _ = ray.wait(list(pending), num_returns=1)
-                yield pending.pop(done), _outcome(done)
+                unit = pending.pop(done)
+                try:
+                    yield unit, ray.get(done)
+                except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
+                    yield (
+                        unit,
+                        InputError(
+                            f"its worker was lost {RETRIES + 1} times, most likely for want of memory; start the same "
+                            "command on a cluster with more of it, what was finished is stored"
+                        ),
+                    )
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
@@ -194,19 +205,6 @@ class RayCluster:
     @staticmethod
     def _name(node: dict[str, Any]) -> str:
         return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-
-
-def _outcome(done: ObjectRef) -> list[StoredRow] | InputError:
-    import ray
-    from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
-
-    try:
-        return ray.get(done)
-    except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
-        return InputError(
-            f"its worker was lost {RETRIES + 1} times, most likely for want of memory; start the same command on a "
-            "cluster with more of it, what was finished is stored"
-        )
 
 
 def run_unit(
@@ -254,7 +252,20 @@ def check_reachable(address: str) -> None:
     connection, and a subprocess, which can be killed, joins the cluster first.
     """
     if address != RUNNING_HERE:
-        _check_listening(address)
+        parts = _HOST_AND_PORT.fullmatch(address)
+        if parts is None:
+            raise InputError(
+                f"--ray is {shown(address)}; give HOST:PORT of a cluster's head node, {RUNNING_HERE} for the cluster "
+                "that runs on this machine, or local to start one here"
+            )
+        try:
+            socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), SECONDS_TO_CONNECT).close()
+        except (OSError, OverflowError) as error:
+            why = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or str(error)
+            raise InputError(
+                f"no Ray cluster can be reached at {address} ({why}); check that it runs there and which port "
+                "ray start printed"
+            ) from None
     try:
         trial = subprocess.run(
             [sys.executable, "-c", _TRIAL, address],
@@ -270,23 +281,6 @@ def check_reachable(address: str) -> None:
         ) from None
     if trial.returncode:
         raise InputError(_reason(address, trial.stderr))
-
-
-def _check_listening(address: str) -> None:
-    parts = _HOST_AND_PORT.fullmatch(address)
-    if parts is None:
-        raise InputError(
-            f"--ray is {shown(address)}; give HOST:PORT of a cluster's head node, {RUNNING_HERE} for the cluster that "
-            "runs on this machine, or local to start one here"
-        )
-    try:
-        socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), SECONDS_TO_CONNECT).close()
-    except (OSError, OverflowError) as error:
-        why = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"no Ray cluster can be reached at {address} ({why}); check that it runs there and which port "
-            "ray start printed"
-        ) from None
 
 
 def _reason(address: str, output: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from mtgcn.datasets import Description, describe
 from mtgcn.environment import chosen_device, device_title
@@ -17,7 +20,9 @@ from mtgcn.experiments.plan import Plan, Unit
 from mtgcn.experiments.protocol import NODES, SUITES
 from mtgcn.experiments.run import FittingProgress, silent_fitting
 from mtgcn.experiments.store import Store, StoredRow
-from mtgcn.experiments.tables import Evidence, MeasuredTable, measured_tables, stored_evidence
+from mtgcn.experiments.tables import CellSummary, Evidence, MeasuredTable, measured_tables, stored_evidence
+
+DEFAULT_NODES = 2000  # of a dataset that is not in `NODES`
 
 # Called after each unit, with its title and the estimated seconds left (None: unknown).
 Advance = Callable[[str, float | None], None]
@@ -87,35 +92,35 @@ def carry_out(
 ) -> Reproduction:
     """Execute the units that are not stored and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
-    failures = _run_with_progress(plan, store, machines, sweep_progress)
-    tables = measured_tables(plan, store.units)
-    suite = SUITES[plan.selection.suite] if plan.selection.suite else None
+    units = {unit.id: unit for unit in plan.units}
+    pending = {name: unit for name, unit in units.items() if name not in store.units}
+    workers = max(1, min(machines.at_a_time, len(pending)))
+
+    def time_left() -> float | None:
+        return seconds_left(pending.values(), store.units.values(), workers)
+
+    with sweep_progress(len(units), len(units) - len(pending), time_left()) as advance:
+
+        def on_done(unit: Unit) -> None:
+            del pending[unit.id]
+            advance(unit.title, time_left())
+
+        failed = run_missing(units.values(), store, machines.executor(workers), on_done)
+    summaries: dict[str, CellSummary] = {}
+    tables = measured_tables(plan, store.units, summaries)
+    evidence = None
+    if tables:
+        suite = SUITES[plan.selection.suite] if plan.selection.suite else None
+        evidence = stored_evidence(store.units, tables[0].lines[0].rows[0], suite, summaries)
     drawn = plan.selection.curves and plan.units
     return Reproduction(
         plan=plan,
         counts=counts,
         tables=tables,
-        evidence=stored_evidence(store.units, like=tables[0].lines[0].rows[0], suite=suite) if tables else None,
+        evidence=evidence,
         curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
-        failures=failures,
+        failures=tuple(f"{unit.title}: {error}" for unit, error in failed),
     )
-
-
-def _run_with_progress(plan: Plan, store: Store, machines: Machines, progress: SweepProgress) -> tuple[str, ...]:
-    units = {unit.id: unit for unit in plan.units}
-    pending = {name: unit for name, unit in units.items() if name not in store.units}
-    workers = max(1, min(machines.at_a_time, len(pending)))
-    time_left = TimeLeft(store.units.values())
-    with progress(len(units), len(units) - len(pending), time_left.seconds(pending.values(), workers)) as advance:
-
-        def on_done(unit: Unit) -> None:
-            del pending[unit.id]
-            if unit.id in store.units:
-                time_left.add(store.units[unit.id])
-            advance(unit.title, time_left.seconds(pending.values(), workers))
-
-        failed = run_missing(units.values(), store, machines.executor(workers), on_done)
-    return tuple(f"{unit.title}: {error}" for unit, error in failed)
 
 
 def run_missing(
@@ -134,31 +139,20 @@ def run_missing(
     return failed
 
 
-class TimeLeft:
-    """Estimates the time left from the seconds per run and node of the stored rows of each method."""
+def seconds_left(units: Iterable[Unit], stored: Iterable[Sequence[StoredRow]], workers: int) -> float | None:
+    """Estimated time of units, from the seconds per run and node of the stored rows of their method.
 
-    DEFAULT_NODES = 2000  # of a dataset that is not in `NODES`
-
-    def __init__(self, rows: Iterable[Sequence[StoredRow]]) -> None:
-        self._seconds: dict[str, float] = {}
-        self._work: dict[str, float] = {}  # runs x nodes
-        for unit_rows in rows:
-            self.add(unit_rows)
-
-    def add(self, rows: Sequence[StoredRow]) -> None:
-        """Add the rows of a unit."""
-        method = rows[0].method
-        self._seconds[method] = self._seconds.get(method, 0) + sum(row.seconds for row in rows)
-        self._work[method] = self._work.get(method, 0) + self._work_of(rows[0].dataset, len(rows))
-
-    def seconds(self, units: Iterable[Unit], workers: int) -> float | None:
-        """Estimated time of these units with `workers` processes; None without any rows."""
-        if not self._work:
-            return None
-        typical = sum(self._seconds.values()) / sum(self._work.values())
-        rates = {method: self._seconds[method] / work for method, work in self._work.items()}
-        work = ((rates.get(unit.method, typical), self._work_of(unit.dataset, unit.runs)) for unit in units)
-        return sum(rate * amount for rate, amount in work) / workers
-
-    def _work_of(self, dataset: str, runs: int) -> float:
-        return runs * NODES.get(dataset, self.DEFAULT_NODES)
+    A method without rows takes as long as the average; None without any rows.
+    """
+    totals: defaultdict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))  # seconds; runs x nodes
+    for rows in stored:
+        nodes = NODES.get(rows[0].dataset, DEFAULT_NODES)
+        totals[rows[0].method] += (sum(row.seconds for row in rows), len(rows) * nodes)
+    if not totals:
+        return None
+    average = sum(totals.values(), np.zeros(2))
+    left = 0.0
+    for unit in units:
+        seconds, work = totals.get(unit.method, average)
+        left += seconds / work * unit.runs * NODES.get(unit.dataset, DEFAULT_NODES)
+    return left / workers

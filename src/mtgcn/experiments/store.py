@@ -114,8 +114,8 @@ def read_units(folder: Path) -> dict[str, Rows]:
     path, packed = folder / ROWS_FILE, folder / PACKED_ROWS_FILE
     if not path.exists() and not packed.exists():
         raise InputError(f"{folder} holds no {ROWS_FILE}; run mtgcn reproduce --out {folder} first")
-    units = _scan(packed, unpacked(packed)).units if packed.exists() else {}
-    return units | (_scan(path, content_of(path)).units if path.exists() else {})
+    units = _scan(packed, unpacked(packed))[0] if packed.exists() else {}
+    return units | (_scan(path, content_of(path))[0] if path.exists() else {})
 
 
 def unpacked(path: Path) -> bytes:
@@ -159,7 +159,7 @@ class Store:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            self._units = self._read_and_repair()
+            self._read_and_repair()
         except OSError as error:
             self._lock.release()
             raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
@@ -195,32 +195,23 @@ class Store:
             ) from error
         self._units[rows[0].unit] = tuple(rows)
 
-    def _read_and_repair(self) -> dict[str, Rows]:
-        found = _scan(self.path, content_of(self.path))
-        damaged = found.bytes - found.complete_bytes
-        if damaged:
+    def _read_and_repair(self) -> None:
+        content = content_of(self.path)
+        self._units, complete = _scan(self.path, content)
+        if complete < len(content):
             self._warn(
-                f"the end of {self.path} was incomplete, as after a crash; its last {damaged} bytes were removed and "
-                "will be computed again"
+                f"the end of {self.path} was incomplete, as after a crash; its last {len(content) - complete} bytes "
+                "were removed and will be computed again"
             )
-            os.ftruncate(self._file, found.complete_bytes)
+            os.ftruncate(self._file, complete)
             os.fsync(self._file)
-        return found.units
 
 
-@dataclass
-class _Scan:
-    """The complete units of a file."""
-
-    bytes: int
-    complete_bytes: int = 0  # end of the last complete unit
-    units: dict[str, Rows] = field(default_factory=dict)
-
-
-def _scan(path: Path, content: bytes) -> _Scan:
-    found = _Scan(len(content))
+def _scan(path: Path, content: bytes) -> tuple[dict[str, Rows], int]:
+    """The complete units of a file, and the position where the last of them ends."""
+    units: dict[str, Rows] = {}
     begun: list[StoredRow] = []
-    position = 0
+    position = complete = 0
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         position += len(line)
         row = _parsed(line, path, number)
@@ -232,25 +223,20 @@ def _scan(path: Path, content: bytes) -> _Scan:
                     "restore the file from a copy, or choose another --out"
                 )
             break
-        if begun:
-            _check_of_one_unit(row, begun[0], path, number)
         begun.append(row)
+        differing = [name for name in SHARED_IN_A_UNIT if getattr(row, name) != getattr(begun[0], name)]
+        # Classes of other splits have as many labels as the run happened to draw.
+        if row.split == RANDOM and row.labels_per_class != begun[0].labels_per_class:
+            differing.append("labels_per_class")
+        if type(row) is not type(begun[0]):
+            differing.append("comparison")
+        if differing:
+            raise _no_row(path, number, f"its {differing[0]} is not that of its unit")
         if len(begun) == row.runs:
-            found.units.setdefault(row.unit, tuple(begun))
-            found.complete_bytes = position
+            units.setdefault(row.unit, tuple(begun))
+            complete = position
             begun = []
-    return found
-
-
-def _check_of_one_unit(row: StoredRow, first: StoredRow, path: Path, number: int) -> None:
-    differing = [name for name in SHARED_IN_A_UNIT if getattr(row, name) != getattr(first, name)]
-    # Classes of other splits have as many labels as the run happened to draw.
-    if row.split == RANDOM and row.labels_per_class != first.labels_per_class:
-        differing.append("labels_per_class")
-    if type(row) is not type(first):
-        differing.append("comparison")
-    if differing:
-        raise _no_row(path, number, f"its {differing[0]} is not that of its unit")
+    return units, complete
 
 
 @cache

@@ -51,6 +51,9 @@ class CellSummary:
     versions: Mapping[str, str]
 
 
+Summaries = dict[str, CellSummary]  # by unit; filled by the functions below, so that each unit is summarised once
+
+
 @dataclass(frozen=True)
 class Line(CellSummary):
     """A method or variant in its place in a table."""
@@ -126,17 +129,6 @@ class Evidence:
         return line.device if line.device != self.made.device else "other versions or threads"
 
 
-@dataclass(frozen=True)
-class CountsLine:
-    """A dataset in table 1: pairs of printed and counted numbers, under the headings `COUNTS`."""
-
-    dataset: str
-    pairs: tuple[tuple[int, int], ...]
-
-
-COUNTS = ("nodes", "edges listed", "classes", "features")
-
-
 def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     """Summarise the runs of one method on one cell."""
     first = rows[0]
@@ -162,12 +154,15 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     )
 
 
-def measured_tables(plan: Plan, units: Mapping[str, Rows]) -> tuple[MeasuredTable, ...]:
+def measured_tables(
+    plan: Plan, units: Mapping[str, Rows], summaries: Summaries | None = None
+) -> tuple[MeasuredTable, ...]:
     """The tables of a plan; units that are not stored are left out."""
     found = {place: units[unit.id] for unit in plan.units if unit.id in units and (place := place_of(unit))}
+    summaries = {} if summaries is None else summaries
     if not plan.selection.backbones:
-        return _tables(found)
-    return _tables({_titled(place, TAUGHT_GCN): rows for place, rows in found.items()}, NETWORK_ALONE)
+        return _tables(found, summaries)
+    return _tables({_titled(place, TAUGHT_GCN): rows for place, rows in found.items()}, summaries, NETWORK_ALONE)
 
 
 def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
@@ -186,7 +181,12 @@ def _suite_of(rows: Rows) -> Suite | None:
     return SUITES[place.table.suite] if place and place.table.suite else None
 
 
-def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, suite: Suite | None = None) -> Evidence:
+def stored_evidence(
+    units: Mapping[str, Rows],
+    like: StoredRow | None = None,
+    suite: Suite | None = None,
+    summaries: Summaries | None = None,
+) -> Evidence:
     """The paper's tables, or those of a suite, from stored rows.
 
     Rows of different seeds or releases of mtgcn are never mixed. Rows from the environment of `like` are preferred, by
@@ -195,7 +195,10 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, su
     units = {name: rows for name, rows in of_sweeps(units).items() if _suite_of(rows) == suite}
     if not units:
         raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
-    made = like or _most_frequent([rows[0] for rows in units.values()])
+    firsts = [rows[0] for rows in units.values()]
+    counts = Counter(map(making, firsts))
+    made = like or max(reversed(firsts), key=lambda row: counts[making(row)])  # the latest of equally frequent ones
+    summaries = {} if summaries is None else summaries
     placed = _placed(units.values(), made)
     found = {place: placed[place] for place in sorted(placed, key=lambda place: place.order)}
     ours = {place: rows for place, rows in found.items() if place.protocol == "ours" and not place.is_variant}
@@ -212,10 +215,10 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, su
         return dict(sorted((references | variants).items(), key=lambda item: item[0].order))
 
     return Evidence(
-        ours=_tables(ours),
-        optimistic=_tables({place: rows for place, rows in found.items() if place.protocol == "paper"}),
-        ablation=_tables(with_reference(ABLATION_TITLES, REFERENCE)),
-        backbones=_tables(with_reference(BACKBONE_TITLES, TAUGHT_GCN), NETWORK_ALONE),
+        ours=_tables(ours, summaries),
+        optimistic=_tables({place: rows for place, rows in found.items() if place.protocol == "paper"}, summaries),
+        ablation=_tables(with_reference(ABLATION_TITLES, REFERENCE), summaries),
+        backbones=_tables(with_reference(BACKBONE_TITLES, TAUGHT_GCN), summaries, NETWORK_ALONE),
         made=made,
         made_elsewhere=tuple(
             {making(rows[0]): rows[0] for rows in placed.values() if making(rows[0]) != making(made)}.values()
@@ -229,11 +232,6 @@ def stored_evidence(units: Mapping[str, Rows], like: StoredRow | None = None, su
 def making(row: StoredRow) -> tuple[object, ...]:
     """Seed, device, threads and versions: rows that agree in them are comparable without remark."""
     return row.seed, row.device, row.threads, *(row.versions.get(name, "") for name in DECISIVE_VERSIONS)
-
-
-def _most_frequent(rows: Sequence[StoredRow]) -> StoredRow:
-    counts = Counter(map(making, rows))
-    return max(reversed(rows), key=lambda row: counts[making(row)])  # the latest of equally frequent ones
 
 
 def _placed(units: Iterable[Rows], made: StoredRow) -> dict[Place, Rows]:
@@ -271,11 +269,11 @@ def _titled(place: Place, reference: str) -> Place:
     return replace(place, title=reference) if place.title == REFERENCE else place
 
 
-def _tables(found: Mapping[Place, Rows], rival: str | None = None) -> tuple[MeasuredTable, ...]:
+def _tables(found: Mapping[Place, Rows], summaries: Summaries, rival: str | None = None) -> tuple[MeasuredTable, ...]:
     """Tables and lines in the order of the places."""
     lines: dict[str, list[Line]] = {}
     for place, rows in found.items():
-        summary = summarise_cell(rows)
+        summary = summaries.get(rows[0].unit) or summaries.setdefault(rows[0].unit, summarise_cell(rows))
         averages = np.reshape(summary.accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
         line = Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
         lines.setdefault(place.table.name, []).append(line)
@@ -309,19 +307,16 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)
 
 
-def table_1(found: Iterable[Description]) -> list[CountsLine]:
-    """Counted sizes beside the printed ones, of the datasets in the paper's table 1."""
+def table_1(found: Iterable[Description]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Printed and counted sizes of the datasets in the paper's table 1, by dataset and heading."""
     ours = {description.name: description for description in found}
-    return [
-        CountsLine(
-            printed.dataset,
-            (
-                (printed.nodes, counted.nodes),
-                (printed.edges, counted.edges_listed),
-                (printed.classes, counted.classes),
-                (printed.features, counted.features),
-            ),
-        )
+    return {
+        printed.dataset: {
+            "nodes": (printed.nodes, counted.nodes),
+            "edges listed": (printed.edges, counted.edges_listed),
+            "classes": (printed.classes, counted.classes),
+            "features": (printed.features, counted.features),
+        }
         for printed in TABLE_1
         if (counted := ours.get(printed.dataset))
-    ]
+    }

@@ -28,7 +28,7 @@ from mtgcn.experiments.protocol import (
 )
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.statistics import SampleSummary
-from mtgcn.experiments.tables import COUNTS, Evidence, Line, MeasuredTable, table_1
+from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
 from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks
 from mtgcn.report.pages import render
@@ -97,12 +97,13 @@ def _suffix(selection: Selection) -> str:
 def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
     """All tables, one after the other."""
     lines = []
-    if counts:
+    if sizes := table_1(counts):
+        headings = ["dataset", *next(iter(sizes.values()))]
         rows = [
-            [line.dataset, *(f"{counted} ({printed} printed)" for printed, counted in line.pairs)]
-            for line in table_1(counts)
+            [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
+            for dataset, pairs in sizes.items()
         ]
-        lines = ["## Table 1: the datasets", "", *markdown_lines(Table.of_text(["dataset", *COUNTS], rows)), ""]
+        lines = ["## Table 1: the datasets", "", *markdown_lines(Table.of_text(headings, rows)), ""]
     for table in tables:
         optimistic = table.protocol == "paper"
         heading = f"Table {table.name}: {table.title}" if table.name.isdigit() else table.title
@@ -257,9 +258,12 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
 
 
 def _counts_table(counts: Sequence[Description]) -> Table | None:
-    rows = [[line.dataset, *(str(count) for pair in line.pairs for count in pair)] for line in table_1(counts)]
-    columns = ["dataset", *["paper", "ours"] * len(COUNTS)]
-    return Table.of_text(columns, rows, groups=COUNTS) if rows else None
+    sizes = table_1(counts)
+    if not sizes:
+        return None
+    headings = list(next(iter(sizes.values())))
+    rows = [[dataset, *(str(count) for pair in pairs.values() for count in pair)] for dataset, pairs in sizes.items()]
+    return Table.of_text(["dataset", *["paper", "ours"] * len(headings)], rows, groups=headings)
 
 
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:
