@@ -1,11 +1,10 @@
-"""How far probabilities lie from the truth, before and after the temperature that the given labels alone decide.
+"""Calibration error before and after temperature scaling on the given labels.
 
     python benchmarks/calibration.py                                       # mt-plus and mt-gcn, few and many labels
     python benchmarks/calibration.py --cells cora:2,cora:20 --runs 10 --methods mt-gcn
-    python benchmarks/calibration.py --coverage 0.9 --cells cora:20        # do prediction sets hold what they promise?
+    python benchmarks/calibration.py --coverage 0.9 --cells cora:20        # the coverage of prediction sets
 
-All runs of a cell and the fits that each of them needs to find its temperature are one stack. Seeds are development
-seeds, so nothing that is reported elsewhere was looked at.
+All runs of a cell and their cross-validation fits are one stack. Seeds are development seeds.
 """
 
 from __future__ import annotations
@@ -36,12 +35,13 @@ CELLS = "cora:2,cora:8,cora:20,citeseer:3,citeseer:20,pubmed:2,pubmed:20"
 
 @dataclass(frozen=True)
 class AsFitted:
-    """As much of a fitted model as prediction sets need."""
+    """The attributes of a fitted model that prediction sets need."""
 
     graph_: Graph
     method_: Method
     label_distributions_: Any = None
     peer_distributions_: Any = None
+    peer_report_: Any = None
     history_: Any = None
 
 
@@ -85,11 +85,11 @@ def calibration_of(
 ) -> dict[str, Any]:
     """Means over the runs, calibration errors and confidences in per cent."""
     held_out = [folds(labelled_graph(graph, split), seed) for split in splits]
-    nobody = np.empty(0, dtype=np.int64)
+    none = np.empty(0, dtype=np.int64)
     fits = [
-        Split(np.setdiff1d(split.train, nodes), nobody, split.test)
+        Split(np.setdiff1d(split.train, nodes), none, split.test)
         for split, some in zip(splits, held_out, strict=True)
-        for nodes in (nobody, *some)
+        for nodes in (none, *some)
     ]
     task = observe(graph, fits, seed, device=device)
     # A run and the fits without some of its labels differ by labels alone.
@@ -126,10 +126,10 @@ def calibration_of(
 def coverage_of(
     graph: Graph, splits: tuple[Split, ...], name: str, seed: int, device: Any, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """How often sets hold the true class of a test node, and how large they are."""
+    """Coverage of the true class on test nodes, and the mean size of the sets."""
     covered, sizes = [], []
     for split in splits:
-        # Labels as they come, not so many of each class: sets promise something for nodes drawn as the labels were.
+        # Drawn over all classes: the coverage holds for nodes drawn as the labels were.
         random = np.random.default_rng(split.train)
         drawn = random.choice(graph.known, len(split.train), replace=False)
         if len(np.unique(graph.labels[drawn])) < graph.num_classes:
@@ -151,7 +151,7 @@ def coverage_of(
 
 
 def labelled_graph(graph: Graph, split: Split) -> Graph:
-    """The graph as a person has it who knows the training labels alone."""
+    """The graph with the training labels alone."""
     labels = np.full(graph.num_nodes, UNLABELED)
     labels[split.train] = graph.labels[split.train]
     return replace(graph, labels=labels)

@@ -190,11 +190,11 @@ def cut(folder: Path, parts: int) -> dict[str, Any]:
     started = perf_counter()
     done = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
     assert done.stdout is not None
-    told = done.stdout.read()
+    printed = done.stdout.read()
     _, status, used = os.wait4(done.pid, 0)
     if status:
         raise SystemExit(f"sharding failed with status {status}")
-    summary = json.loads(told)
+    summary = json.loads(printed)
     return {
         "seconds": perf_counter() - started,
         "peak_bytes": used.ru_maxrss * 1024,

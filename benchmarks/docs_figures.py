@@ -294,20 +294,20 @@ def order_table(source: str) -> Rows:
 
 def calibration_table(source: str) -> Rows:
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"]
-    told = ("accuracy", "confidence", "temperature", "error before", "error after")
-    rows = [["", *told, "change, 95 %"]]
+    columns = ("accuracy", "confidence", "temperature", "error before", "error after")
+    rows = [["", *columns, "change, 95 %"]]
     for row in found:
         of_runs = row["per run"]
         gain = paired_difference(of_runs["error after"], of_runs["error before"])
-        means = {name: float(np.mean(of_runs[name])) for name in told}
-        values = [f"{means[name]:.2f}" if name == "temperature" else percent(means[name]) for name in told]
+        means = {name: float(np.mean(of_runs[name])) for name in columns}
+        values = [f"{means[name]:.2f}" if name == "temperature" else percent(means[name]) for name in columns]
         change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
         rows.append([f"{TITLES[row['dataset']]} {row['labels per class']}", *values, change])
     return rows
 
 
 def suggestions_table(source: str) -> Rows:
-    """Mean accuracy of all rounds but the first, in which nobody has picked yet."""
+    """Mean accuracy of all rounds but the first, which precedes all picks."""
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))["curves"]
     rows = [["", "suggested", "at random", "difference, 95 %"]]
     for dataset, curve in found.items():
@@ -327,8 +327,8 @@ def queue_table(source: str) -> Rows:
         classes = [number(np.mean([run[f"{way}, classes met"] for run in runs])) for way in ways]
         gain = paired_difference(ways["queue"], ways["random"])
         accuracy = [percent(np.mean(of_way)) for of_way in ways.values()]
-        told = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
-        rows.append([TITLES.get(dataset, dataset), *accuracy, told, *classes])
+        change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
+        rows.append([TITLES.get(dataset, dataset), *accuracy, change, *classes])
     return rows
 
 

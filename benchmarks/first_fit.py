@@ -1,4 +1,4 @@
-"""What a person waits for the first time, and after one more label.
+"""Seconds of a first fit, and of the refit after one more label.
 
     python benchmarks/first_fit.py                                  # both parts
     python benchmarks/first_fit.py --part files --dataset cora --json first-fit.json
@@ -38,7 +38,7 @@ from mtgcn.splits import Split, draw_splits
 PARTS = {"files": "cora,pubmed", "python": "cora,coauthor-cs,amazon-photo"}
 STAGES = ("imports", "reading", "fitting", "expected accuracy", "writing")
 MARKED = Path(__file__).with_name("marked_fit.py")
-REFITS = 3  # the median of them is told
+REFITS = 3  # the table shows their median
 
 
 def main() -> None:
@@ -89,9 +89,9 @@ def from_files(name: str, labels_per_class: int, seed: int, threads: int | None)
         )
         seconds, ended, after = perf_counter() - started, time(), resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        told = json.loads(marks.read_text(encoding="utf-8"))
-    by_clock = np.diff([began, *(mark["clock"] for mark in told), ended])
-    by_processor = np.diff([0.0, *(mark["processor"] for mark in told), used])
+        stamps = json.loads(marks.read_text(encoding="utf-8"))
+    by_clock = np.diff([began, *(mark["clock"] for mark in stamps), ended])
+    by_processor = np.diff([0.0, *(mark["processor"] for mark in stamps), used])
     row = {"dataset": name, "columns": graph.num_features, "seconds": seconds, "processor s": used}
     for stage, clock, processor in zip(STAGES, by_clock, by_processor, strict=True):
         row[f"{stage}, s"] = f"{clock:.2f} ({processor:.2f})"

@@ -7,12 +7,11 @@
     python benchmarks/growth.py --method mt-plus         # whole fits of mt-plus: 1 and 10 million directed edges
     python benchmarks/growth.py --large --method mt-plus --device cuda    # one of the large graph, stage by stage
 
-Each graph has a process of its own, so that memory peaks do not mix. The floor of a teaching epoch is the time
-in which memory copies the bytes that its products with the graph touch if no cache helps: for every edge an index,
-a value and a row of numbers at the neighbour, forward and backward; and for every node its features, twice. That of a
-whole fit of mt-plus is the time in which memory copies the numbers that its counts of work say are read along edges.
-On a GPU a first fit also waits for CUDA to start and for kernels to be compiled, so there is a second, for which
-nothing was kept; it is the one in the table, and the first is told beside it.
+Each graph has its own process, so that memory peaks do not mix. The floor of a teaching epoch is the time in which
+memory copies the bytes that its products with the graph touch without a cache: for every edge an index, a value and a
+row of numbers at the neighbour, forward and backward; and for every node its features, twice. On a GPU the first fit
+also includes the start of CUDA and the compilation of kernels; the table shows a second fit with an empty cache, and
+the first is printed below it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, create, fit_in_chunks
-from mtgcn.splits import draw_splits
+from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, Task, observe
 
 NUMBER = 4  # bytes of a value or an index
@@ -101,18 +100,10 @@ def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, A
     per_edge = [row["teaching, ns per edge and epoch"] for row in rows]
     print(f"time per edge and epoch, largest over smallest: {max(per_edge) / min(per_edge):.2f}")
 
-    # Fewer edges on as many nodes tell the two apart.
+    # The same nodes with fewer edges separate the two shares.
     thin = Plan(nodes=round(edges[0] / arguments.degree), edges=round(edges[0] / 10), **common)
     measured.append(measuring.in_fresh_process(measure, thin))
-    per_node, per_edge_bytes, constant = memory_shares(measured)
-    print(f"peak memory: {per_node:,.0f} bytes per node + {per_edge_bytes:.1f} per directed edge", end=" ")
-    print(f"+ {constant / 2**20:,.0f} MiB (least squares over these graphs and a thinner one)")
-    return {
-        "bandwidth": bandwidth,
-        "rows": rows,
-        "measured": measured,
-        "memory": {"bytes per node": per_node, "bytes per edge": per_edge_bytes, "constant": constant},
-    }
+    return {"bandwidth": bandwidth, "rows": rows, "measured": measured, "memory": memory_shares(measured)}
 
 
 def _sizes(typed: str) -> list[float]:
@@ -120,48 +111,38 @@ def _sizes(typed: str) -> list[float]:
 
 
 def whole_fits(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:
-    bandwidth = measuring.copy_bandwidth(common["device"])
-    print(f"a large copy reads and writes {bandwidth / 1e9:.1f} GB/s\n", flush=True)
     edges = [round(arguments.large_edges) * 2] if arguments.large else _sizes(arguments.edges or "1e6,1e7")
     plans = [Plan(nodes=round(count / arguments.degree), edges=round(count / 2), **common) for count in edges]
     if arguments.large:
         plans = [replace(plans[0], nodes=round(arguments.nodes), classes=47)]
-    else:  # fewer edges on as many nodes tell the two apart
+    else:  # the same nodes with fewer edges separate the shares of memory
         plans.append(replace(plans[0], edges=round(edges[0] / 10)))
     measured = [measuring.in_fresh_process(measure_whole, plan, arguments.method) for plan in plans]
-    rows = [_whole_row(one, bandwidth) for one in measured]
+    rows = [_whole_row(one) for one in measured]
     measuring.show_table(rows)
     if arguments.large:
         _show_parts(measured[0])
-    found: dict[str, Any] = {"bandwidth": bandwidth, "rows": rows, "measured": measured}
-    if not arguments.large:
-        per_edge = [row["ns per edge"] for row in rows[: len(edges)]]
-        print(f"time per edge, last size over first: {per_edge[-1] / per_edge[0]:.2f}")
-        per_node, per_edge_bytes, constant = memory_shares(measured)
-        print(f"peak memory: {per_node:,.0f} bytes per node + {per_edge_bytes:.1f} per directed edge", end=" ")
-        print(f"+ {constant / 2**20:,.0f} MiB (least squares over these graphs)")
-        found["memory"] = {"bytes per node": per_node, "bytes per edge": per_edge_bytes, "constant": constant}
-    return found
+        return {"rows": rows, "measured": measured}
+    per_edge = [row["ns per edge"] for row in rows[: len(edges)]]
+    print(f"time per edge, last size over first: {per_edge[-1] / per_edge[0]:.2f}")
+    return {"rows": rows, "measured": measured, "memory": memory_shares(measured)}
 
 
-def _whole_row(measured: dict[str, Any], bandwidth: float) -> dict[str, Any]:
+def _whole_row(measured: dict[str, Any]) -> dict[str, Any]:
     seconds, edges = measured["stages"]["fit"]["seconds"], measured["edges"]
-    floor = NUMBER * measured["gathered"] / bandwidth
     return {
         "edges": f"{edges:.3g}",
         "nodes": f"{measured['nodes']:.3g}",
         "fit, s": seconds,
         "ns per edge": 1e9 * seconds / edges,
         "µs per node": 1e6 * seconds / measured["nodes"],
-        "floor, s": floor,
-        "times the floor": seconds / floor,
         "peak GiB": measured["stages"]["fit"]["peak"] / measuring.GIB,
         "accuracy": measured["accuracy"],
     }
 
 
 def _show_parts(measured: dict[str, Any]) -> None:
-    """What the fit was doing how long."""
+    """Print the seconds of each stage of the fit."""
     whole = measured["stages"]["fit"]["seconds"]
     measuring.show_table(
         [
@@ -175,33 +156,20 @@ def _show_parts(measured: dict[str, Any]) -> None:
 
 
 def measure_whole(plan: Plan, name: str) -> dict[str, Any]:
-    """Make the graph and fit, with a cache of its own; time and memory of both. Runs in a process of its own."""
-    if plan.threads:
-        torch.set_num_threads(plan.threads)
-    stages = Stages(plan.device)
-    stages.run("start", lambda: None)
-    graph: Graph = stages.run(
-        "graph made and checked",
-        lambda: random_graph(plan.nodes, plan.edges, plan.features, plan.classes, plan.seed),
-    )
-    splits = draw_splits(graph, plan.labels_per_class, 1, plan.seed)
+    """Time and memory of making the graph and of a fit with an empty cache."""
+    stages, graph, splits, task = _prepared(plan)
     method = create(name)
-    task = observe(graph, splits, plan.seed, device=plan.device)
-    counted = method.work_per_run(task)
-    if counted is None:
-        raise SystemExit(f"{name} does not count its work; choose mt-plus, gcn or a linear method")
     if plan.device == "cuda":
-        _fit_anew(stages, "first fit", method, task)
-        # What was made of a graph goes with it; this one has the same content and nothing made of it.
+        _fit_uncached(stages, "first fit", method, task)
+        # A copy of the graph, for which nothing is cached.
         graph = Graph(graph.adjacency, graph.features, graph.labels, class_names=graph.class_names)
         task = observe(graph, splits, plan.seed, device=plan.device)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    prediction, parts = _fit_anew(stages, "fit", method, task)
+    prediction, parts = _fit_uncached(stages, "fit", method, task)
     return {
         **asdict(plan),
         "edges": int(graph.adjacency.nnz),
-        "gathered": (counted + method.shared_work(task)).gathered,
         "accuracy": 100 * score(prediction, graph, splits)[0].accuracy,
         "stages": stages.found,
         "parts": parts,
@@ -209,8 +177,8 @@ def measure_whole(plan: Plan, name: str) -> dict[str, Any]:
     }
 
 
-def _fit_anew(stages: Stages, name: str, method: Method, task: Task) -> tuple[Prediction, dict[str, float]]:
-    """A fit with a cache folder of its own, and the seconds that each of its stages took."""
+def _fit_uncached(stages: Stages, name: str, method: Method, task: Task) -> tuple[Prediction, dict[str, float]]:
+    """A fit with an empty cache folder, and the seconds of each of its stages."""
     parts: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["MTGCN_CACHE"] = cache
@@ -240,17 +208,20 @@ def teaching_bytes(measured: dict[str, Any]) -> int:
     return 2 * (measured["edges"] * (2 * NUMBER + row) + measured["nodes"] * measured["features"] * NUMBER)
 
 
-def memory_shares(measured: list[dict[str, Any]]) -> tuple[float, float, float]:
-    """Bytes per node, bytes per directed edge and a constant that fit the peaks best."""
+def memory_shares(measured: list[dict[str, Any]]) -> dict[str, float]:
+    """Bytes per node, bytes per directed edge and a constant, fitted to the peaks by least squares."""
     design = np.array([[one["nodes"], one["edges"], 1] for one in measured], dtype=np.float64)
     peaks = np.array([one["stages"]["fit"]["peak"] - one["stages"]["start"]["now"] for one in measured])
     scale = design.max(axis=0)
     shares, *_ = np.linalg.lstsq(design / scale, peaks, rcond=None)
-    return tuple(float(share) for share in shares / scale)
+    per_node, per_edge, constant = (shares / scale).tolist()
+    print(f"peak memory: {per_node:,.0f} bytes per node + {per_edge:.1f} per directed edge", end=" ")
+    print(f"+ {constant / 2**20:,.0f} MiB (least squares over these graphs and one with fewer edges)")
+    return {"bytes per node": per_node, "bytes per edge": per_edge, "constant": constant}
 
 
 def large(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:
-    # The whole fit where a GPU makes that a matter of seconds, elsewhere a few epochs of each kind.
+    # The whole fit on a GPU, a few epochs of each kind elsewhere.
     epochs = (200, 200) if common["device"] == "cuda" else (3, 2)
     plan = Plan(
         nodes=round(arguments.nodes),
@@ -291,13 +262,12 @@ class Stages:
         result, seconds = measuring.timed(work, device=self.device)
         peak = measuring.peak_memory()
         self.found[name] = {"seconds": seconds, "now": measuring.resident_memory(), "peak": peak}
-        told = f"  {name}: {seconds:.1f} s, peak so far {peak / measuring.GIB:.2f} GiB"
-        print(told, file=sys.stderr, flush=True)
+        print(f"  {name}: {seconds:.1f} s, peak so far {peak / measuring.GIB:.2f} GiB", file=sys.stderr, flush=True)
         return result
 
 
-def measure(plan: Plan) -> dict[str, Any]:
-    """Make the graph and fit; time and memory of both. Runs in a process of its own."""
+def _prepared(plan: Plan) -> tuple[Stages, Graph, tuple[Split, ...], Task]:
+    """The graph of a plan, its split and its task, at the start of a fresh process."""
     if plan.threads:
         torch.set_num_threads(plan.threads)
     stages = Stages(plan.device)
@@ -307,7 +277,12 @@ def measure(plan: Plan) -> dict[str, Any]:
         lambda: random_graph(plan.nodes, plan.edges, plan.features, plan.classes, plan.seed),
     )
     splits = draw_splits(graph, plan.labels_per_class, 1, plan.seed)
-    task = observe(graph, splits, plan.seed, device=plan.device)
+    return stages, graph, splits, observe(graph, splits, plan.seed, device=plan.device)
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Time and memory of making the graph and of the epochs of a fit."""
+    stages, graph, splits, task = _prepared(plan)
     method = create("mt-gcn", warmup_epochs=plan.warmup_epochs, teaching_epochs=plan.teaching_epochs)
     finished, prediction = stages.run("fit", lambda: measuring.epoch_seconds(method, task))
     durations = np.diff(finished)  # the first epoch has no beginning

@@ -8,7 +8,7 @@ The peers are scikit-learn's `LabelSpreading`, given the graph as its kernel, an
 (`pip install scikit-network`), all with their default settings; the former also with the α = 0.99 of its paper.
 Each fits one run after the other, ours all runs together; the seconds are those of the whole cell. Before any clock
 starts, everybody fits one run; ours then has the factorisation of the graph in its cache, so its row is given a
-second time with the factorisation made anew. What a program answers for nodes that no label reaches is its own
+second time with the factorisation computed again. What a program answers for nodes that no label reaches is its own
 affair, and counts.
 """
 

@@ -25,7 +25,7 @@ from mtgcn.training import loop
 from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
-BESIDE_STAGES = "beside these"  # what is done where nobody told a stage
+BESIDE_STAGES = "beside these"  # work outside of any stage
 
 
 def timed(
@@ -57,7 +57,7 @@ def parted(parts: dict[str, float], device: torch.device | str, work: Callable[.
 
 
 def finish_pending_work(device: torch.device | str) -> None:
-    """A GPU computes on while Python goes on; a clock must wait for it."""
+    """Wait for the GPU, which computes asynchronously."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -118,7 +118,7 @@ def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Where the numbers were taken."""
+    """Processor, device, threads, load and versions."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -164,12 +164,12 @@ def write_json(path: Path | None, content: dict[str, Any]) -> None:
     """The numbers, with the command that made them."""
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = {"command": command(sys.argv), **content}
-        path.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        content = {"command": command(sys.argv), **content}
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def command(typed: Sequence[str]) -> str:
-    """What was typed, but for where the numbers were to be written.
+    """The command line without `--json`.
 
     >>> command(["benchmarks/speed.py", "--single", "--json", "speed.json"])
     'python benchmarks/speed.py --single'

@@ -33,8 +33,8 @@ def main() -> None:
         task = observe(graph, draw_splits(graph, CELLS[dataset], arguments.runs, 0), 0)
         row = {"dataset": dataset, "labels per class": CELLS[dataset], "runs": arguments.runs}
         for title, settings in (("before teaching, %", WITHOUT_TEACHING[arguments.method]), ("after, %", {})):
-            said = fit_in_chunks(create(arguments.method, **settings), task).peers.argmax(-1).swapaxes(0, 1)
-            pairs = [(one == other).mean() for one, other in itertools.combinations(said, 2)]
+            predicted = fit_in_chunks(create(arguments.method, **settings), task).peers.argmax(-1).swapaxes(0, 1)
+            pairs = [(one == other).mean() for one, other in itertools.combinations(predicted, 2)]
             row[title] = round(100 * float(np.mean(pairs)), 1)
         rows.append(row)
     measuring.show_table(rows)

@@ -120,13 +120,13 @@ class Smoothed(Program):
         with needing("torch_geometric"):
             from torch_geometric.nn import CorrectAndSmooth
         edges = edges_of(graph)
-        said = torch.from_numpy(regression(dense_features(graph).numpy(), graph, split).astype(np.float32))
+        probabilities = torch.from_numpy(regression(dense_features(graph).numpy(), graph, split).astype(np.float32))
         known = torch.from_numpy(split.train.copy())
         labels = torch.from_numpy(graph.labels[split.train])
         smooth = CorrectAndSmooth(
             num_correction_layers=50, correction_alpha=1.0, num_smoothing_layers=50, smoothing_alpha=0.8
         )
-        corrected = smooth.correct(said, labels, known, edges)
+        corrected = smooth.correct(probabilities, labels, known, edges)
         return smooth.smooth(corrected, labels, known, edges).numpy()
 
 

@@ -2,12 +2,12 @@
 
     python benchmarks/speed.py                                    # cora, citeseer, pubmed at the lowest rate
     python benchmarks/speed.py --dataset cora --peer-runs 4 --json speed.json
-    python benchmarks/speed.py --single                           # what one person waits for: one fit, the import
+    python benchmarks/speed.py --single                           # one fit, and the import
     python benchmarks/speed.py --memory                           # peak memory of a cell, in a process of its own
 
 A cell is many runs. Ours fits them together and is timed in full. A peer fits one after the other, so a few of
 its runs are timed, half of them before ours and half after (what else the machine does then hits both), and the
-cell's cost is extrapolated: seconds per run x runs. Everybody computes a few epochs before any clock starts.
+cell's cost is extrapolated: seconds per run x runs. All programs compute a few epochs before timing starts.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def compare(cell: Cell) -> list[dict[str, Any]]:
     def time_peers(runs: range) -> None:
         for run in runs:
             for peer in cell.peers:
-                probabilities, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
+                result, taken = measuring.timed(cell.fit_peer, peer, run, device=cell.device)
                 seconds[peer].append(taken)
-                probabilities[peer].append(probabilities)
+                probabilities[peer].append(result)
 
     before = (cell.peer_runs + 1) // 2
     time_peers(range(before))

@@ -68,11 +68,11 @@ def simulated(graph: Graph, arguments: argparse.Namespace, seed: int) -> dict[st
     order = random.permutation(graph.known)
     askable, test = order[: len(order) // 2], order[len(order) // 2 :]
     drawn = random.choice(askable, arguments.labels, replace=False)
-    told: dict[str, Any] = {"seed": seed}
+    row: dict[str, Any] = {"seed": seed}
     for way, chosen in (("queue", queued(graph, askable, arguments.labels)), ("random", drawn)):
-        told[way] = accuracy(graph, chosen, test, arguments, seed)
-        told[f"{way}, classes met"] = len(np.unique(graph.labels[chosen]))
-    return told
+        row[way] = accuracy(graph, chosen, test, arguments, seed)
+        row[f"{way}, classes met"] = len(np.unique(graph.labels[chosen]))
+    return row
 
 
 def queued(graph: Graph, askable: np.ndarray, count: int) -> np.ndarray:
@@ -98,7 +98,7 @@ def accuracy(graph: Graph, chosen: np.ndarray, test: np.ndarray, arguments: argp
         random_state=seed,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # ten labels are few, as it rightly says
+        warnings.simplefilter("ignore", FitWarning)  # ten labels are few
         model.fit_graph(loaded.labelled(labels))
     truth = np.array(graph.class_names)[graph.labels[test]]
     return float((model.transduction_[test] == truth).mean())

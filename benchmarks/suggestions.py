@@ -5,8 +5,8 @@
     python benchmarks/suggestions.py --json FILE --svg docs/images/suggestions.svg
 
 Each run starts from a few labels of every class. In every round each rule sees its own fit, picks as many nodes as
-there are classes and is told their classes. Half of the nodes can never be picked, and accuracy is measured on those
-alone: whoever picks hard nodes would otherwise take them out of the exam. All runs of all rules are one stack.
+there are classes and gets their labels. Half of the nodes can never be picked, and accuracy is measured on those
+alone: a rule that picks hard nodes would otherwise remove them from the test set. All runs of all rules are one stack.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ def compared(dataset: str, accuracy: dict[str, list[list[float]]]) -> list[dict[
         if "random" in of_run:
             gain = paired_difference(means, of_run["random"])
             low, high = gain.ci95
-            told = f"{100 * gain.mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-            row["above random, 95 %"] = "" if rule == "random" else told
+            text = f"{100 * gain.mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+            row["above random, 95 %"] = "" if rule == "random" else text
         rows.append(row)
     return rows
 

@@ -1,8 +1,8 @@
-"""Files as people have them: 2000 customers, columns of every kind, gaps, umlauts, 12 labels, and edges to nobody.
+"""Files from practice: 2000 customers, columns of every kind, gaps, umlauts, 12 labels, and edges to unknown ids.
 
     python examples/customers.py [FOLDER]
 
-Makes three untidy files up, then goes from them to predictions with two commands and no preparation:
+Writes three untidy files, then goes from them to predictions with two commands and no preparation:
 
     mtgcn fit --edges links.csv --nodes customers.csv --labels segments.csv --unknown-nodes drop --out model
     mtgcn predict model --out predictions.csv
@@ -22,21 +22,11 @@ import numpy as np
 CUSTOMERS = 2000
 SEGMENTS = ("Sparfüchse", "Familien", "Genießer")
 CITIES = (
-    "Köln",
-    "München",
-    "Düsseldorf",
-    "Berlin",
-    "Görlitz",
-    "Zürich",
-    "Bremen",
-    "Kiel",
-    "Ulm",
-    "Fürth",
-    "Gera",
-    "Hof",
+    *("Köln", "München", "Düsseldorf", "Berlin", "Görlitz", "Zürich"),
+    *("Bremen", "Kiel", "Ulm", "Fürth", "Gera", "Hof"),
 )
 LABELS_PER_SEGMENT = 4
-STRANGERS = 20  # ids in the edges that no table knows
+UNKNOWN = 20  # ids in the edges that are in no table
 
 
 def german(number: float, digits: int = 2) -> str:
@@ -52,7 +42,7 @@ def write_table(path: Path, header: list[str], rows: list[list[str]]) -> Path:
 
 
 def made_up_files(folder: Path, seed: int = 0) -> tuple[Path, Path, Path, dict[str, str]]:
-    """links.csv, customers.csv and segments.csv; and everybody's segment, which a real case would not know."""
+    """links.csv, customers.csv and segments.csv; and the segment of each customer, which is unknown in practice."""
     chance = np.random.default_rng(seed)
     segment = chance.integers(len(SEGMENTS), size=CUSTOMERS)
     names = [f"K{number:05}" for number in chance.permutation(99999)[:CUSTOMERS]]
@@ -75,7 +65,7 @@ def made_up_files(folder: Path, seed: int = 0) -> tuple[Path, Path, Path, dict[s
         "Notiz": [f"Anruf {chance.integers(10**6)}, später zurückrufen" for _ in range(CUSTOMERS)],
         "Land": ["DE"] * CUSTOMERS,
     }
-    for name, gap in (("Einkommen", "k.A."), ("Alter", ""), ("Stadt", "?"), ("seit", "-"), ("Bewertung", "NA")):
+    for name, gap in (("Einkommen", "n/a"), ("Alter", ""), ("Stadt", "?"), ("seit", "-"), ("Bewertung", "NA")):
         for row in np.flatnonzero(chance.random(CUSTOMERS) < 0.06):
             columns[name][row] = gap
     links = set()
@@ -83,12 +73,12 @@ def made_up_files(folder: Path, seed: int = 0) -> tuple[Path, Path, Path, dict[s
         one, other = chance.integers(CUSTOMERS, size=2)
         if one != other and (segment[one] == segment[other] or chance.random() < 0.25):
             links.add((names[min(one, other)], names[max(one, other)]))
-    strangers = [(f"X{number}", names[int(chance.integers(CUSTOMERS))]) for number in range(STRANGERS)]
+    unknown = [(f"X{number}", names[int(chance.integers(CUSTOMERS))]) for number in range(UNKNOWN)]
     labelled = [
         place for kind in range(len(SEGMENTS)) for place in np.flatnonzero(segment == kind)[:LABELS_PER_SEGMENT]
     ]
     return (
-        write_table(folder / "links.csv", ["Kunde", "kennt"], [list(link) for link in sorted(links) + strangers]),
+        write_table(folder / "links.csv", ["Kunde", "kennt"], [list(link) for link in sorted(links) + unknown]),
         write_table(
             folder / "customers.csv",
             ["Kunde", *columns],
@@ -104,7 +94,7 @@ def made_up_files(folder: Path, seed: int = 0) -> tuple[Path, Path, Path, dict[s
 
 
 def mtgcn(*arguments: object) -> None:
-    """One command, as it is typed."""
+    """Print and run a command."""
     print("\n$ mtgcn", *arguments, flush=True)
     subprocess.run([sys.executable, "-m", "mtgcn", *map(str, arguments)], check=True)
 

@@ -2,7 +2,7 @@
 
     python examples/own_csv.py
 
-The files are made up here: 120 people who mostly know people of their own club, and of whom nine said which that is.
+The files are made up here: 120 people who mostly know people of their own club; nine are labelled.
 """
 
 import csv

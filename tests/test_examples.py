@@ -33,7 +33,7 @@ def printed(name, *arguments):
 
 def test_own_csv():
     lines = printed("own_csv.py").splitlines()
-    assert lines[0] == "Graph(nodes=120, edges=480, features=3, classes=3)"
+    assert lines[0] == "Graph('edges.csv', nodes=120, edges=480, features=3, classes=3)"
     assert re.fullmatch(r"person-009: (chess|rowing|theatre) \(\d+%\)", lines[1])
     right = int(re.match(r"(\d+) of 120 are right", lines[-1])[1])
     assert right > 110

@@ -15,18 +15,32 @@ def graph():
     return Graph(np.zeros((10, 10)), labels=[0, 1, 2, 0, 1, 0, -1, 2, 1, 0], node_ids=list("abcdefghij"))
 
 
-def test_draw_splits(graph):
-    for split in draw_splits(graph, [2, 2, 1], runs=20, seed=0):
-        assert Counter(graph.labels[split.train].tolist()) == {0: 2, 1: 2, 2: 1}
-        assert len(split.validation) == 0
-        assert sorted([*split.train, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+DRAWS = pytest.mark.parametrize("draw", [draw_splits, draw_over_all])
+
+
+def trained(draw, graph, runs, seed, validation=0):
+    return [split.train.tolist() for split in draw(graph, 1, runs, seed, validation)]
+
+
+def assert_parts(graph, splits, sizes):
+    for split in splits:
+        assert [len(split.train), len(split.validation), len(split.test)] == sizes
+        assert sorted([*split.train, *split.validation, *split.test]) == graph.known.tolist()
         assert split.test.tolist() == sorted(split.test)
 
 
-def test_validation_nodes(graph):
-    for split in draw_splits(graph, 1, runs=20, seed=0, validation=4):
-        assert [len(split.train), len(split.validation), len(split.test)] == [3, 4, 2]
-        assert sorted([*split.train, *split.validation, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+@DRAWS
+def test_parts(graph, draw):
+    splits = draw(graph, 2, runs=20, seed=0)
+    assert_parts(graph, splits, [6, 0, 3])
+    assert all(set(graph.labels[split.train]) == {0, 1, 2} for split in splits)
+    assert_parts(graph, draw(graph, 1, runs=20, seed=0, validation=4), [3, 4, 2])
+
+
+def test_labels_per_class(graph):
+    splits = draw_splits(graph, [2, 2, 1], runs=20, seed=0)
+    assert_parts(graph, splits, [5, 0, 4])
+    assert all(Counter(graph.labels[split.train].tolist()) == {0: 2, 1: 2, 2: 1} for split in splits)
 
 
 def test_draws_are_uniform(graph):
@@ -34,131 +48,88 @@ def test_draws_are_uniform(graph):
     for members in ([0, 3, 5, 9], [1, 4, 8], [2, 7]):
         share = 1 / len(members)
         margin = 5 * np.sqrt(600 * share * (1 - share))
-        for node in members:
-            assert abs(drawn[node] - 600 * share) < margin
+        assert all(abs(drawn[node] - 600 * share) < margin for node in members)
 
 
-def test_training_nodes_depend_on_seed_and_run_only(graph):
-    many = draw_splits(graph, 1, runs=8, seed=5)
-    for few in (draw_splits(graph, 1, runs=3, seed=5), draw_splits(graph, 1, runs=3, seed=5, validation=3)):
-        assert [split.train.tolist() for split in few] == [split.train.tolist() for split in many[:3]]
+def test_draws_over_all_are_uniform(graph):
+    """Three labels, one of each class: 4 x 3 x 2 of the 84 possible sets."""
+    drawn = Counter(frozenset(train) for train in trained(draw_over_all, graph, runs=2400, seed=1))
+    assert len(drawn) == 24
+    assert all(abs(count - 100) < 5 * np.sqrt(2400 / 24 * (1 - 1 / 24)) for count in drawn.values())
 
 
-def test_splits_are_reproducible(graph):
-    def trained(seed):
-        return [split.train.tolist() for split in draw_splits(graph, 1, runs=8, seed=seed)]
-
-    assert len({tuple(train) for train in trained(0)}) > 1
-    assert trained(0) == trained(0)
-    assert trained(0) != trained(1)
+def test_class_imbalance():
+    graph = Graph(np.zeros((1000, 1000)), labels=np.repeat([0, 1, 2], [700, 200, 100]))
+    labels = np.concatenate([graph.labels[split.train] for split in draw_over_all(graph, 20, runs=50, seed=0)])
+    # One of 500 draws of 60 misses a class and is drawn again, which does not matter here.
+    np.testing.assert_allclose(np.bincount(labels) / len(labels), [0.7, 0.2, 0.1], atol=0.04)
 
 
-@pytest.mark.parametrize("draw", [draw_splits, draw_over_all])
+@DRAWS
+def test_training_nodes_depend_on_seed_and_run_only(graph, draw):
+    many = trained(draw, graph, 8, seed=5)
+    assert trained(draw, graph, 3, seed=5) == trained(draw, graph, 3, seed=5, validation=3) == many[:3]
+    assert len({tuple(train) for train in many}) > 1
+    assert trained(draw, graph, 8, seed=6) != many
+
+
+@DRAWS
 def test_neighbouring_seeds(draw):
-    """Else final runs under one seed would repeat development runs under another."""
+    """Otherwise final runs under one seed could repeat development runs under another."""
     graph = Graph(np.zeros((300, 300)), labels=np.arange(300) % 3)
     drawn = [tuple(split.train) for seed in range(5) for split in draw(graph, 4, runs=5, seed=seed)]
     assert len(set(drawn)) == len(drawn)
 
 
-class TestOverAll:
-    def test_number_of_labels(self, graph):
-        for split in draw_over_all(graph, 2, runs=50, seed=0):
-            assert len(split.train) == 6
-            assert set(graph.labels[split.train].tolist()) == {0, 1, 2}
-            assert len(split.validation) == 0
-            assert sorted([*split.train, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-            assert split.test.tolist() == sorted(split.test)
-
-    def test_draws_are_uniform(self, graph):
-        """Three labels, one of each class: 4 x 3 x 2 sets, of the 84 there are."""
-        drawn = Counter(frozenset(split.train.tolist()) for split in draw_over_all(graph, 1, runs=2400, seed=1))
-        assert len(drawn) == 24
-        share = 1 / 24
-        assert all(abs(count - 100) < 5 * np.sqrt(2400 * share * (1 - share)) for count in drawn.values())
-
-    def test_class_imbalance(self):
-        graph = Graph(np.zeros((1000, 1000)), labels=np.repeat([0, 1, 2], [700, 200, 100]))
-        labels = np.concatenate([graph.labels[split.train] for split in draw_over_all(graph, 20, runs=50, seed=0)])
-        # 3000 labels; that no class may be missing matters for one draw of 60 in 500.
-        np.testing.assert_allclose(np.bincount(labels) / len(labels), [0.7, 0.2, 0.1], atol=0.04)
-
-    def test_seed_and_run(self, graph):
-        def trained(runs, seed, validation=0):
-            return [split.train.tolist() for split in draw_over_all(graph, 1, runs, seed, validation)]
-
-        many = trained(8, seed=5)
-        assert trained(3, seed=5) == trained(3, seed=5, validation=3) == many[:3]
-        assert len({tuple(train) for train in many}) > 1
-        assert trained(8, seed=6) != many
-
-    def test_validation_nodes(self, graph):
-        for split in draw_over_all(graph, 1, runs=10, seed=0, validation=4):
-            assert [len(split.train), len(split.validation), len(split.test)] == [3, 4, 2]
-            assert sorted([*split.train, *split.validation, *split.test]) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-
-    def test_rare_class(self, monkeypatch):
-        graph = Graph(np.zeros((5000, 5000)), labels=np.repeat([0, 1], [4999, 1]), class_names=("frequent", "rare"))
-        monkeypatch.setattr("mtgcn.splits.DRAWS", 20)
-        with pytest.raises(
-            InputError,
-            match=r"2 labels drawn over all nodes missed a class 20 times \('rare' has 1 of 5000 nodes\); raise labels-"
-            r"per-class from 1, or draw from each class",
-        ):
-            draw_over_all(graph, 1, runs=1, seed=0)
-
-    def test_empty_class(self):
-        graph = Graph(np.zeros((4, 4)), labels=[0, 1, 0, 1], class_names=("a", "b", "c"))
-        with pytest.raises(InputError, match="exceeds the 0 nodes of class 'c'"):
-            draw_over_all(graph, 1, runs=1, seed=0)
-
-    @pytest.mark.parametrize(
-        ("numbers", "message"),
-        [
-            ({"labels_per_class": 0}, "labels-per-class is 0; give at least 1"),
-            ({"labels_per_class": 3}, "9 training and 0 validation nodes leave none of the 9 known labels to test"),
-            ({"runs": 0}, "runs is 0; give at least 1"),
-            ({"seed": -1}, "seed is -1"),
-            ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9"),
-        ],
+def test_rare_class(monkeypatch):
+    graph = Graph(np.zeros((5000, 5000)), labels=np.repeat([0, 1], [4999, 1]), class_names=("frequent", "rare"))
+    monkeypatch.setattr("mtgcn.splits.DRAWS", 20)
+    message = (
+        r"2 labels drawn over all nodes missed a class 20 times \('rare' has 1 of 5000 nodes\); raise labels-per-class"
     )
-    def test_limits(self, graph, numbers, message):
-        with pytest.raises(InputError, match=message):
-            draw_over_all(graph, **{"labels_per_class": 1, "runs": 1, "seed": 0, **numbers})
+    with pytest.raises(InputError, match=message + " from 1, or draw from each class"):
+        draw_over_all(graph, 1, runs=1, seed=0)
 
 
-@pytest.mark.parametrize(
-    ("labels_per_class", "message"),
-    [
-        (3, "labels-per-class 3 exceeds the 2 nodes of class '2'"),
-        ([1, 4, 1], "labels-per-class 4 exceeds the 3 nodes of class '1'"),
-        (0, "labels-per-class is 0; give at least 1"),
-        (-2, "labels-per-class is -2; give at least 1"),
-        ([1, 0, 1], "labels-per-class is 0"),
-        ([1, 2], "lists 2 numbers for 3 classes"),
-        ([1, 1, 1, 1], "lists 4 numbers for 3 classes"),
-        ([4, 3, 2], "9 training and 0 validation nodes leave none of the 9 known labels to test"),
-    ],
-)
-def test_invalid_labels_per_class(graph, labels_per_class, message):
-    with pytest.raises(InputError, match=message):
-        draw_splits(graph, labels_per_class, runs=1, seed=0)
+def test_empty_class():
+    graph = Graph(np.zeros((4, 4)), labels=[0, 1, 0, 1], class_names=("a", "b", "c"))
+    with pytest.raises(InputError, match="exceeds the 0 nodes of class 'c'"):
+        draw_over_all(graph, 1, runs=1, seed=0)
 
 
+@DRAWS
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
+        ({"labels_per_class": 0}, "labels-per-class is 0; give at least 1"),
+        ({"labels_per_class": -2}, "labels-per-class is -2; give at least 1"),
         ({"runs": 0}, "runs is 0; give at least 1"),
-        ({"runs": -1}, "runs is -1"),
         ({"runs": 10_001}, "runs is 10001; give at most 10000"),
         ({"seed": -1}, "seed is -1"),
-        ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9"),
+        ({"seed": LARGEST_SEED + 1}, r"seed is 34028236692093846346…; give at most 2\*\*128"),
+        ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
         ({"validation": -1}, "validation"),
     ],
 )
-def test_limits(graph, numbers, message):
+def test_limits(graph, draw, numbers, message):
     with pytest.raises(InputError, match=message):
-        draw_splits(graph, 1, **{"runs": 1, "seed": 0, **numbers})
+        draw(graph, **{"labels_per_class": 1, "runs": 1, "seed": 0, **numbers})
+
+
+@pytest.mark.parametrize(
+    ("draw", "labels_per_class", "message"),
+    [
+        (draw_splits, 3, "labels-per-class 3 exceeds the 2 nodes of class '2'"),
+        (draw_splits, [1, 4, 1], "labels-per-class 4 exceeds the 3 nodes of class '1'"),
+        (draw_splits, [1, 0, 1], "labels-per-class is 0"),
+        (draw_splits, [1, 2], "lists 2 numbers for 3 classes"),
+        (draw_splits, [4, 3, 2], "9 training and 0 validation nodes leave none of the 9 known labels to test"),
+        (draw_over_all, 3, "9 training and 0 validation nodes leave none of the 9 known labels to test"),
+    ],
+)
+def test_invalid_labels_per_class(graph, draw, labels_per_class, message):
+    with pytest.raises(InputError, match=message):
+        draw(graph, labels_per_class, runs=1, seed=0)
 
 
 def test_per_class_counts(graph):
@@ -186,9 +157,8 @@ def test_split_file(graph, tmp_path):
 
 def test_split_file_with_one_split(tmp_path):
     graph = Graph(np.zeros((3, 3)), labels=[0, 1, 0], node_ids=[30, 10, 20])
-    path = tmp_path / "splits.json"
-    path.write_text('{"train": [10], "validation": [30]}')
-    (split,) = read_splits(path, graph)
+    (tmp_path / "splits.json").write_text('{"train": [10], "validation": [30]}')
+    (split,) = read_splits(tmp_path / "splits.json", graph)
     assert [split.train.tolist(), split.validation.tolist(), split.test.tolist()] == [[1], [0], [2]]
 
 
@@ -223,7 +193,5 @@ def test_missing_split_file(graph, tmp_path):
         read_splits(tmp_path / "none.json", graph)
 
 
-def test_seed_limit(make_graph):
+def test_largest_seed():
     assert check_seed(LARGEST_SEED) == LARGEST_SEED
-    with pytest.raises(InputError, match=r"seed is 34028236692093846346…; give at most 2\*\*128"):
-        draw_splits(make_graph(), 2, 1, LARGEST_SEED + 1)

@@ -87,14 +87,9 @@ def draw_over_all(graph: Graph, labels_per_class: int, runs: int, seed: int, val
 
 
 def _drawn_splits(
-    graph: Graph,
-    drawn: Callable[[np.random.Generator], np.ndarray],
-    labels: int,
-    runs: int,
-    seed: int,
-    validation: int,
+    graph: Graph, drawn: Callable[..., np.ndarray], labels: int, runs: int, seed: int, validation: int
 ) -> tuple[Split, ...]:
-    """Splits whose `labels` training nodes are drawn by `drawn`."""
+    """Splits whose `labels` training nodes are drawn by `drawn`, a function of a random generator."""
     check_runs(runs, len(graph.known))
     left_over = len(graph.known) - labels - _at_least(validation, 0, "validation")
     if left_over < 1:
@@ -102,16 +97,13 @@ def _drawn_splits(
             f"{labels} training and {validation} validation nodes leave none of the {len(graph.known)} "
             "known labels to test; ask for fewer"
         )
-    return tuple(_drawn_split(graph, drawn, seed, run, validation) for run in range(runs))
-
-
-def _drawn_split(
-    graph: Graph, drawn: Callable[[np.random.Generator], np.ndarray], seed: int, run: int, validation: int
-) -> Split:
-    random = np.random.default_rng([check_seed(seed), run])
-    train = drawn(random)
-    remaining = random.permutation(np.setdiff1d(graph.known, train))
-    return Split(train=train, validation=remaining[:validation], test=np.sort(remaining[validation:]))
+    splits = []
+    for run in range(runs):
+        random = np.random.default_rng([check_seed(seed), run])
+        train = drawn(random)
+        remaining = random.permutation(np.setdiff1d(graph.known, train))
+        splits.append(Split(train, remaining[:validation], np.sort(remaining[validation:])))
+    return tuple(splits)
 
 
 def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int[np.ndarray, "classes"]:

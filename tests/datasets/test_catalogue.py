@@ -1,7 +1,6 @@
-"""The numbers of the paper's table 1, those it leaves out, and those of other graphs, from the real files."""
+"""Statistics of the datasets, from the real files."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,22 +29,12 @@ WORLD = ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon")
         ("chameleon", (2277, 36101, 31371, 0, 5, 3132, 1, 0, 983)),
     ],
 )
-def test_counts(name: str, numbers: tuple[int, ...]) -> None:
+def test_counts(name, numbers):
     assert describe(name) == Description(name, *numbers, location=where(name))
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", PLANETOID)
-def test_weights_are_one_and_features_raw(name: str) -> None:
-    graph = load(name)
-    assert set(graph.adjacency.data) == {1.0}
-    assert graph.features.dtype == np.float32
-    only_ones = set(graph.features.data) == {1.0}
-    assert only_ones == (name != "pubmed")  # whose words are weighted
-
-
-@pytest.mark.data
-def test_citeseer_unlabelled_nodes() -> None:
+def test_citeseer_unlabelled_nodes():
     graph = load("citeseer")
     without_label = np.flatnonzero(graph.labels == UNLABELED)
     without_features = np.flatnonzero(np.diff(graph.features.indptr) == 0)
@@ -58,7 +47,7 @@ def test_citeseer_unlabelled_nodes() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "classes"), [("cora", 7), ("citeseer", 6), ("pubmed", 3)])
-def test_public_split(name: str, classes: int) -> None:
+def test_public_split(name, classes):
     split, labels = public_split(name), load(name).labels
     np.testing.assert_array_equal(split.train, np.arange(20 * classes))
     np.testing.assert_array_equal(np.bincount(labels[split.train]), [20] * classes)
@@ -68,14 +57,13 @@ def test_public_split(name: str, classes: int) -> None:
 
 
 @pytest.mark.data
-def test_rows_follow_the_test_index() -> None:
-    """Homophily tells: rows put at the wrong nodes would agree with their neighbours only by chance."""
-    for name in PLANETOID:
-        graph, test = load(name), public_split(name).test
-        edges = graph.adjacency.tocoo()
-        of_test = np.isin(edges.row, test) & (edges.row != edges.col) & (graph.labels[edges.col] != UNLABELED)
-        same = graph.labels[edges.row[of_test]] == graph.labels[edges.col[of_test]]
-        assert same.mean() > 0.7, name
+@pytest.mark.parametrize("name", PLANETOID)
+def test_rows_follow_the_test_index(name):
+    """By homophily: misplaced rows would agree with their neighbours by chance only."""
+    graph, test = load(name), public_split(name).test
+    edges = graph.adjacency.tocoo()
+    of_test = np.isin(edges.row, test) & (edges.row != edges.col) & (graph.labels[edges.col] != UNLABELED)
+    assert (graph.labels[edges.row[of_test]] == graph.labels[edges.col[of_test]]).mean() > 0.7
 
 
 @pytest.mark.data
@@ -83,46 +71,42 @@ def test_rows_follow_the_test_index() -> None:
     ("name", "share"),
     [("amazon-photo", 0.83), ("blogcatalog", 0.40), ("coauthor-cs", 0.81), ("dblp", 0.83), ("chameleon", 0.23)],
 )
-def test_homophily(name: str, share: float) -> None:
+def test_homophily(name, share):
     graph = load(name)
     edges = graph.adjacency.tocoo()
     assert (graph.labels[edges.row] == graph.labels[edges.col]).mean() == pytest.approx(share, abs=0.005)
-    assert set(graph.adjacency.data) == {1.0}
-    assert sp.issparse(graph.features)
-    assert graph.features.dtype == np.float32
     assert (np.bincount(graph.labels) > 0).all()
 
 
 @pytest.mark.data
-def test_raw_features() -> None:
-    largest = {name: float(load(name).features.data.max()) for name in WORLD}  # a word twice in a row would add up
-    assert (largest["amazon-photo"], largest["chameleon"]) == (1, 1)
-    assert min(largest["blogcatalog"], largest["coauthor-cs"]) > 1  # counts
-    lengths = np.sqrt(load("dblp").features.power(2).sum(axis=1))
+def test_weights_are_one_and_features_raw():
+    graphs = {name: load(name) for name in (*PLANETOID, *WORLD)}
+    assert all(set(graph.adjacency.data) == {1.0} and sp.issparse(graph.features) for graph in graphs.values())
+    assert {graph.features.dtype for graph in graphs.values()} == {np.dtype(np.float32)}
+    binary = {name for name, graph in graphs.items() if set(graph.features.data) == {1.0}}
+    assert binary == {"cora", "citeseer", "amazon-photo", "chameleon"}
+    assert min(graphs[name].features.data.max() for name in ("blogcatalog", "coauthor-cs")) > 1  # counts
+    lengths = np.sqrt(graphs["dblp"].features.power(2).sum(axis=1))
     np.testing.assert_allclose(lengths[lengths > 0], 1, rtol=1e-5)
+    assert graphs["amazon-photo"].class_names[1] == "Digital Cameras"
+    assert graphs["coauthor-cs"].class_names[9] == "game_theory"
+    assert graphs["blogcatalog"].class_names == ("1", "2", "3", "4", "5", "6")
 
 
 @pytest.mark.data
-def test_class_names() -> None:
-    assert load("amazon-photo").class_names[1] == "Digital Cameras"
-    assert load("coauthor-cs").class_names[9] == "game_theory"
-    assert load("blogcatalog").class_names == ("1", "2", "3", "4", "5", "6")
-
-
-@pytest.mark.data
-def test_chameleon_pages_differ() -> None:
-    """Its repeated nodes are so by their neighbours and class alone."""
+def test_chameleon_pages_differ():
+    """Its repeated nodes share neighbours and class, not features."""
     features = load("chameleon").features
     words = {features.indices[start:end].tobytes() for start, end in pairwise(features.indptr)}
     assert len(words) == 2277
 
 
 @pytest.mark.data
-def test_load_is_cached() -> None:
+def test_load_is_cached():
     assert load("cora") is load("cora")
 
 
-def test_digits_need_no_files(cache: Path) -> None:
+def test_digits_need_no_files(cache):
     graph = load("digits")
     assert (graph.num_nodes, graph.num_features, graph.num_classes) == (1797, 64, 10)
     assert graph.mean_degree == pytest.approx(13.7, abs=0.05)
@@ -133,18 +117,18 @@ def test_digits_need_no_files(cache: Path) -> None:
     assert not cache.exists()
 
 
-def test_digits_have_no_public_split() -> None:
+def test_digits_have_no_public_split():
     with pytest.raises(InputError, match=r"digits has no public split"):
         public_split("digits")
 
 
 @pytest.mark.parametrize("function", [load, public_split, describe, where])
-def test_unknown_name(function) -> None:  # type: ignore[no-untyped-def]
+def test_unknown_name(function):
     with pytest.raises(InputError, match=r"unknown dataset 'citesere'; did you mean 'citeseer'"):
         function("citesere")
 
 
-def test_where_does_not_fetch(cache: Path) -> None:
+def test_where_does_not_fetch(cache):
     assert {where(name) for name in (*PLANETOID, *WORLD)} == {None}
     assert not cache.exists()
     digits = where("digits")
@@ -152,5 +136,5 @@ def test_where_does_not_fetch(cache: Path) -> None:
     assert digits.is_dir()
 
 
-def test_names() -> None:
+def test_names():
     assert (*PLANETOID, "digits", *WORLD) == NAMES

@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from fuzz import nasty
-from fuzz.sound import require_sound_graph
-from fuzz.trial import Trial
+from fuzz import malformed
+from fuzz.case import Case, require_sound_graph
 from mtgcn import Graph
 from mtgcn.estimator.inputs import as_graph
 
@@ -25,7 +24,7 @@ FEATURES = np.arange(2.0 * NODES).reshape(NODES, 2)
 LABELS = np.array([0, 1, 0, 1, -1, -1])
 
 
-def drawn(random: Random) -> Trial:
+def random_case(random: Random) -> Case:
     make = random.choice((_from_scipy, _from_scipy, _from_edge_index, _from_edge_index, _graph, _networkx, _as_graph))
     return make(random)
 
@@ -35,12 +34,12 @@ def _odd(random: Random, plain: Any, chance: float = 0.3) -> Any:
     if random.random() > chance:
         return plain
     kinds: tuple[Callable[[], Any], ...] = (
-        lambda: nasty.array(random, np.asarray(plain)),
-        lambda: nasty.array(random, np.asarray(plain)),
-        lambda: nasty.array(random, np.asarray(plain)).tolist(),
-        lambda: nasty.json_value(random),
-        lambda: nasty.number(random),
-        lambda: [nasty.text(random) for _ in range(NODES)],
+        lambda: malformed.array(random, np.asarray(plain)),
+        lambda: malformed.array(random, np.asarray(plain)),
+        lambda: malformed.array(random, np.asarray(plain)).tolist(),
+        lambda: malformed.json_value(random),
+        lambda: malformed.number(random),
+        lambda: [malformed.text(random) for _ in range(NODES)],
         lambda: None,
         lambda: object(),
     )
@@ -67,26 +66,26 @@ def _parts(random: Random) -> dict[str, Any]:
     return parts
 
 
-def _trial(told: str, make: Callable[[], Graph]) -> Trial:
-    return Trial(told[:300], lambda folder: _checked(make))
+def _graph_case(description: str, make: Callable[[], Graph]) -> Case:
+    return Case(description[:300], lambda folder: _checked(make))
 
 
 def _checked(make: Callable[[], Graph]) -> None:
     require_sound_graph(make())
 
 
-def _from_scipy(random: Random) -> Trial:
+def _from_scipy(random: Random) -> Case:
     matrix, parts = _matrix(random), _parts(random)
-    return _trial(f"from_scipy {matrix!r} {parts}", lambda: Graph.from_scipy(matrix, **parts))
+    return _graph_case(f"from_scipy {matrix!r} {parts}", lambda: Graph.from_scipy(matrix, **parts))
 
 
-def _graph(random: Random) -> Trial:
+def _graph(random: Random) -> Case:
     matrix, parts = _matrix(random), _parts(random)
     parts |= {"features": parts.pop("X"), "labels": parts.pop("y")}
-    return _trial(f"Graph {matrix!r} {parts}", lambda: Graph(matrix, **parts))
+    return _graph_case(f"Graph {matrix!r} {parts}", lambda: Graph(matrix, **parts))
 
 
-def _from_edge_index(random: Random) -> Trial:
+def _from_edge_index(random: Random) -> Case:
     edges, parts = _odd(random, EDGE_INDEX, 0.4), _parts(random)
     if random.random() < 0.3:
         parts["edge_weight"] = _odd(random, np.ones(5), 0.6)
@@ -94,10 +93,10 @@ def _from_edge_index(random: Random) -> Trial:
         parts["num_nodes"] = random.choice((NODES, 5, 0, -1, 10**6, 10**12, 10**30, None, 6.0, "6", True))
     if isinstance(edges, np.ndarray) and edges.dtype.kind in "if" and random.random() < 0.3:
         edges = torch.from_numpy(np.ascontiguousarray(edges))
-    return _trial(f"from_edge_index {edges!r} {parts}", lambda: Graph.from_edge_index(edges, **parts))
+    return _graph_case(f"from_edge_index {edges!r} {parts}", lambda: Graph.from_edge_index(edges, **parts))
 
 
-def _networkx(random: Random) -> Trial:
+def _networkx(random: Random) -> Case:
     graph: Any = random.choice((nx.path_graph, nx.star_graph, nx.complete_graph, nx.empty_graph))(NODES)
     graph = random.choice((nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph))(graph)
     for node in graph:
@@ -106,15 +105,15 @@ def _networkx(random: Random) -> Trial:
     for *_, attributes in graph.edges(data=True):
         attributes["weight"] = _odd(random, 1.0, 0.05)
     if random.random() < 0.2:
-        named = dict(enumerate([nasty.text(random), nasty.number(random), (1, 2), "b", 3.5, "c"]))
+        named = dict(enumerate([malformed.text(random), malformed.number(random), (1, 2), "b", 3.5, "c"]))
         graph = nx.relabel_nodes(graph, named)
     options = random.choice(
         ({}, {}, {"weight": False}, {"label": "no such"}, {"features": ["x", "no such"]}, {"label": "x"})
     )
-    return _trial(f"from_networkx {graph} {options}", lambda: Graph.from_networkx(graph, **options))
+    return _graph_case(f"from_networkx {graph} {options}", lambda: Graph.from_networkx(graph, **options))
 
 
-def _as_graph(random: Random) -> Trial:
+def _as_graph(random: Random) -> Case:
     given = random.choice(
         (
             SimpleNamespace(
@@ -124,11 +123,11 @@ def _as_graph(random: Random) -> Trial:
             ),
             _matrix(random),
             _odd(random, EDGE_INDEX, 0.6),
-            nasty.json_value(random),
+            malformed.json_value(random),
         )
     )
     nodes = random.choice((None, NODES, 2))
-    return _trial(f"as_graph {given!r} {nodes}", lambda: as_graph(given, nodes))
+    return _graph_case(f"as_graph {given!r} {nodes}", lambda: as_graph(given, nodes))
 
 
 def _attributed(feature: Any, weight: Any) -> Any:
@@ -138,22 +137,22 @@ def _attributed(feature: Any, weight: Any) -> Any:
     return graph
 
 
-KEPT = (
-    _trial("an adjacency of three axes", lambda: Graph.from_scipy(np.ones((4, 4, 4)))),
-    _trial("a graph of three axes", lambda: Graph(np.ones((4, 4, 4)))),
-    _trial("a node numbered 10^12", lambda: Graph.from_edge_index(EDGE_INDEX + 10**12)),
-    _trial("10^12 nodes", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes=10**12)),
-    _trial("a node numbered beyond 2^63", lambda: Graph.from_edge_index(EDGE_INDEX.astype(np.uint64) + 2**63)),
-    _trial("no columns", lambda: Graph.from_scipy(RING, np.zeros((NODES, 0)), LABELS)),
-    _trial("a label of 10^12", lambda: Graph(RING, labels=[10**12, 0, 0, 0, 0, 0])),
-    _trial("labels of one byte", lambda: Graph(RING, labels=LABELS.clip(0).astype(np.uint8))),
-    _trial("class names that are a number", lambda: Graph(RING, labels=LABELS, class_names=5)),
-    _trial("half a surrogate pair in a class", lambda: Graph(RING, labels=LABELS, class_names=("\ud800", "b"))),
-    _trial("node ids that are a number", lambda: Graph.from_edge_index(EDGE_INDEX, node_ids=np.array(5))),
-    _trial("a number of nodes that is text", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes="6")),
-    _trial("complex weights", lambda: Graph((RING * 1j).tolist())),
-    _trial("complex features", lambda: Graph(RING, FEATURES * 1j)),
-    _trial("an attribute without axes", lambda: Graph.from_networkx(_attributed(np.array(1.5), 1))),
-    _trial("a weight of 1e300", lambda: Graph.from_networkx(_attributed(1.5, 1e300))),
-    _trial("bytes as labels", lambda: Graph.from_scipy(RING, y=[b"a", b"\xff", b"a", b"b", b"a", b"b"])),
+REGRESSIONS = (
+    _graph_case("an adjacency of three axes", lambda: Graph.from_scipy(np.ones((4, 4, 4)))),
+    _graph_case("a graph of three axes", lambda: Graph(np.ones((4, 4, 4)))),
+    _graph_case("a node numbered 10^12", lambda: Graph.from_edge_index(EDGE_INDEX + 10**12)),
+    _graph_case("10^12 nodes", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes=10**12)),
+    _graph_case("a node numbered beyond 2^63", lambda: Graph.from_edge_index(EDGE_INDEX.astype(np.uint64) + 2**63)),
+    _graph_case("no columns", lambda: Graph.from_scipy(RING, np.zeros((NODES, 0)), LABELS)),
+    _graph_case("a label of 10^12", lambda: Graph(RING, labels=[10**12, 0, 0, 0, 0, 0])),
+    _graph_case("labels of one byte", lambda: Graph(RING, labels=LABELS.clip(0).astype(np.uint8))),
+    _graph_case("class names that are a number", lambda: Graph(RING, labels=LABELS, class_names=5)),
+    _graph_case("half a surrogate pair in a class", lambda: Graph(RING, labels=LABELS, class_names=("\ud800", "b"))),
+    _graph_case("node ids that are a number", lambda: Graph.from_edge_index(EDGE_INDEX, node_ids=np.array(5))),
+    _graph_case("a number of nodes that is text", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes="6")),
+    _graph_case("complex weights", lambda: Graph((RING * 1j).tolist())),
+    _graph_case("complex features", lambda: Graph(RING, FEATURES * 1j)),
+    _graph_case("an attribute without axes", lambda: Graph.from_networkx(_attributed(np.array(1.5), 1))),
+    _graph_case("a weight of 1e300", lambda: Graph.from_networkx(_attributed(1.5, 1e300))),
+    _graph_case("bytes as labels", lambda: Graph.from_scipy(RING, y=[b"a", b"\xff", b"a", b"b", b"a", b"b"])),
 )

@@ -1,4 +1,4 @@
-"""What is kept in the cache folder, damaged or changed: it must be found out and made anew."""
+"""Damaged files in the cache folder, which must be detected and computed again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from random import Random
 
 import numpy as np
 
-from fuzz import nasty
-from fuzz.trial import Trial, require
+from fuzz import malformed
+from fuzz.case import Case, require
 from mtgcn.storage import cache
 from mtgcn.storage.cache import cached_arrays
 
@@ -21,10 +21,10 @@ MADE = {"vectors": np.arange(12, dtype=np.float32).reshape(4, 3), "bias": np.one
 SHAPES = {name: array.shape for name, array in MADE.items()}
 
 
-def drawn(random: Random) -> Trial:
+def random_case(random: Random) -> Case:
     arrays = {name: array.copy() for name, array in MADE.items()}
     name = random.choice(list(arrays))
-    arrays[name] = nasty.array(random, arrays[name])
+    arrays[name] = malformed.array(random, arrays[name])
     if random.random() < 0.2:
         del arrays[name]
     if random.random() < 0.1:
@@ -34,18 +34,18 @@ def drawn(random: Random) -> Trial:
     def damage(path: Path) -> None:
         np.savez(path, allow_pickle=False, **arrays)
         if byte_faults is not None:
-            path.write_bytes(nasty.changed_bytes(Random(byte_faults), path.read_bytes()))
+            path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
 
-    return trial_of(f"{ {key: f'{one.dtype}{one.shape}' for key, one in arrays.items()} } {byte_faults}", damage)
+    return case_of(f"{ {key: f'{one.dtype}{one.shape}' for key, one in arrays.items()} } {byte_faults}", damage)
 
 
-def trial_of(told: str, damage: Callable[[Path], object]) -> Trial:
+def case_of(description: str, damage: Callable[[Path], object]) -> Case:
     def attempt(folder: Path) -> None:
         os.environ["MTGCN_CACHE"] = str(folder)
         path = cache._path("kind", NAME)
         path.parent.mkdir()
         damage(path)
-        for _ in range(2):  # what was made anew is kept, so nobody is warned a second time of the same
+        for _ in range(2):  # the second time from the repaired file
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "the kind arrays stored in .* computed again", RuntimeWarning)
                 warnings.filterwarnings("ignore", "cannot store kind arrays", RuntimeWarning)
@@ -56,7 +56,7 @@ def trial_of(told: str, damage: Callable[[Path], object]) -> Trial:
                 require(array.dtype.kind == "f", f"an array of type {array.dtype}")
                 require(np.isfinite(array).all(), "numbers that are not finite")
 
-    return Trial(told, attempt)
+    return Case(description, attempt)
 
 
 def _of(**arrays: np.ndarray) -> Callable[[Path], object]:
@@ -69,7 +69,7 @@ def _one_array(path: Path) -> None:
 
 
 def _inflating(path: Path) -> None:
-    path.write_bytes(nasty.archive_of_zeros({"vectors.npy": 1900, "bias.npy": 1900}))
+    path.write_bytes(malformed.archive_of_zeros({"vectors.npy": 1900, "bias.npy": 1900}))
 
 
 def _no_array(path: Path) -> None:
@@ -78,14 +78,14 @@ def _no_array(path: Path) -> None:
         archive.writestr("bias.npy", b"text")
 
 
-KEPT = (
-    trial_of("text in place of numbers", _of(bias=np.array(["a", "b", "c"]))),
-    trial_of("dates in place of numbers", _of(bias=np.zeros(3, "M8[s]"))),
-    trial_of("complex numbers", _of(bias=np.ones(3, complex))),
-    trial_of("numbers that are not finite", _of(bias=np.array([1, np.nan, 2], np.float32))),
-    trial_of("members that are no arrays", _no_array),
-    trial_of("an archive that unpacks to 3.7 GiB", _inflating),
-    trial_of("a folder in place of the file", lambda path: path.mkdir()),
-    trial_of("one array alone, without an archive", lambda path: _one_array(path)),
-    trial_of("a pickle", lambda path: path.write_bytes(b"\x80\x04K\x01.")),
+REGRESSIONS = (
+    case_of("text in place of numbers", _of(bias=np.array(["a", "b", "c"]))),
+    case_of("dates in place of numbers", _of(bias=np.zeros(3, "M8[s]"))),
+    case_of("complex numbers", _of(bias=np.ones(3, complex))),
+    case_of("numbers that are not finite", _of(bias=np.array([1, np.nan, 2], np.float32))),
+    case_of("members that are no arrays", _no_array),
+    case_of("an archive that unpacks to 3.7 GiB", _inflating),
+    case_of("a folder in place of the file", lambda path: path.mkdir()),
+    case_of("one array alone, without an archive", lambda path: _one_array(path)),
+    case_of("a pickle", lambda path: path.write_bytes(b"\x80\x04K\x01.")),
 )

@@ -16,14 +16,13 @@ import polars
 import scipy.sparse as sp
 import torch
 
-from fuzz import nasty
-from fuzz.sound import require_sound_probabilities
-from fuzz.trial import Trial, require
+from fuzz import malformed
+from fuzz.case import Case, require, require_sound_probabilities
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS
 
-# Short fits of every method: what is attacked is what comes in, not how long it is learned from.
+# Short fits of every method.
 SHORT = {
     **dict.fromkeys(("epochs", "warmup_epochs", "teaching_epochs", "infomax_epochs", "iterations"), 3),
     **dict.fromkeys(("label_batches", "walks_per_node", "rounds", "embeddings", "stages"), 2),
@@ -50,10 +49,10 @@ def short_settings(method: str) -> dict[str, Any]:
     return {field.name: SHORT[field.name] for field in fields(METHODS[method]) if field.name in SHORT}
 
 
-def drawn(random: Random) -> Trial:
+def random_case(random: Random) -> Case:
     method = random.choice(list(METHODS))
     nodes = random.choice((3, 6, 6, 12, 12, 20))
-    # Where everything is odd, the first check ends it; so most cases have one part or two that are.
+    # Most cases have one or two odd parts: where all parts are odd, only the first check runs.
     odd = random.sample(("features", "labels", "graph", "parameters"), random.choice((1, 1, 1, 2, 2, 4)))
     features = _features(random, nodes) if "features" in odd else _plain_features(random, nodes)
     labels = _labels(random, nodes) if "labels" in odd else _plain_labels(random, nodes)
@@ -63,19 +62,28 @@ def drawn(random: Random) -> Trial:
         name = random.choice(list(PARAMETERS))
         parameters[name] = random.choice(PARAMETERS[name])
     later = random.random() < 0.4
-    told = f"{method} {parameters} X={_told(features)} y={_told(labels)} graph={_told(graph)}"
-    return trial_of(told, method, features, labels, graph, parameters, later=later)
+    description = (
+        f"{method} {parameters} X={_description(features)} y={_description(labels)} graph={_description(graph)}"
+    )
+    return case_of(description, method, features, labels, graph, parameters, later=later)
 
 
-def _told(what: Any) -> str:
+def _description(what: Any) -> str:
     if hasattr(what, "dtype") and hasattr(what, "shape"):
         return f"{type(what).__name__} of {what.dtype}{tuple(what.shape)}"
     return f"{type(what).__name__} {str(what)[:40]!r}"
 
 
-def trial_of(
-    told: str, method: Any, features: Any, labels: Any, graph: Any, parameters: dict[str, Any], *, later: bool = False
-) -> Trial:
+def case_of(
+    description: str,
+    method: Any,
+    features: Any,
+    labels: Any,
+    graph: Any,
+    parameters: dict[str, Any],
+    *,
+    later: bool = False,
+) -> Case:
     def attempt(folder: Path) -> None:
         model = MutualTeachingClassifier(**{"method": method} | parameters)
         try:
@@ -90,21 +98,21 @@ def trial_of(
         if later:
             _used_later(model, features, folder)
 
-    return Trial(told, attempt)
+    return Case(description, attempt)
 
 
 def _used_later(model: MutualTeachingClassifier, features: Any, folder: Path) -> None:
-    """A model that is saved, loaded and asked again says the same."""
+    """A model predicts the same after it is saved and loaded."""
     model.suggest(1)
     model.save(folder / "model")
     loaded = MutualTeachingClassifier.load(folder / "model")
-    require(np.array_equal(loaded.predict_proba(), model.predict_proba()), "another answer after loading")
+    require(np.array_equal(loaded.predict_proba(), model.predict_proba()), "other predictions after loading")
     if features is not None:
         require_sound_probabilities(model.predict_proba(features), model.graph_.num_nodes, len(model.classes_))
 
 
 def _require_meant(refusal: Exception) -> None:
-    """Of errors that are not ours, those of scikit-learn's own checks of X and y are as clear."""
+    """Accept our own errors, and those of scikit-learn's checks of X and y."""
     if isinstance(refusal, InputError):
         raise refusal
     last = traceback.extract_tb(refusal.__traceback__)[-1]
@@ -137,18 +145,18 @@ def _features(random: Random, nodes: int) -> Any:
         lambda: sp.csr_array(plain * 1e14),
         lambda: sp.csr_array(np.zeros_like(plain)),
         lambda: sp.coo_matrix(plain),
-        lambda: nasty.array(random, plain),
-        lambda: nasty.array(random, plain),
+        lambda: malformed.array(random, plain),
+        lambda: malformed.array(random, plain),
         lambda: plain.tolist(),
-        lambda: [[nasty.text(random)[:50] for _ in range(2)] for _ in range(nodes)],
-        lambda: pd.DataFrame({"a": plain[:, 0], "b": [nasty.text(random)[:50] for _ in range(nodes)]}),
+        lambda: [[malformed.text(random)[:50] for _ in range(2)] for _ in range(nodes)],
+        lambda: pd.DataFrame({"a": plain[:, 0], "b": [malformed.text(random)[:50] for _ in range(nodes)]}),
         lambda: pd.DataFrame({"a": pd.Categorical(list("ab" * nodes)[:nodes]), "b": pd.Timestamp("2020-01-01")}),
-        lambda: polars.DataFrame({"a": plain[:, 0], "b": [nasty.text(random)[:50] for _ in range(nodes)]}),
+        lambda: polars.DataFrame({"a": plain[:, 0], "b": [malformed.text(random)[:50] for _ in range(nodes)]}),
         lambda: torch.from_numpy(plain),
         lambda: np.ones((nodes, 1)),
         lambda: np.zeros((nodes, 0)),
         lambda: None,
-        lambda: nasty.json_value(random),
+        lambda: malformed.json_value(random),
     )
     return random.choice(kinds)()
 
@@ -158,10 +166,13 @@ def _labels(random: Random, nodes: int) -> Any:
     named = [None if label < 0 else "abcd"[label] for label in plain]
     kinds: tuple[Callable[[], Any], ...] = (
         *(lambda: plain, lambda: plain, lambda: plain, lambda: plain.tolist(), lambda: named, lambda: plain * 10**9),
-        *(lambda: np.array(named, dtype=object), lambda: plain.astype(float), lambda: nasty.array(random, plain)),
-        *(lambda: [nasty.text(random) for _ in range(nodes)], lambda: [nasty.number(random) for _ in range(nodes)]),
+        *(lambda: np.array(named, dtype=object), lambda: plain.astype(float), lambda: malformed.array(random, plain)),
+        *(
+            lambda: [malformed.text(random) for _ in range(nodes)],
+            lambda: [malformed.number(random) for _ in range(nodes)],
+        ),
         *(lambda: np.full(nodes, -1), lambda: np.zeros(nodes), lambda: plain[:, None], lambda: pd.Series(named)),
-        *(lambda: [label and label.encode() for label in named], lambda: nasty.json_value(random), lambda: None),
+        *(lambda: [label and label.encode() for label in named], lambda: malformed.json_value(random), lambda: None),
         lambda: np.arange(nodes),
     )
     return random.choice(kinds)()
@@ -178,8 +189,12 @@ def _graph(random: Random, nodes: int) -> Any:
         *(lambda: (spread + spread.T) * (ring > 0), lambda: torch.from_numpy(edges), lambda: edges.tolist()),
         *(lambda: nx.path_graph(nodes), lambda: nx.star_graph(nodes - 1), lambda: nx.Graph()),
         *(lambda: Graph.from_scipy(ring), lambda: torch.from_numpy(ring).to_sparse()),
-        *(lambda: nasty.array(random, ring), lambda: nasty.array(random, edges), lambda: nasty.json_value(random)),
-        *(lambda: nasty.array(random, ring), lambda: nasty.array(random, edges), lambda: np.ones((nodes,) * 3)),
+        *(
+            lambda: malformed.array(random, ring),
+            lambda: malformed.array(random, edges),
+            lambda: malformed.json_value(random),
+        ),
+        *(lambda: malformed.array(random, ring), lambda: malformed.array(random, edges), lambda: np.ones((nodes,) * 3)),
     )
     return random.choice(kinds)()
 
@@ -193,17 +208,17 @@ EDGES = np.triu(RANDOM.random((20, 20)) < 0.2, 1).astype(float)
 EDGES += EDGES.T
 
 
-def _kept(
-    told: str, method: Any, features: Any = TABLE, labels: Any = GIVEN, graph: Any = EDGES, **parameters: Any
-) -> Trial:
+def _case(
+    description: str, method: Any, features: Any = TABLE, labels: Any = GIVEN, graph: Any = EDGES, **parameters: Any
+) -> Case:
     settings = short_settings(method) if isinstance(method, str) else None
-    return trial_of(told, method, features, labels, graph, {"settings": settings, "random_state": 0} | parameters)
+    return case_of(description, method, features, labels, graph, {"settings": settings, "random_state": 0} | parameters)
 
 
-KEPT = (
-    _kept("ica, features of 1e15", "ica", np.where(np.arange(6) == 2, 1e15, TABLE), scale=False),
-    _kept("chebyshev on self-loops alone", "chebyshev", graph=np.eye(20)),
-    trial_of(
+REGRESSIONS = (
+    _case("ica, features of 1e15", "ica", np.where(np.arange(6) == 2, 1e15, TABLE), scale=False),
+    _case("chebyshev on self-loops alone", "chebyshev", graph=np.eye(20)),
+    case_of(
         "chebyshev on many self-loops alone",
         "chebyshev",
         np.ones((150, 2)),
@@ -211,15 +226,15 @@ KEPT = (
         sp.eye_array(150),
         {"settings": {"epochs": 2}},
     ),
-    _kept("semi-emb with weights of 1e-44", "semi-emb", graph=EDGES * np.float32(1e-44)),
-    _kept("no metric", "gcn", graph=None, metric=None),
-    _kept("a metric that is a number", "gcn", graph=None, metric=5),
-    *(_kept(f"device {device!r}", "gcn", device=device) for device in PARAMETERS["device"]),
-    *(_kept(f"settings {settings!r}", "gcn", settings=settings) for settings in ("a", 5, {5: 1})),
-    *(_kept(f"random_state {state!r}", "gcn", random_state=state) for state in (-1, 1.5, "a")),
-    _kept("a method that is a number", 5),
-    _kept("a method that is a class", METHODS["gcn"]),
-    trial_of(
+    _case("semi-emb with weights of 1e-44", "semi-emb", graph=EDGES * np.float32(1e-44)),
+    _case("no metric", "gcn", graph=None, metric=None),
+    _case("a metric that is a number", "gcn", graph=None, metric=5),
+    *(_case(f"device {device!r}", "gcn", device=device) for device in PARAMETERS["device"]),
+    *(_case(f"settings {settings!r}", "gcn", settings=settings) for settings in ("a", 5, {5: 1})),
+    *(_case(f"random_state {state!r}", "gcn", random_state=state) for state in (-1, 1.5, "a")),
+    _case("a method that is a number", 5),
+    _case("a method that is a class", METHODS["gcn"]),
+    case_of(
         "suggestions where weights are 1e-44",
         "ppr",
         TABLE,
@@ -228,7 +243,7 @@ KEPT = (
         {"settings": {}, "random_state": 0},
         later=True,
     ),
-    _kept("bytes as labels", "gcn", labels=[b"a", b"b", *[None] * 18]),
-    _kept("an adjacency of three axes", "gcn", graph=np.ones((20, 20, 20))),
-    _kept("a node numbered 10^12", "gcn", graph=np.array([[0, 10**12], [1, 2]])),
+    _case("bytes as labels", "gcn", labels=[b"a", b"b", *[None] * 18]),
+    _case("an adjacency of three axes", "gcn", graph=np.ones((20, 20, 20))),
+    _case("a node numbered 10^12", "gcn", graph=np.array([[0, 10**12], [1, 2]])),
 )

@@ -1,4 +1,4 @@
-"""Model folders whose sums fit and whose content does not: somebody who can write one can write its sums as well."""
+"""Model folders with valid checksums and malformed content."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from fuzz import nasty
-from fuzz.commands import run_command
-from fuzz.sound import require_sound_graph, require_sound_probabilities
-from fuzz.trial import Trial, require
+from fuzz import malformed
+from fuzz.case import Case, require, require_sound_graph, require_sound_probabilities, run_command
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import ANSWERS, CARD, GRAPH, WEIGHTS, checksum, file_entry
 
@@ -31,16 +29,16 @@ METHODS = {
 Damage = Callable[[Path], None]
 
 
-def drawn(random: Random) -> Trial:
+def random_case(random: Random) -> Case:
     method = random.choice(list(METHODS))
     what = random.choice((_card_change, _card_change, _array_change, _array_change, _array_change, _byte_change))
-    told, damage = what(random)
-    return trial_of(f"{method}: {told}", method, damage, use=random.choice(list(USES)))
+    description, damage = what(random)
+    return case_of(f"{method}: {description}", method, damage, use=random.choice(list(USES)))
 
 
 @cache
 def model_of(method: str) -> Path:
-    """A model that mtgcn itself wrote, with numbers, a category and a gap among its features."""
+    """A fitted model with numbers, a category and missing values among its features."""
     home = Path(mkdtemp(prefix="mtgcn-fuzz-model-"))
     edges = "".join(f"n{i},n{(i * 5 + 1) % NODES}\nn{i},n{(i + 1) % NODES}\n" for i in range(NODES))
     nodes = "".join(f"n{i},{i * 1.5},{'abc'[i % 3]},{'' if i % 7 == 0 else i % 5}\n" for i in range(NODES))
@@ -54,21 +52,21 @@ def model_of(method: str) -> Path:
     return home
 
 
-def trial_of(told: str, method: str, damage: Damage, use: str = "all") -> Trial:
+def case_of(description: str, method: str, damage: Damage, use: str = "all") -> Case:
     def attempt(folder: Path) -> None:
         shutil.copytree(model_of(method) / "model", folder / "model")
         damage(folder / "model")
         for name in USES if use == "all" else [use]:
-            USES[name](folder, model_of(method))
+            USES[name](folder)
 
-    return Trial(f"{told}, {use}", attempt)
+    return Case(f"{description}, {use}", attempt)
 
 
 # ------------------------------------------------------------------------------------------------------------- damages
 
 
 def with_sums(folder: Path) -> None:
-    """Write the sums that fit what lies there now."""
+    """Write the checksums of the present content."""
     path = folder / CARD
     card = json.loads(path.read_bytes())
     if isinstance(card, dict):
@@ -105,7 +103,7 @@ def changed_arrays(file: str, change: Callable[[dict[str, np.ndarray]], None]) -
 
 def _card_change(random: Random) -> tuple[str, Damage]:
     seed = random.getrandbits(32)
-    return f"card changed by {seed}", changed_card(lambda card: nasty.changed_json(Random(seed), card))
+    return f"card changed by {seed}", changed_card(lambda card: malformed.changed_json(Random(seed), card))
 
 
 def _array_change(random: Random) -> tuple[str, Damage]:
@@ -117,7 +115,7 @@ def _array_change(random: Random) -> tuple[str, Damage]:
         if own.random() < 0.1:
             del arrays[name]
             return
-        changed = nasty.array(own, arrays[name])
+        changed = malformed.array(own, arrays[name])
         arrays[name] = changed if changed.dtype.kind in "biuf" else np.zeros(changed.shape, np.float64)
 
     return f"{file} changed by {seed}", changed_arrays(file, change)
@@ -130,7 +128,7 @@ def _byte_change(random: Random) -> tuple[str, Damage]:
     def damage(folder: Path) -> None:
         if not (folder / file).is_file():
             return
-        (folder / file).write_bytes(nasty.changed_bytes(Random(seed), (folder / file).read_bytes()))
+        (folder / file).write_bytes(malformed.changed_bytes(Random(seed), (folder / file).read_bytes()))
         if sums and file != CARD:
             with_sums(folder)
 
@@ -140,38 +138,34 @@ def _byte_change(random: Random) -> tuple[str, Damage]:
 # ---------------------------------------------------------------------------------------------------------------- uses
 
 
-def _answers(folder: Path, _: Path) -> None:
+def _answers(folder: Path) -> None:
     model = MutualTeachingClassifier.load(folder / "model")
     require_sound_graph(model.graph_)
     require_sound_probabilities(model.predict_proba(), model.graph_.num_nodes, len(model.classes_))
     require(np.isin(model.predict(), model.classes_).all(), "classes that are none")
 
 
-def _new_nodes(folder: Path, _: Path) -> None:
+def _new_nodes(folder: Path) -> None:
     (folder / "new.csv").write_text("id,size,kind,level\nz1,3,a,\nz2,1e9,q,4\n", encoding="utf-8")
     out = folder / "predictions.csv"
     run_command(["predict", str(folder / "model"), "--nodes", str(folder / "new.csv"), "--out", str(out)])
     require("nan" not in out.read_text(encoding="utf-8"), "nan among the predictions")
 
 
-def _fit_again(folder: Path, _: Path) -> None:
+def _fit_again(folder: Path) -> None:
     (folder / "more.csv").write_text("id,label\nn9,red\nn10,blue\n", encoding="utf-8")
     run_command(["label", str(folder / "model"), str(folder / "more.csv"), "--folds", "0"])
-    _answers(folder, folder)
+    _answers(folder)
 
 
-USES: dict[str, Callable[[Path, Path], None]] = {
+USES: dict[str, Callable[[Path], object]] = {
     "answers": _answers,
-    "all nodes": lambda folder, _: _printed(["predict", str(folder / "model"), "--out", str(folder / "out.csv")]),
-    "suggestions": lambda folder, _: _printed(["suggest", str(folder / "model"), "--count", "3", "--json"]),
+    "all nodes": lambda folder: run_command(["predict", str(folder / "model"), "--out", str(folder / "out.csv")]),
+    "suggestions": lambda folder: run_command(["suggest", str(folder / "model"), "--count", "3", "--json"]),
     "new nodes": _new_nodes,
-    "page": lambda folder, _: _printed(["report", str(folder / "model")]),
+    "page": lambda folder: run_command(["report", str(folder / "model")]),
     "label": _fit_again,
 }
-
-
-def _printed(arguments: list[str]) -> None:
-    run_command(arguments)
 
 
 # --------------------------------------------------------------------------------------------------- what broke before
@@ -202,18 +196,18 @@ def _without_weights(card: dict[str, Any]) -> None:
     card["files"].pop(WEIGHTS, None)
 
 
-KEPT = (
-    trial_of("weights that are no numbers", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array * np.nan)),
-    trial_of("weights of another shape", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array[..., :1])),
-    trial_of(
+REGRESSIONS = (
+    case_of("weights that are no numbers", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array * np.nan)),
+    case_of("weights of another shape", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array[..., :1])),
+    case_of(
         "answers that are no numbers", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * np.nan)
     ),
-    trial_of(
+    case_of(
         "answers that do not sum to one", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * 7)
     ),
-    trial_of("a type of 10^8 characters", "lp", _card_with(classes_type="<U100000000")),
-    trial_of("a type whose name is 10^8 characters", "lp", _card_with(classes_type="U" + "1" * 10**8)),
-    trial_of(
+    case_of("a type of 10^8 characters", "lp", _card_with(classes_type="<U100000000")),
+    case_of("a type whose name is 10^8 characters", "lp", _card_with(classes_type="U" + "1" * 10**8)),
+    case_of(
         "starts of rows before an end of 0",
         "lp",
         _arrays_with(
@@ -222,19 +216,19 @@ KEPT = (
             _runaway := lambda array: np.where(np.arange(len(array)) == 3, 10**9, 0).astype(array.dtype),
         ),
     ),
-    trial_of("weights in half precision", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array.astype(np.float16))),
-    trial_of("huge weights", "gcn", _arrays_with(WEIGHTS, "*", lambda array: np.full_like(array, 1e38))),
-    trial_of("a history of one axis", "gcn", _arrays_with(ANSWERS, "history.supervised", lambda array: array[:, 0])),
-    trial_of("an endless history", "gcn", _arrays_with(ANSWERS, "history.supervised", lambda array: array + np.inf)),
-    trial_of("votes below nothing", "mt-plus", _arrays_with(ANSWERS, "peer_report.weights", lambda array: -array)),
-    trial_of("features of 1e30", "mt-plus", _arrays_with(GRAPH, "features", lambda array: array * np.float32(1e30))),
-    trial_of("labels of one byte", "gcn", _arrays_with(GRAPH, "labels", lambda array: array.clip(0).astype(np.uint8))),
-    *(trial_of("a card without the weights", method, changed_card(_without_weights)) for method in METHODS),
-    trial_of("all nodes given", "mt-gcn", _arrays_with(ANSWERS, "labeled_iter", lambda array: array * 0)),
-    trial_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
-    trial_of("classes by other names", "lp", _card_with(classes=["red", "green"])),
-    trial_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),
-    trial_of("a preprocessing of nothing", "gcn", _card_with(preprocessing={"named": True, "columns": [{}]})),
-    trial_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),
-    trial_of("half a surrogate pair in a class", "lp", _card_with(class_names=["a\ud800", "b"])),
+    case_of("weights in half precision", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array.astype(np.float16))),
+    case_of("huge weights", "gcn", _arrays_with(WEIGHTS, "*", lambda array: np.full_like(array, 1e38))),
+    case_of("a history of one axis", "gcn", _arrays_with(ANSWERS, "history.supervised", lambda array: array[:, 0])),
+    case_of("an endless history", "gcn", _arrays_with(ANSWERS, "history.supervised", lambda array: array + np.inf)),
+    case_of("negative peer weights", "mt-plus", _arrays_with(ANSWERS, "peer_report.weights", lambda array: -array)),
+    case_of("features of 1e30", "mt-plus", _arrays_with(GRAPH, "features", lambda array: array * np.float32(1e30))),
+    case_of("labels of one byte", "gcn", _arrays_with(GRAPH, "labels", lambda array: array.clip(0).astype(np.uint8))),
+    *(case_of("a card without the weights", method, changed_card(_without_weights)) for method in METHODS),
+    case_of("all nodes given", "mt-gcn", _arrays_with(ANSWERS, "labeled_iter", lambda array: array * 0)),
+    case_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
+    case_of("classes by other names", "lp", _card_with(classes=["red", "green"])),
+    case_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),
+    case_of("a preprocessing of nothing", "gcn", _card_with(preprocessing={"named": True, "columns": [{}]})),
+    case_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),
+    case_of("half a surrogate pair in a class", "lp", _card_with(class_names=["a\ud800", "b"])),
 )

@@ -1,4 +1,4 @@
-"""Command lines: every command with options that are wrong, odd or given twice, on small files that are right."""
+"""Command lines: every command with malformed or repeated options, on small valid files."""
 
 from __future__ import annotations
 
@@ -9,66 +9,44 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from fuzz import nasty
-from fuzz.commands import run_command
+from fuzz import malformed
+from fuzz.case import Case, require, run_command
 from fuzz.models import METHODS as MODELS
 from fuzz.models import model_of
-from fuzz.trial import Trial, require
 
-# Every count that a case may be given is small or beyond all limits, so that what is allowed ends soon.
+# Counts are small or above every limit, so that valid ones end soon.
 SETTINGS = (
-    *(
-        "epochs",
-        "hidden_channels",
-        "dropout",
-        "learning_rate",
-        "weight_decay",
-        "per_class",
-        "stages",
-        "passes",
-        "window",
-    ),
+    *("epochs", "hidden_channels", "dropout", "learning_rate", "weight_decay", "per_class", "stages", "passes"),
+    "window",
     *("walk_length", "walks_per_node", "dimensions", "degree", "alpha", "steps", "clusters", "folds", "peers", "init"),
     *("feature_scaling", "embeddings", "no_such", "", "method.epochs", "gcn.epochs"),
 )
 QUICK = {"gcn": ["epochs=2"], "lp": [], "sgc": [], "logistic": [], "ppr": [], "ica": [], "multi-stage": ["epochs=2"]}
-SLOW_TO_ALLOW = {  # a setting's counts between a few and the limit take long, and rightly so
+SLOW_TO_ALLOW = {  # counts in between take long
     "epochs": ("1", "2", "-1", "0", "nan", "1.5", "10000000", "9" * 30, "x", "", "none"),
 }
 VALUES = (
-    *nasty.COUNTS,
-    "0.5",
-    "-0.5",
-    "1e-45",
-    "1e38",
-    "1e400",
-    "inf",
-    "true",
-    "none",
-    "all",
-    "mean",
-    "a=b",
-    "a,b",
-    "é",
+    *malformed.COUNTS,
+    *("0.5", "-0.5", "1e-45", "1e38", "1e400", "inf", "true", "none", "all", "mean", "a=b", "a,b", "é"),
 )
 
 
-def drawn(random: Random) -> Trial:
+def random_case(random: Random) -> Case:
     command = random.choice((_fit, _fit, _fit, _run, _run, _compare, _predict, _suggest, _label, _others))
     arguments = command(random)
     if arguments and random.random() < 0.2:
         place = random.randrange(1, len(arguments) + 1)
         what = random.randrange(3)
         if what == 0:
-            arguments.insert(place, nasty.text(random)[:500].replace("\x00", ""))
+            arguments.insert(place, malformed.text(random)[:500].replace("\x00", ""))
         elif what == 1 and len(arguments) > 2:
             del arguments[place % len(arguments) or 1]
         else:
             arguments.insert(place, random.choice(("--json", "--no-such", "-h", "--", "--seed", "--device", "-")))
-    return trial_of(arguments)
+    return case_of(arguments)
 
 
-def trial_of(arguments: list[str]) -> Trial:
+def case_of(arguments: list[str]) -> Case:
     """The command in a folder with edges.csv, nodes.csv, labels.csv, split.json and models."""
 
     def attempt(folder: Path) -> None:
@@ -85,7 +63,7 @@ def trial_of(arguments: list[str]) -> Trial:
         if arguments[-1:] == ["--json"] and not arguments[-2].startswith("-") and "-h" not in arguments:
             json.loads(printed, parse_constant=_no_number)
 
-    return Trial(" ".join(arguments)[:300], attempt)
+    return Case(" ".join(arguments)[:300], attempt)
 
 
 def _no_number(constant: str) -> None:
@@ -117,71 +95,64 @@ def _odd(random: Random, plain: str, chance: float = 0.05) -> str:
 
 
 def _count(random: Random, plain: str, chance: float = 0.15) -> str:
-    return random.choice(nasty.COUNTS) if random.random() < chance else plain
+    return random.choice(malformed.COUNTS) if random.random() < chance else plain
+
+
+def _maybe(random: Random, chance: float, *arguments: str) -> list[str]:
+    return list(arguments) if random.random() < chance else []
 
 
 def _files(random: Random) -> list[str]:
     arguments = []
     for name in ("edges", "nodes", "labels"):
-        if random.random() < 0.98:
-            arguments += [f"--{name}", f"{name}.csv" if random.random() < 0.98 else random.choice(FILES)]
-    if random.random() < 0.1:
-        role = random.choice(
-            ("source", "weight", "id", "label", "number", "category", "date", "text", "ignore", "x", "")
-        )
-        arguments += ["--column", f"{role}={random.choice(('size', 'kind', 'level', 'id', '1', '9', '', 'no such'))}"]
-    if random.random() < 0.1:
-        arguments += [
-            random.choice(("--features", "--exclude")),
-            random.choice(("size", "size,kind", "no such", ",", "id")),
-        ]
-    if random.random() < 0.05:
-        arguments += ["--knn", random.choice(nasty.COUNTS), "--metric", _odd(random, "cosine", 0.3)]
-    if random.random() < 0.1:
-        arguments += ["--unknown-nodes", random.choice(("drop", "add", "error", "x"))]
-    if random.random() < 0.05:
-        arguments += [random.choice(("--header", "--no-header"))]
-    return arguments
+        file = f"{name}.csv" if random.random() < 0.98 else random.choice(FILES)
+        arguments += _maybe(random, 0.98, f"--{name}", file)
+    role = random.choice(("source", "weight", "id", "label", "number", "category", "date", "text", "ignore", "x", ""))
+    column = random.choice(("size", "kind", "level", "id", "1", "9", "", "no such"))
+    columns = random.choice(("size", "size,kind", "no such", ",", "id"))
+    neighbours = random.choice(malformed.COUNTS)
+    return [
+        *arguments,
+        *_maybe(random, 0.1, "--column", f"{role}={column}"),
+        *_maybe(random, 0.1, random.choice(("--features", "--exclude")), columns),
+        *_maybe(random, 0.05, "--knn", neighbours, "--metric", _odd(random, "cosine", 0.3)),
+        *_maybe(random, 0.1, "--unknown-nodes", random.choice(("drop", "add", "error", "x"))),
+        *_maybe(random, 0.05, random.choice(("--header", "--no-header"))),
+    ]
 
 
 def _method(random: Random) -> list[str]:
     method = random.choice(list(QUICK))
-    arguments = ["--method", _odd(random, method, 0.05)]
-    settings = list(QUICK[method])
-    if random.random() < 0.25:
-        name = random.choice(SETTINGS)
-        settings.append(f"{name}={random.choice(SLOW_TO_ALLOW.get(name, VALUES))}")
-    return arguments + [part for setting in settings for part in ("--set", setting)]
+    name = random.choice(SETTINGS)
+    malformed_setting = _maybe(random, 0.25, f"{name}={random.choice(SLOW_TO_ALLOW.get(name, VALUES))}")
+    settings = [part for setting in (*QUICK[method], *malformed_setting) for part in ("--set", setting)]
+    return ["--method", _odd(random, method, 0.05), *settings]
 
 
 def _fit(random: Random) -> list[str]:
-    arguments = ["fit", *_files(random), *_method(random), "--out", "model"]
-    arguments += ["--folds", _count(random, random.choice(("0", "0", "2")))]
-    if random.random() < 0.2:
-        arguments += ["--check"]
-    if random.random() < 0.1:
-        arguments += ["--seed", _count(random, "7", 0.5)]
-    if random.random() < 0.1:
-        arguments += ["--classes", random.choice(("red,blue", "red,blue", "red", "red,red", ",", "x,y"))]
-    if random.random() < 0.2:
-        arguments += ["--device", _odd(random, "cpu", 0.2)]
-    if random.random() < 0.1:
-        arguments += ["--report", "page.html"]
-    return arguments + ["--json"] * (random.random() < 0.3)
+    return [
+        *("fit", *_files(random), *_method(random), "--out", "model"),
+        *("--folds", _count(random, random.choice(("0", "0", "2")))),
+        *_maybe(random, 0.2, "--check"),
+        *_maybe(random, 0.1, "--seed", _count(random, "7", 0.5)),
+        *_maybe(random, 0.1, "--classes", random.choice(("red,blue", "red,blue", "red", "red,red", ",", "x,y"))),
+        *_maybe(random, 0.2, "--device", _odd(random, "cpu", 0.2)),
+        *_maybe(random, 0.1, "--report", "page.html"),
+        *_maybe(random, 0.3, "--json"),
+    ]
 
 
 def _experiment(random: Random) -> list[str]:
-    arguments = ["--labels-per-class", _odd(random, random.choice(("1", "1,2", "2")), 0.1)]
-    arguments += ["--runs", _count(random, random.choice("12"))]
-    if random.random() < 0.1:
-        arguments += ["--split", random.choice(("over-all", "public", "split.json", "no-such", "nodes.csv", ""))]
-    if random.random() < 0.1:
-        arguments += ["--seed", _count(random, "7", 0.5)]
-    if random.random() < 0.2:
-        arguments += ["--out", "rows"]
-    if random.random() < 0.2:
-        arguments += ["--latex", "table.tex", "--report", "page.html"]
-    return arguments + ["--json"] * (random.random() < 0.3)
+    splits = ("over-all", "public", "split.json", "no-such", "nodes.csv", "")
+    return [
+        *("--labels-per-class", _odd(random, random.choice(("1", "1,2", "2")), 0.1)),
+        *("--runs", _count(random, random.choice("12"))),
+        *_maybe(random, 0.1, "--split", random.choice(splits)),
+        *_maybe(random, 0.1, "--seed", _count(random, "7", 0.5)),
+        *_maybe(random, 0.2, "--out", "rows"),
+        *_maybe(random, 0.2, "--latex", "table.tex", "--report", "page.html"),
+        *_maybe(random, 0.3, "--json"),
+    ]
 
 
 def _run(random: Random) -> list[str]:
@@ -189,103 +160,83 @@ def _run(random: Random) -> list[str]:
 
 
 def _compare(random: Random) -> list[str]:
-    methods = ",".join(random.sample(list(QUICK), 2))
-    arguments = ["compare", *_files(random), "--methods", _odd(random, methods), "--set", "epochs=2"]
-    if random.random() < 0.2:
-        arguments += ["--reference", random.choice(("gcn", "no such", "lp"))]
-    return arguments + _experiment(random)
+    methods = _odd(random, ",".join(random.sample(list(QUICK), 2)))
+    reference = _maybe(random, 0.2, "--reference", random.choice(("gcn", "no such", "lp")))
+    return ["compare", *_files(random), "--methods", methods, "--set", "epochs=2", *reference, *_experiment(random)]
 
 
 def _model(random: Random) -> str:
-    return (
-        f"{random.choice(list(MODELS))}-model"
-        if random.random() < 0.95
-        else random.choice((".", "no-such", "edges.csv"))
-    )
+    valid = f"{random.choice(list(MODELS))}-model"
+    return valid if random.random() < 0.95 else random.choice((".", "no-such", "edges.csv"))
 
 
 def _predict(random: Random) -> list[str]:
-    arguments = [
-        "predict",
-        _model(random),
-        "--out",
-        random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv")),
+    out = random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv"))
+    nodes = random.choice(FILES if random.random() < 0.2 else ("new.csv", "nodes.csv"))
+    return [
+        *("predict", _model(random), "--out", out),
+        *_maybe(random, 0.7, "--nodes", nodes),
+        *_maybe(random, 0.15, "--edges", random.choice(FILES)),
+        *_maybe(random, 0.2, "--all"),
+        *_maybe(random, 0.2, "--new-graph"),
+        *_maybe(random, 0.3, "--json"),
     ]
-    if random.random() < 0.7:
-        arguments += [
-            "--nodes",
-            random.choice(FILES) if random.random() < 0.2 else random.choice(("new.csv", "nodes.csv")),
-        ]
-    if random.random() < 0.15:
-        arguments += ["--edges", random.choice(FILES)]
-    arguments += ["--all"] * (random.random() < 0.2) + ["--new-graph"] * (random.random() < 0.2)
-    return arguments + ["--json"] * (random.random() < 0.3)
 
 
 def _suggest(random: Random) -> list[str]:
-    arguments = ["suggest", _model(random), "--count", _count(random, "3", 0.4)]
-    return arguments + random.choice(([], ["--json"], ["--out", "out.csv"], ["--out", "-"], ["--out", "."]))
+    output = random.choice(([], ["--json"], ["--out", "out.csv"], ["--out", "-"], ["--out", "."]))
+    return ["suggest", _model(random), "--count", _count(random, "3", 0.4), *output]
 
 
 def _label(random: Random) -> list[str]:
-    arguments = ["label", _model(random), random.choice(FILES) if random.random() < 0.2 else "more.csv", "--folds", "0"]
-    if random.random() < 0.2:
-        arguments += ["--new-classes", random.choice(("green", "red", ",", ""))]
-    return arguments + ["--json"] * (random.random() < 0.3)
+    return [
+        *("label", _model(random), random.choice(FILES) if random.random() < 0.2 else "more.csv", "--folds", "0"),
+        *_maybe(random, 0.2, "--new-classes", random.choice(("green", "red", ",", ""))),
+        *_maybe(random, 0.3, "--json"),
+    ]
 
 
 def _others(random: Random) -> list[str]:
+    limits = {"--runs": "10001", "--threads": "257", "--workers": "1000000"}
+    count = random.choice(list(limits))
+    names = random.choice(("--table", "--datasets", "--methods", "--protocol", "--suite"))
     return random.choice(
         (
             ["methods", _odd(random, random.choice(list(QUICK)), 0.3)],
             ["methods", "--json"],
             ["datasets", _odd(random, "no such", 0.5)],
             ["report", random.choice((_model(random), *FILES))],
-            ["reproduce", "--runs", random.choice(("0", "-1", "10001", "9" * 30, "x"))],
-            ["reproduce", "--threads", random.choice(("0", "-1", "257", "9" * 30, "x"))],
-            ["reproduce", "--workers", random.choice(("0", "-1", "1000000", "9" * 30, "x"))],
-            [
-                "reproduce",
-                random.choice(("--table", "--datasets", "--methods", "--protocol", "--suite")),
-                random.choice(VALUES[-8:]),
-            ],
-            [nasty.text(random)[:50]],
+            *(["reproduce", count, random.choice(("0", "-1", limits[count], "9" * 30, "x"))] for _ in range(3)),
+            ["reproduce", names, random.choice(VALUES[-8:])],
+            [malformed.text(random)[:50]],
             [],
         )
     )
 
 
-_GIVEN = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--labels", "labels.csv"]
-KEPT = (
-    trial_of(["run", *_GIVEN, "--method", "lp", "--labels-per-class", "1", "--runs", "1000000000"]),
-    trial_of(["run", *_GIVEN, "--method", "lp", "--labels-per-class", "9" * 5000]),
-    trial_of(["fit", *_GIVEN, "--method", "ica", "--set", "feature_scaling=" + "9" * 5000, "--out", "model"]),
-    trial_of(["predict", "gcn-model", "--out", "-"]),
-    trial_of(["reproduce", "--threads", "1000000"]),
-    trial_of(["reproduce", "--workers", "1000000"]),
-    trial_of(["reproduce", "--runs", "1000000000"]),
-    trial_of(["fit", *_GIVEN, "--method", "multi-stage", "--set", "stages=1000000000", "--out", "model"]),
-    trial_of(["fit", *_GIVEN, "--method", "deepwalk", "--set", "passes=1000000000", "--out", "model"]),
-    trial_of(["fit", *_GIVEN, "--method", "deepwalk", "--set", "window=1000000000000", "--out", "model"]),
-    trial_of(["fit", *_GIVEN, "--method", "deepwalk", "--set", "walk_length=1000000000", "--out", "model"]),
-    trial_of(["fit", *_GIVEN, "--method", "planetoid", "--set", "window=1000000000", "--out", "model"]),
-    trial_of(
-        ["fit", *_GIVEN, "--method", "gcn", "--set", "hidden_channels=1000000", "--set", "epochs=2", "--out", "model"]
+def _regression(command: str, *settings: str, **options: str) -> Case:
+    given = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+    given += [part for setting in settings for part in ("--set", setting)]
+    files = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--labels", "labels.csv"]
+    return case_of([command, *(files if command != "reproduce" else []), *given])
+
+
+REGRESSIONS = (
+    case_of(["predict", "gcn-model", "--out", "-"]),
+    *(_regression("reproduce", **{name: "1000000000"}) for name in ("threads", "workers", "runs")),
+    _regression("run", method="lp", labels_per_class="1", runs="1000000000"),
+    _regression("run", method="lp", labels_per_class="9" * 5000),
+    *(
+        _regression("fit", *settings, method=method, out="model")
+        for method, *settings in (
+            ("ica", "feature_scaling=" + "9" * 5000),
+            ("multi-stage", "stages=1000000000"),
+            ("deepwalk", "passes=1000000000"),
+            ("deepwalk", "window=1000000000000"),
+            ("deepwalk", "walk_length=1000000000"),
+            ("planetoid", "window=1000000000"),
+            ("gcn", "hidden_channels=1000000", "epochs=2"),
+        )
     ),
-    trial_of(
-        [
-            "run",
-            *_GIVEN,
-            "--method",
-            "gcn",
-            "--set",
-            "hidden_channels=1000000",
-            "--set",
-            "epochs=2",
-            "--runs",
-            "1",
-            "--labels-per-class",
-            "1",
-        ]
-    ),
+    _regression("run", "hidden_channels=1000000", "epochs=2", method="gcn", runs="1", labels_per_class="1"),
 )

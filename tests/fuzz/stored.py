@@ -1,4 +1,4 @@
-"""What the program itself wrote and reads again, after somebody else was at it: splits, rows and curves."""
+"""Splits, rows and curves that were changed after they were written."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import nasty
-from fuzz.commands import run_command
-from fuzz.trial import Trial, require
+from fuzz import malformed
+from fuzz.case import Case, require, run_command
 from mtgcn import Graph
 from mtgcn.experiments.store import ComparedRow, StoredRow
 from mtgcn.splits import read_splits
@@ -46,28 +45,28 @@ CURVES = [
 ]
 
 
-def drawn(random: Random) -> Trial:
+def random_case(random: Random) -> Case:
     return random.choice((_split, _rows, _rows, _curves))(random)
 
 
 def _text(random: Random, content: Any) -> bytes:
     for _ in range(random.choice((0, 1, 1, 2))):
-        content = nasty.changed_json(random, deepcopy(content))
+        content = malformed.changed_json(random, deepcopy(content))
     text = json.dumps(content).encode()
-    return nasty.changed_bytes(random, text) if random.random() < 0.3 else text
+    return malformed.changed_bytes(random, text) if random.random() < 0.3 else text
 
 
-def _split(random: Random) -> Trial:
+def _split(random: Random) -> Case:
     return split_of(_text(random, random.choice((SPLIT, [SPLIT, SPLIT]))))
 
 
-def split_of(text: bytes) -> Trial:
+def split_of(text: bytes) -> Case:
     def attempt(folder: Path) -> None:
         (folder / "split.json").write_bytes(text)
         for split in read_splits(folder / "split.json", GRAPH):
             require(len(split.train), "nothing to learn from")
 
-    return Trial(f"split {text[:100]!r}", attempt)
+    return Case(f"split {text[:100]!r}", attempt)
 
 
 def stored_rows(runs: int = 2) -> list[dict[str, Any]]:
@@ -99,23 +98,23 @@ def stored_rows(runs: int = 2) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["unit"], row["run"]))
 
 
-def _rows(random: Random) -> Trial:
+def _rows(random: Random) -> Case:
     rows: list[Any] = stored_rows()
     for _ in range(random.choice((0, 1, 1, 2))):
         place = random.randrange(len(rows))
-        rows[place] = nasty.changed_json(random, rows[place])
+        rows[place] = malformed.changed_json(random, rows[place])
     text = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     if random.random() < 0.3:
-        text = nasty.changed_bytes(random, text)
+        text = malformed.changed_bytes(random, text)
     return report_of({"rows.jsonl": text}, packed=random.random() < 0.3)
 
 
-def _curves(random: Random) -> Trial:
+def _curves(random: Random) -> Case:
     rows = b"".join(json.dumps(row).encode() + b"\n" for row in stored_rows() if row["dataset"] == "cora")
     return report_of({"rows.jsonl": rows, "curves.json": _text(random, CURVES)})
 
 
-def report_of(files: dict[str, bytes], *, packed: bool = False, command: str = "report") -> Trial:
+def report_of(files: dict[str, bytes], *, packed: bool = False, command: str = "report") -> Case:
     """The page about a folder with these files."""
 
     def attempt(folder: Path) -> None:
@@ -126,7 +125,7 @@ def report_of(files: dict[str, bytes], *, packed: bool = False, command: str = "
             path.write_bytes(gzip.compress(content, 1) if path.suffix == ".gz" else content)
         run_command([command, str(home)])
 
-    return Trial(f"{command} of {sorted(files)}{' packed' if packed else ''}", attempt)
+    return Case(f"{command} of {sorted(files)}{' packed' if packed else ''}", attempt)
 
 
 def _row_with(**changed: Any) -> bytes:
@@ -135,12 +134,12 @@ def _row_with(**changed: Any) -> bytes:
 
 
 def _changed_row(**changed: Any) -> bytes:
-    """Rows of a unit, the last of which says something else than the first."""
+    """Rows of a unit, the last of which differs from the first."""
     rows = [row for row in stored_rows() if row["unit"] == "gcn1"]
     return b"".join(json.dumps(row).encode() + b"\n" for row in (rows[0], rows[1] | changed))
 
 
-def _curves_with(path: tuple[str | int, ...], value: Any) -> Trial:
+def _curves_with(path: tuple[str | int, ...], value: Any) -> Case:
     curves = deepcopy(CURVES)
     inner: Any = curves
     for key in path[:-1]:
@@ -165,7 +164,7 @@ CURVE_FAULTS: tuple[tuple[tuple[str | int, ...], Any], ...] = (
     ((0, "format"), "x" * 10_000),
 )
 DEEP = b"[" * 100_000 + b"]" * 100_000
-KEPT = (
+REGRESSIONS = (
     split_of(DEEP),
     split_of(b'{"train": [' + b"[" * 900 + b"]" * 900 + b"]}"),
     split_of(b'{"train": [0], "train": [1]}'),

@@ -12,14 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuzz.trial import Trial, Unsound, require, succeeds
+from fuzz.case import Case, Unsound, require, succeeds
 from mtgcn.errors import InputError
 
 # Examples that take about as long for each kind; make fuzz multiplies them.
 EXAMPLES = {"readers": 500, "arrays": 500, "stored": 60, "options": 50, "models": 50, "caches": 150, "estimators": 80}
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}
-KEPT = [pytest.param(case, id=f"{name}: {case.told[:80]}") for name, module in SURFACES.items() for case in module.KEPT]
+REGRESSIONS = [
+    pytest.param(case, id=f"{name}: {case.description[:80]}")
+    for name, module in SURFACES.items()
+    for case in module.REGRESSIONS
+]
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +31,7 @@ def private_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("case", KEPT)
+@pytest.mark.parametrize("case", REGRESSIONS)
 def test_regressions(case, tmp_path):
     succeeds(case, tmp_path / "case")
 
@@ -46,8 +50,8 @@ def test_random_cases(surface, tmp_path):
     )
     @given(st.randoms(use_true_random=True))
     def attempt(random):
-        trial = SURFACES[surface].drawn(random)
-        successes.append(succeeds(trial, tmp_path / str(next(numbers))))
+        case = SURFACES[surface].random_case(random)
+        successes.append(succeeds(case, tmp_path / str(next(numbers))))
 
     attempt()
     assert sum(successes) > len(successes) / 20  # a surface that refuses everything tests nothing
@@ -75,4 +79,4 @@ def _raises(error):
 )
 def test_failures_are_detected(attempt, raised, tmp_path):
     with pytest.raises(raised):
-        succeeds(Trial("broken", attempt), tmp_path / "case")
+        succeeds(Case("broken", attempt), tmp_path / "case")

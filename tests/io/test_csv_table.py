@@ -9,12 +9,8 @@ from mtgcn.io import csv_table
 from mtgcn.io.csv_table import CsvTable, encoding_of
 
 
-def with_header(first, others):
-    return True
-
-
-def without_header(first, others):
-    return False
+def table_of(path, header=True, delimiter=None):
+    return CsvTable(path, lambda first, others: header, delimiter)
 
 
 def rows_of(table, texts, numbers):
@@ -32,30 +28,30 @@ def rows_of(table, texts, numbers):
 def test_rows_and_lines(write, monkeypatch, newline, block, last):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
     path = write("t.csv", ("id,size\na,1\n\nb,2.5\n\n\nc,-3e1" + last).replace("\n", newline))
-    assert rows_of(CsvTable(path, with_header), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
+    assert rows_of(table_of(path), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
 def test_delimiter(write, delimiter):
-    table = CsvTable(write("t.txt", f"a{delimiter}b{delimiter}1\nc{delimiter}d{delimiter}2\n"), without_header)
+    table = table_of(write("t.txt", f"a{delimiter}b{delimiter}1\nc{delimiter}d{delimiter}2\n"), header=False)
     assert table.delimiter == delimiter
     assert rows_of(table, [0, 1], [2]) == [(1, ["a", "b"], [1]), (2, ["c", "d"], [2])]
 
 
 def test_padding_and_comments(write):
-    table = CsvTable(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), without_header)
+    table = table_of(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), header=False)
     assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]
 
 
 def test_hash_ids(write):
-    assert len(rows_of(CsvTable(write("t.csv", "#1,#2\n#2,#3\n"), without_header), [0], [])) == 2
+    assert len(rows_of(table_of(write("t.csv", "#1,#2\n#2,#3\n"), header=False), [0], [])) == 2
 
 
 def test_quotes_and_byte_order_mark(write):
     path = write("t.csv", b'\xef\xbb\xbfid,f\n"a, b", 1\n  c  ,"2"\n5" pipe,3\n"say ""hi""",4\n')
-    texts = [texts[0] for _, texts, _ in rows_of(CsvTable(path, with_header), [0], [1])]
+    texts = [texts[0] for _, texts, _ in rows_of(table_of(path), [0], [1])]
     assert texts == ["a, b", "c", '5" pipe', 'say "hi"']
-    assert CsvTable(path, with_header).columns == ("id", "f")
+    assert table_of(path).columns == ("id", "f")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +83,7 @@ def test_faults_name_their_line(write, monkeypatch, content, message, block):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
     path = write("t.csv", content)
     with pytest.raises(InputError, match=message) as caught:
-        rows_of(CsvTable(path, with_header), [0], [1])
+        rows_of(table_of(path), [0], [1])
     assert "\n" not in str(caught.value)
 
 
@@ -95,27 +91,23 @@ def test_line_length_limit(write, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 100)
     monkeypatch.setattr(csv_table, "LONGEST_LINE", 1000)
     with pytest.raises(InputError, match="line 2 is longer than"):
-        rows_of(CsvTable(write("t.csv", "a,b\n" + "x" * 2000), with_header), [0], [])
+        rows_of(table_of(write("t.csv", "a,b\n" + "x" * 2000)), [0], [])
 
 
 @pytest.mark.parametrize("delimiter", [",,", '"', "\n", "é"])
 def test_invalid_delimiter(write, delimiter):
     with pytest.raises(InputError, match="give one character"):
-        CsvTable(write("t.csv", "a,b\n"), with_header, delimiter)
+        table_of(write("t.csv", "a,b\n"), delimiter=delimiter)
 
 
 def test_long_files_are_read_in_blocks(write, monkeypatch):
-    """Nothing but blocks is ever read, so memory does not grow with the file."""
+    """So memory does not grow with the file."""
     monkeypatch.setattr(csv_table, "BLOCK_BYTES", 1 << 16)
     lines = 200_000
     path = write("t.csv", "source,target,weight\n" + "1,2,0.5\n" * lines + "1,2,much\n")
     sizes = []
-
-    def read():
-        sizes.extend(len(batch) for batch in CsvTable(path, with_header).batches([0, 1], [2]))
-
     with pytest.raises(InputError, match=f"line {lines + 2}, column 'weight' is 'much'"):
-        read()
+        sizes.extend(len(batch) for batch in table_of(path).batches([0, 1], [2]))
     assert max(sizes) <= (1 << 16) / len("1,2,0.5\n") + 2
     assert lines - max(sizes) <= sum(sizes) <= lines
 
@@ -123,33 +115,32 @@ def test_long_files_are_read_in_blocks(write, monkeypatch):
 def test_values_equal_numpy(write):
     values = np.random.default_rng(0).standard_normal(500).astype(np.float32)
     path = write("t.csv", "id,f\n" + "".join(f"{row},{value!r}\n" for row, value in enumerate(values.tolist())))
-    assert [numbers[0] for *_, numbers in rows_of(CsvTable(path, with_header), [], [1])] == values.tolist()
+    assert [numbers[0] for *_, numbers in rows_of(table_of(path), [], [1])] == values.tolist()
 
 
-def test_arrow_owns_its_memory(tmp_path, monkeypatch):
-    # Its threads may still hold what they parsed when the program ends, and bytes of Python's cannot be freed then.
-    path, handed = tmp_path / "t.csv", []
-    path.write_text("id,size\n1,2\n3,4\n")
+def test_arrow_owns_its_memory(write, monkeypatch):
+    # Arrow's threads may hold it when the interpreter exits, and Python bytes cannot be freed then.
+    path, handed = write("t.csv", "id,size\n1,2\n3,4\n"), []
     reader = csv_table.pa.BufferReader
 
     def remember(buffer):
-        handed.append(isinstance(buffer, csv_table.pa.Buffer) and buffer.is_mutable)  # bytes of Python's are not
+        handed.append(isinstance(buffer, csv_table.pa.Buffer) and buffer.is_mutable)  # Python bytes are not
         return reader(buffer)
 
     monkeypatch.setattr(csv_table.pa, "BufferReader", remember)
-    list(CsvTable(path, with_header).batches([0], [1]))
+    list(table_of(path).batches([0], [1]))
     assert handed
     assert all(handed)
 
 
 def test_numeric_columns(write):
     rows = ["0,1,007,1,a,", "1,0,008,0.5,b,", "1,0,009,NA,a,"]
-    table = CsvTable(write("nodes.csv", "\n".join(["id,w,code,part,name,empty", *rows]) + "\n"), with_header)
+    table = table_of(write("nodes.csv", "\n".join(["id,w,code,part,name,empty", *rows]) + "\n"))
     assert table.numeric([0, 1, 2, 3, 4, 5]) == [0, 1, 3]
 
 
 def test_numeric_columns_beside_decimal_commas(write):
-    table = CsvTable(write("nodes.csv", "w;part;weight\n0;0.5;1,25\n1;0;2,5\n"), with_header)
+    table = table_of(write("nodes.csv", "w;part;weight\n0;0.5;1,25\n1;0;2,5\n"))
     assert table.numeric([0, 1, 2]) == [0]
 
 

@@ -57,10 +57,8 @@ def test_weights_and_integer_ids(write, text):
 @pytest.mark.parametrize("ids", [["007", "7"], ["1.0", "2"], ["1e3", "5"], ["-0", "1"], ["9" * 30, "1"]])
 def test_text_ids(write, ids):
     assert set(read(write("edges.csv", f"{ids[0]},{ids[1]}\n")).node_ids.tolist()) == set(ids)
-
-
-def test_hexadecimal_ids(write):
-    assert len(pairs(read(write("edges.csv", "ab12,cd34\n1234,5678\n99ff,1234\n1234,0ab0\n")))) == 4
+    hexadecimal = write("edges.csv", "ab12,cd34\n1234,5678\n99ff,1234\n1234,0ab0\n")
+    assert len(pairs(read(hexadecimal))) == 4
 
 
 def test_given_columns(write):
@@ -112,17 +110,11 @@ def test_sparse_features(write):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "id,label\nb,x\na,y\nc,\nb,x\n",
-        "label,node\nx,b\ny,a\nnan,c\n",
-        "b,x\na,y\n",
-        "id,when,class\nb,1,x\na,2,y\n",
-    ],
+    ["id,label\nb,x\na,y\nc,\nb,x\n", "label,id\nx,b\ny,a\nnan,c\n", "b,x\na,y\n", "id,at,class\nb,1,x\na,2,y\n"],
 )
 def test_label_table(write, text):
     arrays = read(write("edges.csv", "a,b\nb,c\n"), labels=write("labels.csv", text))
-    assert arrays.node_ids.tolist() == ["a", "b", "c"]
-    assert arrays.labels.tolist() == [1, 0, -1]
+    assert (arrays.node_ids.tolist(), arrays.labels.tolist()) == (["a", "b", "c"], [1, 0, -1])
     assert arrays.class_names == ("x", "y")
 
 
@@ -179,7 +171,7 @@ GOOD = {
     "nodes": "id,f1,f2,label\na,1,2,x\nb,3,4,y\nc,5,6,\n",
     "labels": "id,label\na,x\nb,y\n",
 }
-DAYS = "".join(f"n{day},2024-01-{day}\n" for day in range(11, 30))
+DAYS = "id,f1\na,2023-02-29\n" + "".join(f"{chr(87 + day)},2024-01-{day}\n" for day in range(11, 30))  # nodes b to t
 
 
 def assert_fault(write, contents, message, **choices):
@@ -195,11 +187,7 @@ def assert_fault(write, contents, message, **choices):
         ("edges", "source,target\na,b\nb,q\n", "edges.csv line 3: node 'q' is not in .*nodes.csv; add it there"),
         ("edges", "x,y\nq,r\n", r"edges.csv: 2 edges are of nodes that are not in .* \(line 1 'x', line 2 'q'"),
         ("edges", "x,a\na,b\n", "line 1: node 'x' is not in .*or --header if this line names the columns"),
-        (
-            "edges",
-            "source,target\na,b\nb,q\nr,s\n",
-            r"edges.csv: 2 edges are of nodes that are not in .*nodes.csv \(line 3 'q', line 4 'r'\); add these there",
-        ),
+        ("edges", "source,target\na,b\nb,q\nr,s\n", r"nodes.csv \(line 3 'q', line 4 'r'\); add these there"),
         ("edges", "source,target,weight\na,b,1\nb,c,-2\n", "line 3, column 'weight' is -2; weights must be >= 0"),
         ("edges", "source,target,weight\na,b,-1\nb,c,-2\n", r"2 edges have a negative column 'weight' \(line 2"),
         ("edges", "source,target,weight\na,b,1\nb,c,heavy\n", "line 3, column 'weight' is 'heavy', not a number"),
@@ -210,41 +198,17 @@ def assert_fault(write, contents, message, **choices):
         ("edges", "source,target\na\nb,c,d\nc\n", r"3 lines have more or fewer columns than line 1, which has 2"),
         ("edges", "", "edges.csv is empty"),
         ("nodes", "", "nodes.csv is empty"),
-        (
-            "nodes",
-            "id,f1\na,1\nb,red\nc,2\n",
-            r"nodes.csv, column 'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them, or use --column",
-        ),
+        ("nodes", "id,f1\na,1\nb,red\nc,2\n", r"'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them"),
         ("nodes", "id,f1\na,1\nb,1e99\nc,2\n", r"column 'f1': 1 of 3 values are not numbers \(line 3 '1e99'\)"),
-        (
-            "nodes",
-            "id,f1\na,2024-02-29\nb,2023-02-29\nc,2024-02-29\n" + DAYS,
-            r"column 'f1': 1 of 22 values are not dates \(line 3 '2023-02-29'\); correct them, or use --column date=f1",
-        ),
+        ("nodes", DAYS, r"1 of 20 values are not dates \(line 2 '2023-02-29'\); .*, or use --column date=f1"),
         ("nodes", "id,f1\na,1\nb,2\nc,2\na,3\n", "line 5, column 'id': node 'a' is on line 2 already"),
-        (
-            "nodes",
-            "id,f1\na,1\nb,2\na,2\nb,3\n",
-            r"nodes.csv: 2 rows repeat an id of column 'id' \(line 4 'a', line 5 'b'\); keep one row per node",
-        ),
+        ("nodes", "id,f1\na,1\nb,2\na,2\nb,3\n", r"2 rows repeat an id of column 'id' \(line 4 'a', line 5 'b'\)"),
         ("nodes", "id,f1\n,1\nb,2\n,2\n", r"nodes.csv: 2 rows have nothing in column 'id' \(line 2, line 4\)"),
         ("nodes", "id,f1\n", "nodes.csv holds a header and no row"),
         ("nodes", "id,f1\n" + "a" * 1001 + ",1\n", "line 2, column 'id': the id 'aaa.* has 1001 characters"),
-        (
-            "labels",
-            "id,label\na,x\nq,y\n",
-            "labels.csv line 3: node 'q' is not in .*nodes.csv; add it there, or use --unknown-nodes drop",
-        ),
-        (
-            "labels",
-            "id,label\na,x\nb,y\nc,x\nc,y\n",
-            "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'",
-        ),
-        (
-            "labels",
-            "id,label\na,y\nb,y\n",
-            "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2",
-        ),
+        ("labels", "id,label\na,x\nq,y\n", "line 3: node 'q' is not in .*nodes.csv; .* or use --unknown-nodes drop"),
+        ("labels", "id,label\na,x\nb,y\nc,x\nc,y\n", "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'"),
+        ("labels", "id,label\na,y\nb,y\n", "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2"),
         ("labels", "id,label\n", "labels.csv holds a header and no label"),
         ("labels", "p,q,r\na,b,c\n", "has 3 columns and none is named label"),
         ("labels", "id,label\na,x\n,y\n", "labels.csv line 3, column 'id' is empty"),
@@ -258,10 +222,7 @@ def test_faults(write, role, text, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (
-            "id,label\na,x\na,y\nb,y\nb,x\n",
-            r"labels.csv: 2 labels contradict another of the same node \(node 'a': 'x' and 'y', node 'b'",
-        ),
+        ("id,label\na,x\na,y\nb,y\nb,x\n", r"2 labels contradict another .* \(node 'a': 'x' and 'y', node 'b'"),
         ("id,label\na,x\nc,x\n", "labels.csv has one class only, 'x'"),
         ("id,label\na,\nc,nan\n", "labels.csv: every label is empty; label some nodes"),
     ],
@@ -390,10 +351,7 @@ def test_decimal_commas(write):
     assert arrays.weights.tolist() == [0.5, 2]
     with pytest.raises(InputError, match="line 3, column 'weight' is 'x', not a number"):
         read(write("edges.csv", "source;target;weight\na;b;0,5\nb;c;x\n" + "a;b;0,5\n" * 60), nodes)
-
-
-def test_semicolons_beside_decimal_commas(write):
-    arrays = read(None, write("nodes.csv", "a;1,5;2,5;3,5\nb;2,5;3,5;4,5\n"), scale=False)
+    arrays = read(None, write("nodes.csv", "a;1,5;2,5;3,5\nb;2,5;3,5;4,5\n"), scale=False)  # more commas
     assert arrays.features.tolist() == [[1.5, 2.5, 3.5], [2.5, 3.5, 4.5]]
 
 

@@ -21,13 +21,15 @@ def _accuracy(runs, mean, scale):
     return lambda run: mean + scale * (run**2 - mean_square)
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def few_resamples():
     """Hundreds of intervals are computed here; they need not be exact."""
-    monkeypatch.setattr(statistics, "RESAMPLES", 50)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "RESAMPLES", 50)
+        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def stored():
     """The units of a selection as in a store; each place has its own accuracy."""
 

@@ -103,11 +103,8 @@ def test_page(compared):
     assert "my_gcn <b>" in page.text
     assert "my_gcn <b>" not in text
     assert "Warning" not in text
-    assert "label-rates" not in page.ids
-
-
-def test_page_warns_of_few_scored_nodes(compared):
     assert "<strong>Warning:</strong> a run is scored on 9 nodes" in comparison_page([compared(scored=9)])
+    assert "label-rates" not in page.ids
 
 
 def test_page_of_one_method_has_no_differences(compared):

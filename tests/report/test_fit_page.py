@@ -78,7 +78,10 @@ def test_page_shows_counts_history_suggestions(page, fitted_model):
 
 
 def test_method_names(fitted_model):
-    assert f"method mt-plus. {method_title('mt-plus')}" in text_of(fitted_model, method_=create("mt-plus"))
+    for name in ("lp", "mt-plus"):
+        text = text_of(fitted_model, method_=create(name))
+        assert f"method {name}" in text
+        assert method_title(name) in text
     own = type("MyMethod", (type(create("lp")),), {})
     assert "method MyMethod peers" in text_of(fitted_model, method_=own())
 

@@ -26,7 +26,7 @@ def page_of(*parts, counts=()):
     return html_page(evidence_of(*parts), counts)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def full(stored):
     return page_of(
         stored(ablation=True, tables=["2"]), stored(backbones=True, tables=["3"]), stored(protocol="paper"), stored()

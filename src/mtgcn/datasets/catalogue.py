@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -54,17 +54,14 @@ def _planetoid(name: str, *sources: GitHub | PackageIndex, class_names: tuple[st
     return FileFormat(f"the files ind.{name}.*", planetoid.filenames(name), read, sources)
 
 
+def _world(title: str, filenames: tuple[str, ...], read: Callable[..., Dataset], folder: str) -> Entry:
+    return Entry((FileFormat(title, filenames, read, (GitHub(*_GRAPH_DATA, folder),)),), sibling=_WORLD)
+
+
 def _archive(name: str) -> Entry:
     filename = f"{name.replace('-', '_')}.npz"
     read = partial(graph_data.read_archive, name, filename)
-    source = GitHub(*_GRAPH_DATA, "datasets")
-    return Entry((FileFormat(f"the file {filename}", (filename,), read, (source,)),), sibling=_WORLD)
-
-
-def _chameleon() -> Entry:
-    source = GitHub(*_GRAPH_DATA, "datasets/musae")
-    form = FileFormat("the files chameleon/*", graph_data.CHAMELEON_FILES, graph_data.read_chameleon, (source,))
-    return Entry((form,), sibling=_WORLD)
+    return _world(f"the file {filename}", (filename,), read, "datasets")
 
 
 _ENTRIES: dict[str, Entry] = {
@@ -80,7 +77,9 @@ _ENTRIES: dict[str, Entry] = {
     "blogcatalog": _archive("blogcatalog"),
     "coauthor-cs": _archive("coauthor-cs"),
     "dblp": _archive("dblp"),
-    "chameleon": _chameleon(),
+    "chameleon": _world(
+        "the files chameleon/*", graph_data.CHAMELEON_FILES, graph_data.read_chameleon, "datasets/musae"
+    ),
 }
 _WITH_PUBLIC_SPLIT = ("cora", "citeseer", "pubmed")
 
@@ -88,7 +87,7 @@ NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _ENTRIES if name not 
 
 
 def load(name: str) -> Graph:
-    """The graph of that name, fetched if it is not on this machine.
+    """The dataset of this name, fetched if it is not on this machine.
 
     >>> load("digits")
     Graph('digits', nodes=1797, edges=12340, features=64, classes=10)
@@ -128,12 +127,7 @@ def _dataset(name: str) -> Dataset:
 
 @cache
 def _read_once(name: str, folders: Folders) -> Dataset:
-    if name == "digits":
-        return _digits()
-    found = _read_local(name, folders)
-    if found is None:
-        found = _read_fetched(name, folders)
-    return found
+    return _digits() if name == "digits" else _read_local(name, folders) or _read_fetched(name, folders)
 
 
 def _read_local(name: str, folders: Folders) -> Dataset | None:
@@ -160,9 +154,9 @@ def _read_fetched(name: str, folders: Folders) -> Dataset:
     return found
 
 
-def _places(name: str, folders: Folders) -> Iterator[tuple[Path, FileFormat]]:
+def _places(name: str, folders: Folders) -> list[tuple[Path, FileFormat]]:
     entry = _ENTRIES[name]
-    return ((folder, form) for folder in folders.in_order(entry.sibling) for form in entry.formats)
+    return [(folder, form) for folder in folders.in_order(entry.sibling) for form in entry.formats]
 
 
 def _check_name(name: str) -> None:

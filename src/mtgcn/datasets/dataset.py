@@ -25,18 +25,14 @@ def planetoid_split(train: int, test: np.ndarray) -> Split:
     return Split(train=np.arange(train), validation=np.arange(train, train + 500), test=np.sort(test))
 
 
-def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_array:
-    """The symmetric adjacency with weight 1 for every listed edge."""
+def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int, *, self_loops: bool = True) -> sp.csr_array:
+    """The symmetric adjacency with weight 1 for every listed edge; `self_loops` are kept unless it is False."""
+    if not self_loops:
+        sources, targets = (ends[sources != targets] for ends in (sources, targets))
     listed = sp.coo_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(nodes, nodes)).tocsr()
     adjacency = listed + listed.T
     adjacency.data[:] = 1
     return adjacency
-
-
-def without_self_loops(sources: np.ndarray, targets: np.ndarray, nodes: int) -> sp.csr_array:
-    """`undirected` without self-loops."""
-    between = sources != targets
-    return undirected(sources[between], targets[between], nodes)
 
 
 @dataclass(frozen=True)
@@ -82,8 +78,7 @@ def repeated_nodes(graph: Graph) -> int:
     count: the leaves of a hub are not copies.
     """
     entries = graph.adjacency.tocoo()
-    between = entries.row != entries.col
-    neighbours = sp.csr_array((entries.data[between], (entries.row[between], entries.col[between])), entries.shape)
+    neighbours = undirected(entries.row, entries.col, graph.num_nodes, self_loops=False)
     neighbours.sort_indices()
     seen: set[tuple[bytes, int]] = set()
     comparable = 0

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
-from mtgcn.datasets.dataset import Dataset, without_self_loops
+from mtgcn.datasets.dataset import Dataset, undirected
 from mtgcn.datasets.restricted_pickle import GRAPH_ARCHIVE, unpickled
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
@@ -46,7 +46,7 @@ def read_archive(name: str, filename: str, files: Mapping[str, bytes]) -> Datase
         raise InputError(f"{filename} is not {GRAPH_ARCHIVE.title}: {error}; delete it to fetch it again") from error
     listed = adjacency.tocoo()
     graph = Graph(
-        adjacency=without_self_loops(listed.row, listed.col, adjacency.shape[0]),
+        adjacency=undirected(listed.row, listed.col, adjacency.shape[0], self_loops=False),
         features=features,
         labels=labels,
         class_names=class_names,
@@ -106,7 +106,7 @@ def read_chameleon(files: Mapping[str, bytes]) -> Dataset:
     traffic = np.empty(pages)
     traffic[targets[:, 0]] = targets[:, 1]
     graph = Graph(
-        adjacency=without_self_loops(ends[:, 0], ends[:, 1], pages),
+        adjacency=undirected(ends[:, 0], ends[:, 1], pages, self_loops=False),
         features=_word_table(json.loads(files["chameleon/features.json"]), pages),
         labels=np.searchsorted(np.quantile(traffic, _QUINTILES), traffic),
         name="chameleon",

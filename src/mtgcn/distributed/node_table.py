@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note
 from mtgcn.graph import LABEL_NAMES
 from mtgcn.io.columns import ID_NAMES, NodeColumns, given_kinds, node_columns, open_table
+from mtgcn.io.graph_tables import SPARSE_BELOW, TextColumn, column_table, number_columns
 from mtgcn.io.ids import checked_ids
-from mtgcn.io.node_table import SPARSE_BELOW, TextColumn, column_table, number_columns
 from mtgcn.io.options import PathLike, TableOptions, readable_file
 from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
 from mtgcn.io.preprocessing.fit import fit_columns

@@ -26,7 +26,7 @@ from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
 from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, open_table
-from mtgcn.io.edge_list import edge_batches
+from mtgcn.io.graph_tables import edge_batches
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.shapes import Int
 from mtgcn.storage.files import check_folder

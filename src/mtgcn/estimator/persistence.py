@@ -413,7 +413,7 @@ def _checked(
     """The array, if it has this shape, one of these dtypes, and numbers in this range."""
     if array.shape != shape or array.dtype.kind not in kinds:
         raise ValueError(f"{name} of type {array.dtype} and shape {array.shape}, not {shape}")
-    outside = ~((array >= low) & (array <= high))
+    outside = ~((array >= np.float64(low)) & (array <= np.float64(high)))  # half precision could not hold the bounds
     if (outside & ~np.isnan(array) if allow_nan else outside).any():
         raise ValueError(f"{name} out of the range from {low:g} to {high:g}, or NaN")
     return array

@@ -42,11 +42,12 @@ def _header_test(names: Sequence[Sequence[str]], options: TableOptions) -> Calla
             return True
         # Text above a column of numbers is its name, and so is a word without digits above ids or dates with digits.
         rows = [row for row in others if len(row) == len(first)]
-        return bool(rows) and any(
-            (not _is_number(cell) and all(_is_number(row[column]) for row in rows))
-            or (len(rows) >= MIN_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and _all_digits(rows, column))
-            for column, cell in enumerate(first)
-        )
+        for cell, *below in zip(first, *rows, strict=True):
+            if rows and not _is_number(cell) and all(map(_is_number, below)):
+                return True
+            if len(rows) >= MIN_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and all(map(_has_digit, below)):
+                return True
+        return False
 
     return is_header
 
@@ -57,10 +58,6 @@ def _is_number(cell: str) -> bool:
 
 def _has_digit(cell: str) -> bool:
     return any(map(str.isdigit, cell))
-
-
-def _all_digits(rows: Sequence[Sequence[str]], column: int) -> bool:
-    return all(_has_digit(row[column]) for row in rows)
 
 
 @dataclass(frozen=True)

@@ -67,17 +67,14 @@ class CsvTable(Table):
         if is_header(first, self.sample[1:]):
             self._take_header()
 
-    def _take_header(self) -> None:
+    def _take_header(self) -> CsvTable:
         self.has_header = True
         self.columns, self.sample = tuple(self.sample[0]), self.sample[1:]
         self.check_columns(self.columns)
+        return self
 
     def with_header(self) -> Table | None:
-        table = copy(self)
-        if self.has_header or not all(self.sample[0]):
-            return None
-        table._take_header()
-        return table
+        return None if self.has_header or not all(self.sample[0]) else copy(self)._take_header()
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """By the first block."""
@@ -145,7 +142,7 @@ class CsvTable(Table):
                     chunk = chunk.decode(self.encoding).encode()
                 chunk = held + chunk
                 held = b"\r" if chunk.endswith(b"\r") else b""  # a line feed may follow
-                chunk = _with_line_feeds(chunk.removesuffix(held))
+                chunk = chunk.removesuffix(held).replace(b"\r\n", NEWLINE).replace(b"\r", NEWLINE)
                 whole, newline, after = chunk.rpartition(NEWLINE)
                 if not newline:
                     rest += chunk
@@ -166,9 +163,8 @@ class CsvTable(Table):
 
     def _check_text(self, block: bytes, first_line: int) -> None:
         if (nul := block.find(b"\0")) >= 0:
-            raise InputError(
-                f"{self.at(first_line + block.count(NEWLINE, 0, nul))} holds a NUL byte; is it a text file?"
-            )
+            line = first_line + block.count(NEWLINE, 0, nul)
+            raise InputError(f"{self.at(line)} holds a NUL byte; is it a text file?")
 
     def _parsed(self, block: bytes, types: dict[int, pa.DataType], gaps: bool = False) -> pa.Table:
         if self.delimiter == " ":  # columns may be padded
@@ -192,7 +188,8 @@ class CsvTable(Table):
         types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
         types |= {column: pa.float32() for column in numbers}
         rows = self._parsed(block, types, gaps)
-        lines = _lines_with_text(block, first_line)
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(NEWLINE))
+        lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
         if len(lines) != rows.num_rows:
             raise ValueError("a value holds a line break")
 
@@ -230,7 +227,7 @@ class CsvTable(Table):
                 faults.add(kind, str(error), [f"line {number}"])
                 continue
             if len(cells) != len(self.columns):
-                counted, due = _counted(len(cells), "column"), len(self.columns)
+                due, counted = len(self.columns), f"{len(cells)} column{'s' * (len(cells) > 1)}"
                 alone = (
                     f"{self.at(number)} has {counted} where line {self.first_place} has {due} ({shown(line)}); "
                     "correct the line, or write the file again if it was cut off"
@@ -260,10 +257,6 @@ class CsvTable(Table):
                 "close it, and keep every row on one line"
             )
         return [cell.strip(BLANKS) for cell in cells]
-
-
-def _with_line_feeds(chunk: bytes) -> bytes:
-    return chunk.replace(b"\r\n", NEWLINE).replace(b"\r", NEWLINE) if b"\r" in chunk else chunk
 
 
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
@@ -308,15 +301,6 @@ def _are_few_numbers(texts: tuple[str, ...]) -> bool:
     return bool(present) and all(re.match(_PLAIN, text) and not re.match(_CODE, text) for text in present)
 
 
-def _lines_with_text(block: bytes, first_line: int) -> np.ndarray:
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(NEWLINE))
-    return first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _in_arrow_memory(block: bytes) -> pa.Buffer:
     """A copy owned by arrow. Freeing Python bytes from arrow's threads at interpreter exit would abort the process."""
     copy = pa.allocate_buffer(len(block))
@@ -327,17 +311,13 @@ def _in_arrow_memory(block: bytes) -> pa.Buffer:
 def encoding_of(path: Path) -> str:
     """UTF-8 or Windows-1252; a file with lines in both is rejected."""
     decoder = codecs.getincrementaldecoder(UTF8)()
-    line = 1
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            if line == 1 and chunk.startswith(UTF16_MARKS):
-                raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
-            try:
-                decoder.decode(chunk)
-            except UnicodeDecodeError:
-                return _windows(path)
-            line += chunk.count(b"\n")
     try:
+        with path.open("rb") as file:
+            if file.read(2) in UTF16_MARKS:
+                raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
+            file.seek(0)
+            while chunk := file.read(CHUNK_BYTES):
+                decoder.decode(chunk)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return _windows(path)
@@ -351,33 +331,18 @@ def _windows(path: Path) -> str:
         for number, line in enumerate(file, 1):
             if line.isascii():
                 continue
-            fault = _not_utf8(line)
-            if fault is None:
+            try:
+                line.decode(UTF8)
                 other = other or f"line {number}"
-                continue
-            byte, value = fault
-            first = first or f"line {number}, byte {byte} (0x{value:02x})"
-            if _is_windows(line):
-                continue
-            raise InputError(f"{path} {first} is not UTF-8; save the file as UTF-8")
+            except UnicodeDecodeError as problem:
+                first = first or f"line {number}, byte {problem.start + 1} (0x{line[problem.start]:02x})"
+                try:
+                    printable = not set(CONTROL).intersection(line) and line.decode(WINDOWS)
+                except UnicodeDecodeError:
+                    printable = False
+                if not printable:
+                    raise InputError(f"{path} {first} is not UTF-8; save the file as UTF-8") from None
     if other:
         raise InputError(f"{path} {first} is not UTF-8 while {other} is; save the whole file as UTF-8")
     note(f"{path} is not UTF-8 ({first}); it is read as Windows-1252, which includes Latin-1")
     return WINDOWS
-
-
-def _not_utf8(line: bytes) -> tuple[int, int] | None:
-    """The first byte that is not UTF-8, counted from 1, and its value."""
-    try:
-        line.decode(UTF8)
-    except UnicodeDecodeError as problem:
-        return problem.start + 1, line[problem.start]
-    return None
-
-
-def _is_windows(line: bytes) -> bool:
-    try:
-        line.decode(WINDOWS)
-    except UnicodeDecodeError:
-        return False
-    return not line.translate(None, bytes(set(range(256)) - set(CONTROL)))

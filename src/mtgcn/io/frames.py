@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,16 +41,11 @@ def table_of_frame(frame: Any) -> ColumnTable:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"the frame names column {twice!r} twice; rename one")
-    return _table(names, columns, rows=int(frame.shape[0]) if is_frame(frame) else len(frame))
-
-
-def _table(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> ColumnTable:
     numbers: dict[int, np.ndarray] = {}
     texts: dict[int, Texts] = {}
     for place, (name, column) in enumerate(zip(names, columns, strict=True)):
-        if is_numeric(column.type) or is_day(column.type):
-            found = numbers_of(column)
-            assert found is not None
+        found = numbers_of(column)
+        if found is not None:
             if np.isinf(found).any():
                 row = int(np.flatnonzero(np.isinf(found))[0])
                 raise InputError(
@@ -63,7 +57,7 @@ def _table(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> Colu
     kinds = [column.type for column in columns]
     return ColumnTable(
         names=tuple(names),
-        numbers=np.column_stack(list(numbers.values())) if numbers else np.zeros((rows, 0), np.float32),
+        numbers=np.column_stack(list(numbers.values())) if numbers else np.zeros((len(frame), 0), np.float32),
         number_columns=tuple(numbers),
         texts=texts,
         days=frozenset(place for place in numbers if is_day(kinds[place])),

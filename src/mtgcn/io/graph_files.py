@@ -11,8 +11,8 @@ from __future__ import annotations
 import pickle
 import warnings
 import zipfile
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,8 @@ LABEL_NAMES = ("labels", "y")
 COPIES = 3  # of the arrays, while they are checked and converted
 # The classes of a pickled Data besides tensors.
 PYG_CLASSES = (
-    "torch_geometric.data.data.Data",
-    "torch_geometric.data.data.DataEdgeAttr",
-    "torch_geometric.data.data.DataTensorAttr",
-    "torch_geometric.data.storage.BaseStorage",
-    "torch_geometric.data.storage.EdgeStorage",
-    "torch_geometric.data.storage.GlobalStorage",
-    "torch_geometric.data.storage.NodeStorage",
+    *(f"torch_geometric.data.data.{name}" for name in ("Data", "DataEdgeAttr", "DataTensorAttr")),
+    *(f"torch_geometric.data.storage.{kind}Storage" for kind in ("Base", "Edge", "Global", "Node")),
 )
 
 
@@ -70,7 +65,8 @@ def read_graphml(path: Path) -> Any:
 
     _check_size(path)
     _check_xml(path)
-    return _read(path, "GraphML", lambda: nx.read_graphml(path))
+    with _readable(path, "GraphML"):
+        return nx.read_graphml(path)
 
 
 def read_gml(path: Path) -> Any:
@@ -85,16 +81,15 @@ def read_gml(path: Path) -> Any:
         byte = f"byte 0x{problem.object[problem.start]:02x}"
         raise InputError(f"{path} line {line}: {byte} is not UTF-8; save the file as UTF-8") from None
     plain = text.encode("ascii", "xmlcharrefreplace").decode()  # networkx reads ASCII and decodes &#233;
-    graph = _read(path, "GML", lambda: nx.parse_gml(plain, label="id"))
-    for node, name in graph.nodes(data="label", default=""):
+    with _readable(path, "GML"):
+        graph = nx.parse_gml(plain, label="id")
+    names = {node: attributes.pop("label", "") for node, attributes in graph.nodes(data=True)}  # never a class
+    for node, name in names.items():
         if isinstance(name, list):
             raise InputError(f"{path}: node {shown(node)} has {len(name)} labels; keep one")
-    names = [str(name) for _, name in graph.nodes(data="label", default="")]
-    if all(names) and len(set(names)) == len(names):
-        graph = nx.relabel_nodes(graph, dict(zip(graph.nodes, names, strict=True)))
-    for _, attributes in graph.nodes(data=True):
-        attributes.pop("label", None)  # in GML a node name, never a class
-    return graph
+    names = {node: str(name) for node, name in names.items()}
+    are_ids = all(names.values()) and len(set(names.values())) == len(names)
+    return nx.relabel_nodes(graph, names) if are_ids else graph
 
 
 def _check_size(path: Path) -> None:
@@ -110,6 +105,10 @@ def _check_size(path: Path) -> None:
 def _check_xml(path: Path) -> None:
     depth = 0
     keys: set[str] = set()  # of the data in the current element
+    parser = expat.ParserCreate()
+
+    def refused(why: str) -> InputError:
+        return InputError(f"{path} line {parser.CurrentLineNumber}: {why}")
 
     def enter(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
@@ -117,49 +116,41 @@ def _check_xml(path: Path) -> None:
         if name.rpartition(":")[2] != "data":
             keys.clear()
         elif (key := attributes.get("key", "")) in keys:
-            line = parser.CurrentLineNumber
-            raise InputError(f"{path} line {line}: key {shown(key)} is given twice for one element; keep one")
+            raise refused(f"key {shown(key)} is given twice for one element; keep one")
         else:
             keys.add(key)
         if depth > MAX_XML_DEPTH:
-            line = parser.CurrentLineNumber
-            raise InputError(f"{path} line {line}: elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
+            raise refused(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
 
     def leave(name: str) -> None:
         nonlocal depth
         depth -= 1
 
-    def refuse(*declared: object) -> None:
-        line = parser.CurrentLineNumber
-        raise InputError(f"{path} line {line}: a DOCTYPE can declare entities that expand without end; delete it")
+    def doctype(*declared: object) -> None:
+        raise refused("a DOCTYPE can declare entities that expand without end; delete it")
 
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = enter
     parser.EndElementHandler = leave
-    try:
-        with path.open("rb") as file:
+    with _readable(path, "XML", "save it as UTF-8"), path.open("rb") as file:  # an unknown encoding
+        try:
             parser.ParseFile(file)
-    except expat.ExpatError as problem:
-        what = expat.errors.messages[problem.code]
-        raise InputError(
-            f"{path} line {problem.lineno} is not well-formed XML ({what}); it may be cut off, write it again"
-        ) from None
-    except (ValueError, LookupError) as problem:  # an unknown encoding
-        if isinstance(problem, InputError):
-            raise
-        raise InputError(f"{path} cannot be read as XML ({reason(problem)}); save it as UTF-8") from None
+        except expat.ExpatError as problem:
+            what = f"line {problem.lineno} is not well-formed XML ({expat.errors.messages[problem.code]})"
+            raise InputError(f"{path} {what}; it may be cut off, write it again") from None
 
 
-def _read(path: Path, kind: str, read: Any) -> Any:
+@contextmanager
+def _readable(
+    path: Path, kind: str, remedy: str = "was it cut off? write it again", kept: tuple[type, ...] = (MemoryError,)
+) -> Iterator[None]:
+    """Turns errors of a reader into an `InputError`; libraries raise any exception on malformed files."""
     try:
-        return read()
-    except MemoryError:
-        raise
-    except Exception as problem:  # networkx raises any exception on malformed files
-        raise InputError(
-            f"{path} cannot be read as {kind} ({reason(problem)}); was it cut off? write it again"
-        ) from None
+        yield
+    except Exception as problem:
+        if isinstance(problem, (InputError, *kept)):
+            raise
+        raise InputError(f"{path} cannot be read as {kind} ({reason(problem)}); {remedy}") from None
 
 
 def read_npz(path: Path) -> GraphArrays:
@@ -191,32 +182,15 @@ def read_npz(path: Path) -> GraphArrays:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    problems = (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        SyntaxError,
-        RuntimeError,
-        MemoryError,
-        OverflowError,
-        TypeError,
-    )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # advice about old headers
-            with path.open("rb") as raw:  # numpy leaves malformed files open
-                file = np.load(raw, allow_pickle=False)
-                if not isinstance(file, np.lib.npyio.NpzFile):
-                    raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
-                _check_members(path, file.zip)
-                arrays = {name: file[name] for name in file.files}
-    except (*problems, zipfile.BadZipFile, zlib.error) as problem:
-        if isinstance(problem, InputError):
-            raise
-        raise InputError(
-            f"{path} cannot be read as .npz ({reason(problem)}); write it again, without objects"
-        ) from None
+    # A wrong header may ask for more memory than there is.
+    with _readable(path, ".npz", "write it again, without objects", kept=()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice about old headers
+        with path.open("rb") as raw:  # numpy leaves malformed files open
+            file = np.load(raw, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
+            _check_members(path, file.zip)
+            arrays = {name: file[name] for name in file.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
             raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
@@ -237,19 +211,14 @@ def _check_members(path: Path, archive: zipfile.ZipFile | None) -> None:
 def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
     """Sources, targets, weights and, from a matrix, the number of nodes."""
     if "edge_index" in arrays:
-        edges = arrays["edge_index"]
-        if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
-            raise InputError(f"{path}: edge_index is {_described(edges)}; give whole numbers, two rows")
+        sources, targets = _edge_index(path, arrays["edge_index"])
         weights = arrays.get("edge_weight")
         if weights is not None:
             weights = _numeric(path, "edge_weight", weights)
-            if weights.shape != edges.shape[1:]:
+            if weights.shape != sources.shape:
                 raise InputError(
-                    f"{path}: edge_weight of shape {weights.shape} for {edges.shape[1]} edges; give one each"
+                    f"{path}: edge_weight of shape {weights.shape} for {len(sources)} edges; give one each"
                 )
-        if edges.dtype.kind == "u" and edges.max(initial=0) > np.iinfo(np.int64).max:
-            raise InputError(f"{path}: edge_index names node {edges.max()}; number nodes from 0 on")
-        sources, targets = edges.astype(np.int64)
         return sources, targets, weights, None
     if "adjacency" in arrays:
         given = _numeric(path, "adjacency", arrays["adjacency"])
@@ -269,6 +238,14 @@ def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.nd
     return matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data, matrix.shape[0]
 
 
+def _edge_index(path: Path, edges: np.ndarray) -> np.ndarray:
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+        raise InputError(f"{path}: edge_index is {_described(edges)}; give two rows of whole numbers")
+    if edges.max(initial=0) > np.iinfo(np.int64).max:
+        raise InputError(f"{path}: edge_index names node {edges.max()}; number nodes from 0 on")
+    return edges.astype(np.int64)
+
+
 def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
     """A matrix from its three arrays, whose indices are checked."""
     layout = "csr" if prefix else "".join(map(str, _texts(path, "format", arrays["format"].reshape(-1)[:1])))
@@ -283,12 +260,11 @@ def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_ar
     try:
         numbers = _numeric(path, f"{prefix}data", data)
         return compressed_matrix(numbers, indices, indptr, tuple(shape.tolist()), by_column=layout == "csc")
+    except InputError:
+        raise
     except ValueError as problem:
-        if isinstance(problem, InputError):
-            raise
-        raise InputError(
-            f"{path}: {prefix or 'its '}arrays are not a sparse matrix ({reason(problem)}); save it again"
-        ) from None
+        what = f"{prefix or 'its '}arrays are not a sparse matrix ({reason(problem)})"
+        raise InputError(f"{path}: {what}; save it again") from None
 
 
 def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
@@ -350,28 +326,24 @@ def read_pt(path: Path) -> GraphArrays:
         if isinstance(error, InputError):
             raise
         raise _not_read(path, f"has parts that are not arrays ({reason(error)})") from error
-    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
-        raise InputError(f"{path}: edge_index is of shape {edges.shape}; give two rows of node numbers")
-    return GraphArrays(
-        node_ids=np.arange(_count(path, parts, edges, features, labels)),
-        sources=edges[0],
-        targets=edges[1],
-        weights=None if weights is None else np.asarray(weights),
-        features=features,
-        feature_names=(),
-        labels=labels,
-        class_names=names,
-        directed=True,  # PyTorch Geometric lists both directions of an edge
-    )
+    sources, targets = _edge_index(path, edges)
+    weights = None if weights is None else np.asarray(weights)
+    node_ids = np.arange(_count(path, parts, edges, features, labels))
+    # PyTorch Geometric lists both directions of an edge: directed.
+    return GraphArrays(node_ids, sources, targets, weights, features, (), labels, names, directed=True)
 
 
 def _loaded(path: Path) -> Any:
     import torch
 
-    known = {_full_name(one) for one in torch.serialization.get_safe_globals()}  # PyG's own if it is imported
-    stand_ins = [(_stand_in(name), name) for name in PYG_CLASSES if name not in known]
+    allowed: list[Any] = torch.serialization.get_safe_globals()  # PyG's own if it is imported
+    known = {one[1] if isinstance(one, tuple) else f"{one.__module__}.{one.__qualname__}" for one in allowed}
+    stand_ins = [(type(name.rpartition(".")[2], (), {}), name) for name in PYG_CLASSES if name not in known]
     try:
-        unpacked = _unpacked_bytes(path)
+        unpacked = path.stat().st_size
+        if zipfile.is_zipfile(path):  # the old format is none
+            with zipfile.ZipFile(path) as archive:
+                unpacked = sum(member.file_size for member in archive.infolist())
         check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
         with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -384,22 +356,6 @@ def _loaded(path: Path) -> Any:
         raise InputError(
             f"{path} is not a complete file of torch.save ({reason(error)}); was it cut off? write it again"
         ) from None
-
-
-def _unpacked_bytes(path: Path) -> int:
-    """The unpacked size; `torch.save` never compresses."""
-    if not zipfile.is_zipfile(path):  # the old format
-        return path.stat().st_size
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
-
-
-def _stand_in(name: str) -> type:
-    return type(name.rpartition(".")[2], (), {"__doc__": f"Stand-in for {name}."})
-
-
-def _full_name(allowed: Any) -> str:
-    return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
 
 
 def _parts(content: Any) -> Mapping[str, Any] | None:

@@ -13,11 +13,9 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.graph import LABEL_NAMES, Graph, GraphArrays, Preprocessing
 from mtgcn.io.columns import ID_NAMES, SOURCE_NAMES, TARGET_NAMES, open_table
-from mtgcn.io.edge_list import EdgeRows, read_edges
 from mtgcn.io.graph_files import SUFFIXES, read_graph_file
+from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, read_edges, read_nodes
 from mtgcn.io.ids import NodeIndex
-from mtgcn.io.label_table import Labels
-from mtgcn.io.node_table import NodeRows, read_nodes
 from mtgcn.io.options import PathLike, TableOptions, readable_file
 from mtgcn.io.preprocessing.fit import fit_columns
 from mtgcn.io.table import Table
@@ -96,16 +94,10 @@ def read_tables(options: TableOptions) -> GraphArrays:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         node_ids, sources, targets, codes = node_ids[order], place[sources], place[targets], codes[order]
+    labelled, names = codes if class_names else None, () if preprocessing is None else preprocessing.names
+    weights, directed = edges.weights, None
     return GraphArrays(
-        node_ids,
-        sources,
-        targets,
-        edges.weights,
-        features,
-        () if preprocessing is None else preprocessing.names,
-        codes if class_names else None,
-        class_names,
-        preprocessing=preprocessing,
+        node_ids, sources, targets, weights, features, names, labelled, class_names, directed, preprocessing
     )
 
 
@@ -139,17 +131,14 @@ def _check_options(
     if edge_table is None and node_table is None:
         raise InputError("neither an edge list nor a node table; give at least one of them")
     columns = options.columns
-    for column, tables, where in (
-        (columns.get("source"), [edge_table], "an edge list"),
-        (columns.get("target"), [edge_table], "an edge list"),
-        (columns.get("weight") or None, [edge_table], "an edge list"),
-        (options.features, [node_table], "a node table"),
-        (options.exclude or None, [node_table], "a node table"),
-        (list(options.kinds) or None, [node_table], "a node table"),
-        (columns.get("id"), [node_table, label_table], "a node or label table"),
-        (columns.get("label") or None, [node_table, label_table], "a node or label table"),
+    given = {role: column for role, column in columns.items() if column is not False}
+    for table, where, wanted in (
+        (edge_table, "an edge list", [given.get(role) for role in ("source", "target", "weight")]),
+        (node_table, "a node table", [options.features, options.exclude or None, list(options.kinds) or None]),
+        (node_table or label_table, "a node or label table", [given.get("id"), given.get("label")]),
     ):
-        if column is not None and not any(tables):
+        column = next((some for some in wanted if some is not None), None)
+        if column is not None and table is None:
             raise InputError(f"column {column!r} is looked for in {where} and there is none; give one")
 
 

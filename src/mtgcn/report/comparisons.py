@@ -172,7 +172,8 @@ def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
 
 
 def _made_on(cell: CellSummary) -> str:
-    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {cell.versions['torch']}"
+    torch_version = cell.versions.get("torch", "unknown")
+    return f"seed {cell.seed}, {cell.device}, {counted(cell.threads, 'thread')}, torch {torch_version}"
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:

@@ -158,11 +158,12 @@ def _key_figures(view: FitView, background: Background) -> list[tuple[str, str, 
 
 def _facts(model: FittedModel) -> list[tuple[str, str]]:
     graph, name = model.graph_, name_of(model.method_)
+    title = method_title(name) if name in METHODS else name
     features = f"{graph.num_features} features" if graph.features is not None else "no features"
     facts = [
         ("graph", f"{graph.num_nodes} nodes, {graph.num_edges} edges, {features}"),
         ("labels", f"{len(graph.known)} of {np.unique(graph.labels[graph.known]).size} classes"),
-        ("method", f"{name}. {method_title(name)}" if name in METHODS else name),
+        ("method", title if title.startswith(name) else f"{name}. {title}"),
     ]
     if model.peer_distributions_ is not None:
         weights = peer_weights(model)

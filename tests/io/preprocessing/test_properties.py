@@ -1,4 +1,4 @@
-"""Whatever columns hold, the answer is finite numbers or one clear line; new rows are treated as those of the fit."""
+"""Any columns give finite features or an error in one line; new rows are transformed like those of the fit."""
 
 import json
 
@@ -14,39 +14,24 @@ from mtgcn.io.preprocessing.values import LARGEST
 
 ROWS = 12
 words = st.sampled_from(
-    [
-        "",
-        "NA",
-        "?",
-        "ja",
-        "nein",
-        "1",
-        "2,5",
-        "1.234",
-        "007",
-        "-3e4",
-        "2024-01-01",
-        "31.12.2023",
-        "Köln",
-        "Ulm",
-        "x y",
-        "∞",
-    ]
+    ["", "NA", "?", "ja", "1", "2,5", "1.234", "007", "-3e4", "2024-01-01", "31.12.2023", "Köln", "Ulm", "x y", "∞"]
 )
+
+
+def column(cells):
+    return st.lists(cells, min_size=ROWS, max_size=ROWS)
+
+
 text_columns = st.one_of(
-    st.lists(words, min_size=ROWS, max_size=ROWS),
-    st.lists(st.text(max_size=5), min_size=ROWS, max_size=ROWS),
-    st.lists(st.sampled_from(["1", "2,5", "NA", "3"]), min_size=ROWS, max_size=ROWS),
-    st.lists(st.sampled_from(["1.2.2024", "-", "3.4.2023"]), min_size=ROWS, max_size=ROWS),
+    *map(column, (words, st.text(max_size=5), st.sampled_from(["1", "2,5", "NA", "3"]))),
+    column(st.sampled_from(["1.2.2024", "-", "3.4.2023"])),
 )
-number_columns = st.lists(
+number_columns = column(
     st.one_of(
         st.floats(allow_infinity=False, width=32),
         st.integers(0, 3).map(float),
         st.sampled_from([0.0, 1.0, 1e30, -1e-30]),
-    ),
-    min_size=ROWS,
-    max_size=ROWS,
+    )
 )
 tables = st.lists(st.one_of(text_columns, number_columns), min_size=1, max_size=4)
 
@@ -64,7 +49,7 @@ def table_of(columns, absent=0):
 
 
 def answer_or_line(ask):
-    """What is answered; None where it is one clear line."""
+    """The answer; None for an error in one line."""
     try:
         return ask()
     except InputError as error:
@@ -74,7 +59,7 @@ def answer_or_line(ask):
 
 
 @settings(max_examples=150, deadline=None)
-@example(columns=[[0.0] * (ROWS - 1) + [LARGEST]], absent=0, scale=True)  # what is learned of it is as large
+@example(columns=[[0.0] * (ROWS - 1) + [LARGEST]], absent=0, scale=True)  # learned numbers are as large
 @example(columns=[[0.0] * (ROWS // 2) + [LARGEST] * (ROWS - ROWS // 2)], absent=1, scale=False)
 @given(columns=tables, absent=st.integers(0, 2), scale=st.booleans())
 def test_any_table(columns, absent, scale):
@@ -88,7 +73,7 @@ def test_any_table(columns, absent, scale):
     assert len(preprocessing.lines()) == len(columns)
     kept = Preprocessor.of(json.loads(json.dumps(preprocessing.plain())))
     assert np.array_equal(kept.matrix(table), matrix)
-    # One row alone is treated as it was among the others.
+    # A single row is transformed as among the others.
     alone = table_of([column[3:4] for column in columns])
     assert np.array_equal(kept.matrix(alone), matrix[3:4])
 

@@ -76,7 +76,8 @@ class Size:
     whole: bool  # only whole numbers
 
     @staticmethod
-    def of(values: Float[np.ndarray, "present"]) -> Size:
+    def of(values: Float[np.ndarray, "rows"]) -> Size:
+        values = values[~np.isnan(values)]
         if not len(values):
             return Size(0.0, 0.0, 0.0, 0.0, False)
         return Size(
@@ -134,7 +135,11 @@ def fit_columns(
         if name not in table.names:
             raise InputError(f"{table.title}: {unknown_name('column', name, [some for some in table.names if some])}")
     types = infer_types(table, kinds, named=named)
-    sizes = {one.name: _size(table, one) for one in types if one.format is not None and not one.is_date}
+    sizes = {
+        one.name: Size.of(parsed_column(table, one.column, one.format, lenient=True))
+        for one in types
+        if one.format is not None and not one.is_date
+    }
     amounts = dict(zip(sizes, are_amounts(list(sizes.values())), strict=True))
     whole_table = len(amounts) == len(table.names) and all(amounts.values())
     columns: list[Column] = []
@@ -218,7 +223,12 @@ def _text_type(
                 "dates as 2024-01-31 or 31.01.2024"
             )
     elif column not in table.categories:
-        form = _inferred_format(texts, styles)
+        if formats.is_boolean(texts.values):
+            form = formats.BOOLEAN
+        elif styles and not any(map(formats.is_code, texts.values)):
+            form = styles[0]
+        else:
+            form = formats.date_format(texts.values, 1 - MAX_ERRORS)
         # A comma is ambiguous in a table without decimal commas, and a point in a table with them.
         ambiguous = formats.POINT if decimal_commas else formats.COMMA
         if form == ambiguous and formats.may_be_thousands(texts.values, form):
@@ -242,27 +252,16 @@ def _text_type(
     return ColumnType(name, column)
 
 
-def _inferred_format(texts: Texts, styles: list[str]) -> str | None:
-    if formats.is_boolean(texts.values):
-        return formats.BOOLEAN
-    if styles and not any(map(formats.is_code, texts.values)):
-        return styles[0]
-    return formats.date_format(texts.values, 1 - MAX_ERRORS)
-
-
 def _number_styles(texts: Texts, *, chosen: bool) -> list[str]:
     """The number formats that fit most rows, if the other values are few enough to be typing errors."""
-    counts = texts.counts
+    counts, styles = texts.counts, (formats.POINT, formats.COMMA)
     rows = int(counts.sum())
-    parsed = {
-        style: int(counts[~np.isnan(formats.parse(texts.values, style))].sum())
-        for style in (formats.POINT, formats.COMMA)
-    }
-    most = max(parsed.values())
+    parsed = [int(counts[~np.isnan(formats.parse(texts.values, style))].sum()) for style in styles]
+    most = max(parsed)
     errors = rows - most
     if not chosen and (errors > max(1, MAX_ERRORS * rows) or errors >= most):
         return []
-    return [style for style, number in parsed.items() if number == most]
+    return [style for style, number in zip(styles, parsed, strict=True) if number == most]
 
 
 def _min_frequency(rows: int) -> int:
@@ -278,11 +277,6 @@ def _covered_by_frequent(texts: Texts) -> float:
 
 def _distinct(texts: Texts) -> str:
     return f"{len(texts.values)} different values" if len(texts.values) > 1 else "one value"
-
-
-def _size(table: ColumnTable, one: ColumnType) -> Size:
-    values = parsed_column(table, one.column, one.format or "", lenient=True)
-    return Size.of(values[~np.isnan(values)])
 
 
 def _number(table: ColumnTable, one: ColumnType, *, scale: bool) -> Column:
@@ -308,18 +302,8 @@ def _number(table: ColumnTable, one: ColumnType, *, scale: bool) -> Column:
     if low is not None:
         known = np.clip(known, low, high)
     centre, spread = float(known.mean()), float(known.std()) or 1.0
-    return NumberColumn(
-        one.name,
-        form,
-        unit=unit,
-        low=low,
-        high=high,
-        centre=centre,
-        spread=spread,
-        fill=float((np.median(known) - centre) / spread),
-        marks_missing=marks_missing,
-        lenient=one.lenient,
-    )
+    fill = float((np.median(known) - centre) / spread)
+    return NumberColumn(one.name, form, unit, low, high, centre, spread, fill, marks_missing, one.lenient)
 
 
 def _log_unit(values: Float[np.ndarray, "present"]) -> float | None:

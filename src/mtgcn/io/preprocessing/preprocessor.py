@@ -50,10 +50,6 @@ class NumberColumn:
             raise ValueError(f"column {shown(self.name)} has spread {self.spread} and unit {self.unit}")
 
     @property
-    def untouched(self) -> bool:
-        return self.as_is and not self.marks_missing
-
-    @property
     def outputs(self) -> tuple[str, ...]:
         return (self.name, *((f"{self.name} missing",) if self.marks_missing else ()))
 
@@ -145,9 +141,8 @@ class Preprocessor:
         """Columns to be read as text; a category of digits is not a number."""
         return frozenset(
             column.name
-            for column in self.columns
-            if isinstance(column, CategoryColumn)
-            or (isinstance(column, NumberColumn) and column.format != formats.POINT)
+            for column in self._in_order()
+            if isinstance(column, CategoryColumn) or column.format != formats.POINT
         )
 
     @property
@@ -166,9 +161,7 @@ class Preprocessor:
             )
         untouched = [column for column in self._in_order() if _is_untouched(column)]
         others = [column for column in self._in_order() if not _is_untouched(column)]
-        blocks: list[Any] = []
-        if untouched:
-            blocks.append(_untouched(table, untouched, place))
+        blocks: list[Any] = [_untouched(table, untouched, place)] if untouched else []
         blocks += [_outputs(table, column, place[column.name]) for column in others]
         if not blocks:
             return np.zeros((table.rows, 0), np.float32)
@@ -247,7 +240,7 @@ def unparsable(table: ColumnTable, column: int, texts: Texts, bad: np.ndarray, f
 
 
 def _is_untouched(column: Column) -> bool:
-    return isinstance(column, NumberColumn) and column.untouched
+    return isinstance(column, NumberColumn) and column.as_is and not column.marks_missing
 
 
 def _untouched(table: ColumnTable, columns: Sequence[Column], place: Mapping[str, int]) -> Any:
@@ -258,8 +251,7 @@ def _untouched(table: ColumnTable, columns: Sequence[Column], place: Mapping[str
     where = [table.number_place[column] for column in wanted]
     same = where == list(range(table.numbers.shape[1]))
     block = table.numbers if same else table.numbers[:, where]
-    values = block.data if sp.issparse(block) else block
-    if np.isnan(values).any():
+    if np.isnan(block.data if sp.issparse(block) else block).any():
         block = block.copy()
         values = block.data if sp.issparse(block) else block
         values[np.isnan(values)] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -64,17 +64,13 @@ def days_in(text: str, form: str) -> float | None:
     >>> days_in("1970-01-02", "iso"), days_in("3.1.1970", "%d.%m.%Y"), days_in("31.2.1970", "%d.%m.%Y")
     (1.0, 2.0, None)
     """
+    if form == "iso" and not _ISO.fullmatch(text):
+        return None
     try:
-        if form == "iso":
-            moment = datetime.fromisoformat(text) if _ISO.fullmatch(text) else None
-        else:
-            moment = datetime.strptime(text, form)
+        moment = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)
     except ValueError:
         return None
-    if moment is None:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / SECONDS_A_DAY
 
 
@@ -90,9 +86,14 @@ def boolean_in(text: str) -> float | None:
 
 def parse(texts: Iterable[str], form: str) -> Float[np.ndarray, "texts"]:
     """The number for each text in this format, NaN if there is none."""
-    one = _parser(form)
-    found = (one(text) for text in texts)
-    return np.array([np.nan if number is None else number for number in found], dtype=np.float64)
+    found: Iterable[float | None]
+    if form in (POINT, COMMA):
+        found = (number_in(text, form) for text in texts)
+    elif form == BOOLEAN:
+        found = map(boolean_in, texts)
+    else:
+        found = (days_in(text.strip(), form.removeprefix(DATE)) for text in texts)
+    return np.array(list(found), dtype=np.float64)  # None becomes NaN
 
 
 def is_format(form: str) -> bool:
@@ -126,12 +127,3 @@ def date_format(texts: Sequence[str], least_share: float) -> str | None:
 
 def _share(numbers: Sequence[float | None]) -> float:
     return sum(number is not None for number in numbers) / max(1, len(numbers))
-
-
-def _parser(form: str) -> Callable[[str], float | None]:
-    if form in (POINT, COMMA):
-        return lambda text: number_in(text, form)
-    if form == BOOLEAN:
-        return boolean_in
-    date = form.removeprefix(DATE)
-    return lambda text: days_in(text.strip(), date)

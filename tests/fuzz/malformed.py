@@ -1,4 +1,4 @@
-"""What people, programs and enemies put where something else is expected."""
+"""Malformed texts, numbers, arrays, JSON and bytes."""
 
 from __future__ import annotations
 
@@ -23,23 +23,9 @@ NUMBERS = (
     *(0, 1, -1, 2, 0.5, -0.0, 1e-45, 1e-44, 1e-30, 1e15, 1.0001e15, 1e20, 3.4e38, 1e39, 1e300, 2**31, 2**53 + 1),
     *(2**63, -(2**63), 2**64, 10**12, 10**400, float("nan"), float("inf"), -float("inf"), True, False),
 )
-# Counts on a command line: too few, a few, and far more than any limit; what lies between takes long, and rightly so.
+# Counts on a command line: too small, small, and above every limit; counts in between take long.
 COUNTS = (
-    "-1",
-    "0",
-    "1",
-    "2",
-    "3",
-    "5",
-    "1.5",
-    "1e3",
-    "10000000",
-    "1000000000000",
-    "9" * 30,
-    "9" * 5000,
-    "x",
-    "",
-    "nan",
+    *("-1", "0", "1", "2", "3", "5", "1.5", "1e3", "10000000", "1000000000000", "9" * 30, "9" * 5000, "x", "", "nan"),
 )
 DTYPES = ("f2", "f4", "f8", "i1", "i4", "i8", "u1", "u8", "?", "c8", "M8[s]", "m8[D]", "U3", "S3", "V4")
 
@@ -53,26 +39,13 @@ def number(random: Random) -> Any:
 
 
 def array(random: Random, like: np.ndarray) -> np.ndarray:
-    """An array that has something wrong with it, or nothing."""
+    """A similar array, faulty or not."""
     return random.choice(ARRAY_FAULTS)(random, np.asarray(like))
 
 
 def _shape(random: Random, like: np.ndarray) -> np.ndarray:
-    shapes = [
-        (),
-        (0,),
-        (1,),
-        (3,),
-        (2, 0),
-        (0, 2),
-        (2, 3),
-        (4, 4),
-        (3, 3, 3),
-        (1, 1, 1, 1),
-        like.shape[::-1],
-        like.shape * 2,
-    ]
-    return np.zeros(random.choice(shapes), like.dtype)
+    fixed = ((), (0,), (1,), (3,), (2, 0), (0, 2), (2, 3), (4, 4), (3, 3, 3), (1, 1, 1, 1))
+    return np.zeros(random.choice((*fixed, like.shape[::-1], like.shape * 2)), like.dtype)
 
 
 def _type(random: Random, like: np.ndarray) -> np.ndarray:
@@ -113,17 +86,13 @@ def _longer(random: Random, like: np.ndarray) -> np.ndarray:
     return np.concatenate([like, like], axis=random.randrange(like.ndim)) if like.ndim else like
 
 
-def _as_it_is(random: Random, like: np.ndarray) -> np.ndarray:
-    return like
-
-
 ARRAY_FAULTS: tuple[Callable[[Random, np.ndarray], np.ndarray], ...] = (
-    *(_shape, _type, _value, _value, _value, _constant, _cut, _longer, _as_it_is),
+    *(_shape, _type, _value, _value, _value, _constant, _cut, _longer, lambda random, like: like),
 )
 
 
 def archive_of_zeros(members: dict[str, int]) -> bytes:
-    """A zip archive of `.npy` files with so many MiB of zeros each, packed a thousandfold."""
+    """A zip archive of `.npy` files with this many MiB of zeros each, compressed by a factor of a thousand."""
     content, directory = b"", b""
     for name, mebibytes in members.items():
         head = io.BytesIO()
@@ -133,7 +102,7 @@ def archive_of_zeros(members: dict[str, int]) -> bytes:
         packed = pack.compress(head.getvalue()) + pack.flush(zlib.Z_FULL_FLUSH)
         mebibyte = pack.compress(bytes(1 << 20)) + pack.flush(zlib.Z_FULL_FLUSH)
         packed += mebibyte * mebibytes + pack.flush()
-        # The sum is not worth its time: it is looked at when everything is unpacked already.
+        # The checksum is left out: it is read after everything is unpacked.
         sizes = struct.pack("<IIIHH", 0, len(packed), len(head.getvalue()) + (mebibytes << 20), len(name), 0)
         common = struct.pack("<HHHHH", 20, 0, zipfile.ZIP_DEFLATED, 0, 33)
         directory += b"PK\x01\x02\x14\x00" + common + sizes + struct.pack("<HHHII", 0, 0, 0, 0, len(content))
@@ -144,17 +113,11 @@ def archive_of_zeros(members: dict[str, int]) -> bytes:
 
 
 def json_value(random: Random) -> Any:
-    """Anything that JSON can say."""
+    """Any JSON value."""
     kinds: tuple[Callable[[], Any], ...] = (
-        lambda: None,
-        lambda: random.choice((True, False)),
-        lambda: text(random),
+        *(lambda: None, lambda: random.choice((True, False)), lambda: text(random), list, dict, lambda: [[[]]]),
+        *(lambda: [text(random), 1, None], lambda: {text(random)[:20]: 1}),
         lambda: random.choice((0, -1, 1, 3, 10**12, 10**30, 0.5, 1e300)),
-        list,
-        dict,
-        lambda: [text(random), 1, None],
-        lambda: {text(random)[:20]: 1},
-        lambda: [[[]]],
         lambda: "x" * random.choice((10, 10_000, 1_000_000)),
         lambda: list(range(random.choice((1, 100, 10_000)))),
     )
@@ -162,7 +125,7 @@ def json_value(random: Random) -> Any:
 
 
 def changed_json(random: Random, content: Any) -> Any:
-    """JSON content with one of its parts, however deep, gone, doubled or something else."""
+    """JSON content with one of its parts, at any depth, removed or replaced."""
     if isinstance(content, dict) and content and random.random() < 0.85:
         key = random.choice(list(content))
         if random.random() < 0.1:
@@ -177,7 +140,7 @@ def changed_json(random: Random, content: Any) -> Any:
 
 
 def changed_bytes(random: Random, content: bytes) -> bytes:
-    """The same bytes with a few mistakes: flipped, cut, doubled, moved, or with something put in."""
+    """The same bytes with a few faults: flipped, cut, doubled, moved or inserted."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         place = random.randrange(len(content) + 1)
         end = min(len(content), place + random.choice((1, 1, 4, 16, 200)))

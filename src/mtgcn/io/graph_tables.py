@@ -1,0 +1,367 @@
+"""The three tables of a graph: edge lists, label tables and node tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError, note, shown
+from mtgcn.io.columns import EdgeColumns, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
+from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
+from mtgcn.io.options import TableOptions
+from mtgcn.io.preprocessing import values
+from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
+from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, NotNumbers, Table
+from mtgcn.labels import UNLABELED, check_classes, classes_of, integer_text, is_missing
+from mtgcn.memory import check_fits
+from mtgcn.shapes import Int
+
+BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise
+ONE_ROW_PER_NODE = "keep one row per node, or name the id column (--column id=NAME)"
+SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeRows:
+    """Edges as listed, by node number."""
+
+    sources: Int[np.ndarray, "listed"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    targets: Int[np.ndarray, "listed"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    weights: np.ndarray | None = None  # None: the list has none
+
+
+def read_edges(table: Table, options: TableOptions, index: NodeIndex, home: str | None) -> EdgeRows:
+    """The edges between the nodes of the index, which is filled from `home`; without a home, every id is a node."""
+    parts: list[EdgeRows] = []
+    listed = 0
+    for part, rows in edge_batches(table, options, index, home):
+        parts.append(part)
+        listed += rows
+        check_fits(BYTES_PER_EDGE * listed, f"{table.path}, of which {listed} edges are read,", "leave some out")
+    some = [part.weights for part in parts if part.weights is not None]
+    return EdgeRows(
+        np.concatenate([part.sources for part in parts]),
+        np.concatenate([part.targets for part in parts]),
+        np.concatenate(some) if some else None,
+    )
+
+
+def edge_batches(
+    table: Table, options: TableOptions, index: NodeIndex, home: str | None
+) -> Iterator[tuple[EdgeRows, int]]:
+    """Edges in batches, with the number of rows; faults are raised at the end."""
+    columns = edge_columns(table, options)
+    if options.header is None and home is not None:
+        table = with_found_header(table, index, [columns.source, columns.target])
+        columns = edge_columns(table, options)
+    faults = Faults(str(table.path))
+    unknown = UnknownIds(table, home or "", options, "edges")
+    empty = True
+    for batch, weights in _batches(table, columns, faults):
+        both = [
+            ids
+            for cells, number in zip(batch.texts, (columns.source, columns.target), strict=False)
+            if (ids := checked_ids(table, batch, cells, number, faults)) is not None
+        ]
+        if len(both) < 2:
+            continue
+        if home is None:
+            source, target = (index.add(one) for one in both)
+        else:
+            source, target = unknown.resolved(index, batch, both)
+        known = (source != MISSING) & (target != MISSING)
+        empty = False
+        yield EdgeRows(source[known], target[known], None if weights is None else weights[known]), len(source)
+    faults.raise_first_kind()
+    unknown.finish()
+    if empty:
+        raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
+
+
+def _batches(table: Table, columns: EdgeColumns, faults: Faults) -> Iterator[tuple[Batch, np.ndarray | None]]:
+    """Batches with their weights: numbers, or text with decimal commas."""
+    ends = [columns.source, columns.target]
+    column = columns.weight
+    if column is None:
+        for batch in table.batches(ends, []):
+            yield batch, None
+        return
+    cells = [row[column] for row in table.sample if len(row) > column]
+    commas = any("," in cell for cell in cells) and np.isnan(values.parse(cells, values.COMMA)).mean() < 0.5
+    commas = commas and not table.numeric([column])
+    for batch in table.batches([*ends, column] if commas else ends, [] if commas else [column]):
+        weights = _comma_numbers(table, batch, column, faults) if commas else batch.numbers[:, 0]
+        negative = np.flatnonzero(weights < 0)
+        if len(negative):
+            first, name = int(negative[0]), table.name_of(column)
+            faults.add(
+                FaultKind(f"edges have a negative {name}", "weights must be >= 0"),
+                f"{table.at(int(batch.places[first]))}, {name} is {weights[first]:g}; weights must be >= 0",
+                [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:3]],
+                len(negative),
+            )
+        yield batch, weights
+
+
+def _comma_numbers(table: Table, batch: Batch, column: int, faults: Faults) -> np.ndarray:
+    cells: Coded = batch.texts[2]
+    numbers = np.append(values.parse(cells.values.to_pylist(), values.COMMA), np.nan)[cells.codes]
+    for row in np.flatnonzero(np.isnan(numbers)):
+        empty = cells.codes[row] == MISSING
+        table.add_not_a_number(faults, int(batch.places[row]), column, None if empty else cells.text(int(row)))
+    return numbers.astype(np.float32)
+
+
+class Labels:
+    """The labels of the nodes of an index, with the table and line of each."""
+
+    def __init__(self, index: NodeIndex) -> None:
+        self._index = index
+        self._texts = NodeIndex()  # distinct labels are numbered like ids
+        self._tables: list[Table] = []
+        self._given: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []  # node, text, place, table
+        self._must_hold_labels = False
+
+    def add(self, table: Table, batch: Batch, nodes: np.ndarray, labels: Coded) -> None:
+        """Add the labels of some rows."""
+        if table not in self._tables:
+            self._tables.append(table)
+        labelled = np.flatnonzero((labels.codes != MISSING) & (nodes != MISSING))
+        texts = self._texts.add(Coded(labels.codes[labelled], labels.values))
+        self._given.append(
+            (nodes[labelled], texts, batch.places[labelled], np.full(len(labelled), len(self._tables) - 1))
+        )
+
+    def read(self, table: Table, options: TableOptions, home: str) -> None:
+        """Read a label table; `home` is the source of the nodes, for messages."""
+        if options.header is None:
+            table = with_found_header(table, self._index, [label_columns(table, options).node_id])
+        columns = label_columns(table, options)
+        self._must_hold_labels = not options.few_labels
+        faults = Faults(str(table.path))
+        unknown = UnknownIds(table, home, options, "labels")
+        for batch in table.batches([columns.node_id, columns.label], []):
+            ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
+            if ids is None:
+                continue
+            [nodes] = unknown.resolved(self._index, batch, [ids])
+            self.add(table, batch, nodes, batch.texts[1])
+        faults.raise_first_kind()
+        unknown.finish()
+        if table not in self._tables and self._must_hold_labels:
+            raise InputError(f"{table.path} holds a header and no label; label some nodes")
+
+    def encoded(self, beside: Sequence[str] = (), *, few_labels: bool = False) -> tuple[np.ndarray, tuple[str, ...]]:
+        """The class code of each node and the class names. At least two classes are required, unless `few_labels` or
+        other labels have the classes `beside`."""
+        labels = np.full(len(self._index), UNLABELED)
+        if not self._given:
+            return labels, ()
+        node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
+        texts = self._texts.texts()
+        text = self._without_gap_floats(text, source, texts)
+        used, text = np.unique(text, return_inverse=True)
+        texts = [texts[one] for one in used.tolist()]
+        code_of_text, names = classes_of(texts, beside)
+        paths = " and ".join(str(table.path) for table in self._tables)
+        self._note_missing_words(paths, text, texts, code_of_text)
+        if not names:
+            if self._must_hold_labels:
+                raise InputError(f"{paths}: every label is empty; label some nodes")
+            return labels, ()
+        if not beside and not few_labels:
+            check_classes(names, paths)
+        code = code_of_text[text]
+        labelled = np.flatnonzero(code != UNLABELED)
+        order = labelled[np.argsort(node[labelled], kind="stable")]
+        node, code, place, source = node[order], code[order], place[order], source[order]
+        self._reject_conflicts(paths, node, [names[some] for some in code], place, source)
+        labels[node] = code
+        return labels, names
+
+    def _without_gap_floats(self, text: np.ndarray, source: np.ndarray, texts: list[str]) -> np.ndarray:
+        """The text of each row, as integers for tables with labels such as 1.0 only: pandas writes them for integers
+        with gaps. New texts are appended to `texts`."""
+        for number in range(len(self._tables)):
+            rows = np.flatnonzero(source == number)
+            used = [one for one in np.unique(text[rows]).tolist() if not is_missing(texts[one])]
+            if all(integer_text(texts[one]) != texts[one] for one in used):
+                place = np.arange(len(texts))
+                place[used] = len(texts) + np.arange(len(used))
+                texts += [integer_text(texts[one]) for one in used]
+                text[rows] = place[text[rows]]
+        return text
+
+    def _note_missing_words(self, paths: str, text: np.ndarray, texts: list[str], codes: np.ndarray) -> None:
+        """A word such as none, or -1, may be meant as a class."""
+        words = [number for number, word in enumerate(texts) if codes[number] == UNLABELED and word.casefold() != "nan"]
+        count = int(np.isin(text, words).sum())
+        if count:
+            named = ", ".join(shown(texts[word]) for word in words[:3])
+            note(f"{paths}: {count} labels are words for a missing value ({named}) and count as unlabelled")
+
+    def _reject_conflicts(
+        self, paths: str, node: np.ndarray, label: list[str], place: np.ndarray, source: np.ndarray
+    ) -> None:
+        """Reject nodes with two labels. All arrays are sorted by node."""
+        names = np.array(label)
+        conflicts = np.flatnonzero((node[1:] == node[:-1]) & (names[1:] != names[:-1]))
+        if not len(conflicts):
+            return
+        ids = self._index.ids()
+
+        def given(row: int) -> str:
+            return f"{self._tables[source[row]].at(int(place[row]))} has {shown(label[row])}"
+
+        faults = Faults(paths)
+        first = int(conflicts[0])
+        faults.add(
+            FaultKind("labels contradict another of the same node", "keep one label for each node"),
+            f"two labels for node {shown(ids[node[first]])}: {given(first)}, {given(first + 1)}; keep one",
+            [f"node {shown(ids[node[row]])}: {shown(label[row])} and {shown(label[row + 1])}" for row in conflicts[:3]],
+            len(conflicts),
+        )
+        faults.raise_first_kind()
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRows:
+    """The ids, labels and feature columns of a node table."""
+
+    index: NodeIndex
+    labels: Labels
+    columns: ColumnTable | None  # None without features
+    kinds: dict[str, str]  # given column kinds
+
+
+def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeRows:
+    """Read a node table; `labels_elsewhere` if there is also a label table."""
+    columns = node_columns(table, options, labels_elsewhere=labels_elsewhere)
+    kinds = given_kinds(table, options)
+    numbers = number_columns(table, columns, options, kinds)
+    while True:
+        index = NodeIndex()
+        labels = Labels(index)
+        try:
+            return NodeRows(index, labels, _rows(table, columns, numbers, index, labels), kinds)
+        except NotNumbers as found:  # beyond the beginning that was inspected
+            numbers = [column for column in numbers if column not in found.columns]
+
+
+def number_columns(table: Table, columns: NodeColumns, options: TableOptions, kinds: dict[str, str]) -> list[int]:
+    """The features that seem to be numbers."""
+    are_texts = {
+        column
+        for column, name in zip(columns.features, columns.names, strict=True)
+        if kinds.get(name) in ("category", "text")
+        or (options.preprocessing and name in options.preprocessing.read_as_text)
+    }
+    return table.numeric([column for column in columns.features if column not in are_texts])
+
+
+def _rows(
+    table: Table, columns: NodeColumns, numbers: Sequence[int], index: NodeIndex, labels: Labels
+) -> ColumnTable | None:
+    are_numbers = set(numbers)
+    texts = [column for column in columns.features if column not in are_numbers]
+    head = [columns.node_id] if columns.label is None else [columns.node_id, columns.label]
+    blocks: list[np.ndarray | sp.csr_array] = []
+    places: list[np.ndarray] = []
+    words = {column: TextColumn() for column in texts}
+    keep_sparse = False
+    gathered = 0  # bytes, needed once more to concatenate
+    faults = Faults(str(table.path))
+    for batch in table.batches([*head, *texts], numbers, gaps=True):
+        ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
+        if ids is None:
+            continue
+        known = len(index)
+        found = index.add(ids)
+        places.append(batch.places)
+        if len(index) - known < len(batch):
+            _add_repeated(table, columns.node_id, batch, found, np.concatenate(places), known, faults)
+            continue
+        if columns.label is not None:
+            labels.add(table, batch, found, batch.texts[1])
+        for column, cells in zip(texts, batch.texts[len(head) :], strict=True):
+            words[column].add(cells)
+        if not blocks:
+            keep_sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
+        blocks.append(sp.csr_array(batch.numbers) if keep_sparse else batch.numbers)
+        block = blocks[-1]
+        gathered += block.nbytes if isinstance(block, np.ndarray) else block.data.nbytes + block.indices.nbytes
+        gathered += sum(cells.codes.nbytes for cells in batch.texts)
+        check_fits(gathered, f"{table.path}, of which {len(index)} rows are read,", "leave columns or rows out")
+    faults.raise_first_kind()
+    if not len(index):
+        raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
+    if not columns.features:
+        return None
+    values = sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks)
+    joined = {column: one.joined() for column, one in words.items()}
+    return column_table(table, columns, numbers, values, joined, np.concatenate(places))
+
+
+def column_table(
+    table: Table,
+    columns: NodeColumns,
+    numbers: Sequence[int],
+    values: np.ndarray | sp.csr_array,
+    words: Mapping[int, Texts],
+    lines: np.ndarray,
+) -> ColumnTable:
+    """Rows for preprocessing: the values of the columns `numbers`, the texts of the others, and line numbers."""
+    place_of = {column: place for place, column in enumerate(columns.features)}
+    return ColumnTable(
+        names=columns.names,
+        numbers=values,
+        number_columns=tuple(place_of[column] for column in numbers),
+        texts={place_of[column]: cells for column, cells in words.items()},
+        days=frozenset(place_of[column] for column in table.days(numbers)),
+        categories=frozenset(place_of[column] for column in table.categories(list(words))),
+        title=str(table.path),
+        place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
+    )
+
+
+class TextColumn:
+    """A text column that is read in batches."""
+
+    def __init__(self) -> None:
+        self._values = NodeIndex()  # distinct texts are numbered like ids
+        self._codes: list[np.ndarray] = []
+
+    def add(self, cells: Coded) -> None:
+        codes = np.full(len(cells.codes), MISSING)
+        present = cells.codes != MISSING
+        codes[present] = self._values.add(Coded(cells.codes[present], cells.values))
+        self._codes.append(codes)
+
+    def keep(self, rows: Sequence[np.ndarray]) -> None:
+        """Keep only these rows of each batch."""
+        self._codes = [codes[some] for codes, some in zip(self._codes, rows, strict=True)]
+
+    def joined(self) -> Texts:
+        return Texts(np.concatenate(self._codes), self._values.texts())
+
+
+def _add_repeated(
+    table: Table, column: int, batch: Batch, found: np.ndarray, places: np.ndarray, known: int, faults: Faults
+) -> None:
+    """Add the faults of repeated ids. Nodes are numbered in order, so new ones are >= `known`."""
+    _, first = np.unique(found, return_index=True)
+    again = np.ones(len(found), dtype=bool)
+    again[first] = False
+    again |= found < known
+    rows = np.flatnonzero(again)
+    row, text = int(rows[0]), batch.texts[0].text(int(rows[0]))
+    alone = (
+        f"{table.at(int(batch.places[row]))}, {table.name_of(column)}: node {shown(text)} is on "
+        f"{table.unit} {places[found[row]]} already; {ONE_ROW_PER_NODE}"
+    )
+    kind = FaultKind(f"rows repeat an id of {table.name_of(column)}", ONE_ROW_PER_NODE)
+    named = [f"{table.unit} {batch.places[row]} {shown(batch.texts[0].text(int(row)))}" for row in rows[:3]]
+    faults.add(kind, alone, named, len(rows))
