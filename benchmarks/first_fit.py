@@ -30,8 +30,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from mtgcn import MutualTeachingClassifier
 from mtgcn.datasets import load
-from mtgcn.estimator import MutualTeachingClassifier
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.splits import Split, draw_splits
 

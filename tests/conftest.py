@@ -83,8 +83,8 @@ def weighted_peers(monkeypatch):
     """The name of a registered method whose peers have different weights."""
     from weighted_peers import WeightedPeers
 
-    monkeypatch.setitem(METHODS, "weighted-votes", WeightedPeers)
-    return "weighted-votes"
+    monkeypatch.setitem(METHODS, "weighted-peers", WeightedPeers)
+    return "weighted-peers"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Shapes in signatures are checked while tests run, and cost nothing when the program does."""
+"""Shapes in signatures are checked in tests only."""
 
 import os
 import subprocess
@@ -68,7 +68,7 @@ def program(monkeypatch):
     return module
 
 
-def test_the_package_is_checked(program):
+def test_package_is_checked(program):
     pair = sp.csr_array(np.array([[0, 1], [1, 0]]))
     assert random_walks(pair, np.array([0, 1]), 3, np.random.default_rng(0)).shape == (2, 3)
     with pytest.raises(
@@ -79,8 +79,8 @@ def test_the_package_is_checked(program):
         random_walks(pair, np.array([0.0, 1.0]), 3, np.random.default_rng(0))
 
 
-def test_an_axis_has_one_length_in_all_of_a_call(program):
-    for nodes in (4, 5):  # not from call to call
+def test_axis_has_one_length_per_call(program):
+    for nodes in (4, 5):  # lengths may differ between calls
         assert program.scaled(np.ones((nodes, 3)), np.ones(3)).shape == (nodes, 3)
     with pytest.raises(
         ShapeError, match=r"scaled: by is ndarray float64 \(1,\), not .*'classes'.*; values is .*\(4, 3\)"
@@ -92,40 +92,40 @@ def test_an_axis_has_one_length_in_all_of_a_call(program):
         program.scaled(np.ones((4, 3)), np.ones(3), wrong=True)
 
 
-def test_shapes_are_found_inside_of_other_types_and_names_that_are_not_there_stand_for_anything(program):
+def test_nested_shapes_and_unknown_names(program):
     assert program.parts("anything", {"a": [np.ones(2), np.ones(2)]}) == ("anything", 1)
     with pytest.raises(ShapeError, match=r"many is dict \(list \(ndarray float64 \(2, 2\)\)\)"):
         program.parts(None, {"a": [np.ones((2, 2))]})
 
 
-def test_a_dataclass_is_checked_once_it_is_made(program):
+def test_dataclass_is_checked_after_init(program):
     assert program.Labelled([1, 2], np.array([0, 1])).index.shape == (2,)  # a list, until `__post_init__`
     with pytest.raises(ShapeError, match=r"Labelled: classes is ndarray int64 \(3,\)"):
         program.Labelled([1, 2], np.array([0, 1, 2]))
 
 
 @pytest.mark.parametrize("call", ["made", "again", "table", "kept"])
-def test_methods_of_every_kind_are_checked(program, call):
+def test_methods_and_properties_are_checked(program, call):
     one = program.Labelled.made(np.arange(2))
     with pytest.raises(ShapeError, match=rf"Labelled\.{call}"):
         getattr(one, call)(np.ones((2, 2), int))
 
 
-def test_what_mentions_no_shape_is_left_as_it_is(program):
+def test_functions_without_shapes_are_not_wrapped(program):
     assert not hasattr(program.plain, "__wrapped__")
     assert hasattr(program.scaled, "__wrapped__")
 
 
-def test_outside_of_tests_a_shape_is_its_array_and_nothing_is_imported():
+def test_unchecked_shapes_import_nothing():
     report = (
         "import sys; from mtgcn.shapes import __all__; import mtgcn.shapes as shapes;"
         "assert all(getattr(shapes, name)[list, 'nodes'] is list for name in __all__);"
         "print([name for name in ('jaxtyping', 'beartype', 'numpy') if name in sys.modules])"
     )
-    anybody = {name: value for name, value in os.environ.items() if name != SWITCH}
-    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, env=anybody)
+    environment = {name: value for name, value in os.environ.items() if name != SWITCH}
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "[]"
 
 
-def test_programs_that_tests_start_are_as_anybody_would_start_them():
+def test_subprocesses_are_not_checked():
     assert os.environ.get(SWITCH) in (None, "0")

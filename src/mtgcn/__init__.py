@@ -10,8 +10,7 @@ from mtgcn._version import __version__
 if TYPE_CHECKING:
     from mtgcn.comparison import compare
     from mtgcn.datasets import load
-    from mtgcn.estimator.classifier import MutualTeachingClassifier
-    from mtgcn.estimator.label_folds import LabelFolds
+    from mtgcn.estimator.classifier import LabelFolds, MutualTeachingClassifier
     from mtgcn.graph import Graph
     from mtgcn.io.options import TableOptions
     from mtgcn.io.read import read_graph
@@ -35,7 +34,7 @@ __all__ = [
 _HOME_OF = {
     "FitWarning": "mtgcn.uncertainty.warnings",
     "Graph": "mtgcn.graph",
-    "LabelFolds": "mtgcn.estimator.label_folds",
+    "LabelFolds": "mtgcn.estimator.classifier",
     "MutualTeachingClassifier": "mtgcn.estimator.classifier",
     "TableOptions": "mtgcn.io.options",
     "compare": "mtgcn.comparison",

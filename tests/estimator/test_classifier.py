@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mtgcn import FitWarning, Graph, MutualTeachingClassifier
+from mtgcn import FitWarning, Graph, LabelFolds, MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.methods import METHODS, create
 from mtgcn.task import Prediction
@@ -24,9 +23,6 @@ def fit(blobs):
     """Fits a classifier with few epochs to the blobs."""
     rows, y, _ = blobs
     return lambda *arguments, **parameters: quick(*arguments, **parameters).fit(rows, y)
-
-
-# ---- scikit-learn
 
 
 def expected_failures(_estimator):
@@ -72,16 +68,11 @@ def test_pipeline_and_search(blobs):
 
 
 def test_report(model, tmp_path):
-    with pytest.raises(NotFittedError):
-        quick().report(tmp_path / "page.html")
     model.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "model.report(path, folds=5)" in page
     model.report(tmp_path / "page.html", folds=2)
     assert "labels are too few to tell" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-# ---- learned attributes
 
 
 def test_learned_attributes(model, blobs):
@@ -126,17 +117,12 @@ def test_all_rows_labelled(blobs):
     assert quick().fit(rows, truth).score(rows, truth) > 0.9
 
 
-# ---- graphs
-
-
 def test_graph_without_features(ring):
     _, y, truth, edges = ring
     model = quick().fit(None, y, graph=adjacency_of(edges))
-    np.testing.assert_array_equal(model.transduction_, truth)
-    assert model.graph_.features is None
-    assert model.n_features_in_ == 0
-    np.testing.assert_array_equal(model.predict(), truth)
-    np.testing.assert_array_equal(model.predict(None, graph=adjacency_of(edges)), truth)
+    assert (model.graph_.features, model.n_features_in_) == (None, 0)
+    for found in (model.transduction_, model.predict(), model.predict(None, graph=adjacency_of(edges))):
+        np.testing.assert_array_equal(found, truth)
     with pytest.raises(InputError, match="fitted without features and predicts its own nodes only"):
         model.predict(np.ones((16, 3)))
     with pytest.raises(InputError, match="does not apply to other nodes"):
@@ -153,9 +139,6 @@ def test_fit_graph(ring):
     third = Graph(adjacency=adjacency_of(edges), features=rows, labels=y, class_names=("left", "right", "middle"))
     with pytest.raises(InputError, match="class 'middle' has no labelled node"):
         quick().fit_graph(third)
-
-
-# ---- methods
 
 
 @dataclass(frozen=True)
@@ -255,9 +238,6 @@ def test_default_method(blobs, monkeypatch, tmp_path):
     assert (model.predict(rows[:9] + 0.01) == truth[:9]).mean() > 0.8
 
 
-# ---- progress and warnings
-
-
 def test_verbose(fit, capsys):
     fit()
     assert capsys.readouterr() == ("", "")
@@ -272,21 +252,59 @@ def test_verbose(fit, capsys):
 
 
 def test_fit_warnings(blobs):
-    rows, y, _ = blobs
-    few = y.copy()
-    few[np.flatnonzero(y == 2)[0]] = -1
+    rows, y, truth = blobs
+    few = np.where(np.arange(60) == np.flatnonzero(y == 2)[0], -1, y)
     with pytest.warns(FitWarning, match="Class '2': one label only") as caught:
         quick().fit(rows, few)
     assert {warning.filename for warning in caught} == {__file__}
-    unlike = rows * [10_000, 1, 1, 1]
-    with pytest.warns(FitWarning, match="Column 0 of size .* the others hardly count") as caught:
-        quick(scale=False).fit(unlike, few)
-    assert str(caught[0].message).startswith("Column 0")
-
-
-def test_no_warnings(blobs):
-    rows, _, truth = blobs
-    y = np.where(np.arange(60) < 20, truth, -1)
+    with pytest.warns(FitWarning) as caught:
+        quick(scale=False).fit(rows * [10_000, 1, 1, 1], few)
+    assert str(caught[0].message).startswith("Column 0 of size")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        quick().fit(rows, y)
+        quick().fit(rows, np.where(np.arange(60) < 20, truth, -1))
+
+
+# ---- LabelFolds
+
+
+def labels_of(truth, kind):
+    """Twelve labels, four of each class; the first row has one."""
+    chosen = np.concatenate([np.flatnonzero(truth == number)[:4] for number in range(3)])
+    y = np.full(len(truth), {"names": None, "numbers": -1, "floats": np.nan}[kind], dtype=object)
+    y[chosen] = np.array(["ant", "bee", "cat"])[truth[chosen]] if kind == "names" else truth[chosen]
+    assert 0 in chosen
+    return y if kind == "names" else y.astype(float if kind == "floats" else int)
+
+
+@pytest.mark.parametrize("kind", ["names", "numbers", "floats"])
+def test_cross_val_score(blobs, kind):
+    rows, _, truth = blobs
+    scores = cross_val_score(quick(), rows, labels_of(truth, kind), cv=LabelFolds(4))
+    assert scores.shape == (4,)
+    assert scores.min() > 0.9
+
+
+def test_folds(blobs):
+    _, _, truth = blobs
+    y = labels_of(truth, "names")
+    known = np.flatnonzero([name is not None for name in y])
+    folds = list(LabelFolds(4).split(None, y))
+    assert LabelFolds(4).get_n_splits() == len(folds) == 4
+    assert sorted(np.concatenate([held_out for _, held_out in folds])) == known.tolist()
+    for train, held_out in folds:
+        assert sorted([*train, *held_out]) == list(range(60))
+        assert sorted(y[held_out]) == ["ant", "bee", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("splits", "y", "message"),
+    [
+        (3, ["a", "a", "a", "b", "b", None], "n_splits is 3, and the labels of the rarest class are 2 of class b"),
+        (1, ["a", "a", "b", "b"], "n_splits is 1"),
+        (2, [None, None], "none at all"),
+    ],
+)
+def test_invalid_folds(splits, y, message):
+    with pytest.raises(InputError, match=message):
+        next(LabelFolds(splits).split(None, y))

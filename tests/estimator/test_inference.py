@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fitted_models import with_labels
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.estimator import inference
@@ -24,7 +25,7 @@ from mtgcn.estimator.inputs import transformed_rows
 from mtgcn.graph import UNLABELED
 from mtgcn.methods import METHODS
 from mtgcn.methods.mt_plus.views import VIEWS
-from small_models import FEW_EPOCHS, adjacency_of, quick
+from small_models import FEW_EPOCHS, quick
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,22 +39,17 @@ def empty_cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def graph(make_graph):
     """40 nodes with names, 15 of them labelled; each has the features of three others, and edges of its own."""
-    whole = make_graph(sparse=False)
-    return replace(
-        whole,
-        features=whole.features[np.arange(40) % 10],
-        labels=np.where(np.arange(40) < 15, whole.labels, UNLABELED),
-        node_ids=np.array([f"n{number}" for number in range(40)]),
-    )
+    whole = with_labels(make_graph(sparse=False), range(15))
+    ids = np.array([f"n{number}" for number in range(40)])
+    return replace(whole, features=whole.features[np.arange(40) % 10], node_ids=ids)
 
 
 @pytest.fixture(scope="module", params=[*METHODS, "mt-gcn, output=first"])
 def fitted(request, graph):
-    """A model of each method, with the graph above."""
+    """A model of each method."""
     name, _, first = request.param.partition(", ")
     settings = {key: 8 for key in METHODS[name].__dataclass_fields__ if key.endswith("epochs")}
-    settings |= {"walks_per_node": 2} if name == "deepwalk" else {}
-    settings |= {"output": "first"} if first else {}
+    settings |= ({"walks_per_node": 2} if name == "deepwalk" else {}) | ({"output": "first"} if first else {})
     return MutualTeachingClassifier(name, settings=settings, random_state=0).fit_graph(graph)
 
 
@@ -179,13 +175,12 @@ def test_row_numbers_are_not_ids(blobs):
     assert_array_equal(predict_nodes(model, table).positions, np.arange(60))
 
 
-def test_nodes_without_features(ring):
-    _, y, _, edges = ring
-    model = quick().fit_graph(Graph(adjacency_of(edges), labels=y))
-    known = Graph(sp.csr_array((3, 3)), node_ids=np.array([9, 0, 15]))
+def test_nodes_without_features(graph):
+    model = quick("lp", settings=None).fit_graph(replace(graph, features=None))
+    known = Graph(sp.csr_array((3, 3)), node_ids=np.array(["n9", "n0", "n15"]))
     assert_array_equal(predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
     with pytest.raises(InputError, match="fitted without features and does not apply to other nodes"):
-        predict_nodes(model, replace(known, node_ids=np.array([9, 0, 16])))
+        predict_nodes(model, replace(known, node_ids=np.array(["n9", "n0", "n40"])))
 
 
 def test_new_nodes_must_have_the_features_of_the_fit(first_peer_model, graph):
@@ -244,22 +239,17 @@ PLAIN = np.full((6, 12), 0.5)  # uninformative features
 def easy(request, make_graph):
     """A model of 60 nodes with informative features and edges, nine labelled."""
     whole = make_graph(nodes=60, easy=True, sparse=False)
-    labels = np.where(np.arange(60) < 9, whole.labels, UNLABELED)
     few = {"mt-plus": {"dimensions": 16, "infomax_epochs": 30}, "gcn": {"epochs": 60, "learning_rate": 0.05}}
-    settings = few.get(request.param, FEW_EPOCHS)
-    model = MutualTeachingClassifier(request.param, settings=settings, scale=False, random_state=0)
-    return model.fit_graph(replace(whole, labels=labels)), whole.labels
+    model = quick(request.param, settings=few.get(request.param, FEW_EPOCHS), scale=False)
+    return model.fit_graph(with_labels(whole, range(9))), whole.labels
 
 
 def joined(model, features, to_known, among_new=()):
     """Predictions for new nodes; edges are pairs of a new and a known node, or of new nodes."""
-    count, known = len(features), model.graph_.num_nodes
-    links = np.zeros((count, known), dtype=np.float32)
+    links, between = np.zeros((len(features), 60), dtype=np.float32), np.zeros((len(features), len(features)))
     links[tuple(np.array(to_known, dtype=int).reshape(-1, 2).T)] = 1
-    between = np.zeros((count, count))
-    for one, other in among_new:
-        between[one, other] = between[other, one] = 1
-    return predict_new_nodes(model, Graph(between, features), sp.csr_array(links))
+    between[tuple(np.array(among_new, dtype=int).reshape(-1, 2).T)] = 1
+    return predict_new_nodes(model, Graph(between + between.T, features), sp.csr_array(links))
 
 
 def test_new_nodes_use_edges(easy):
@@ -287,11 +277,11 @@ def test_new_nodes_use_features(easy):
 def test_new_nodes_join_the_fitted_graph(easy):
     model, _ = easy
     predictions = joined(model, PLAIN[:2], [(0, 7), (1, 30)], [(0, 1)])
-    grown = np.zeros((62, 62))
-    grown[:60, :60] = model.graph_.adjacency.toarray()
-    for one, other in ((60, 7), (61, 30), (60, 61)):
-        grown[one, other] = grown[other, one] = 1
-    whole = Graph(grown, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
+    edges = np.zeros((62, 62))
+    edges[[60, 61, 60], [7, 30, 61]] = 1
+    edges += edges.T
+    edges[:60, :60] = model.graph_.adjacency.toarray()
+    whole = Graph(edges, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
     assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
     assert_array_equal(model.predict_proba(), model.label_distributions_)
 

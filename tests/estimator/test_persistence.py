@@ -78,7 +78,6 @@ def test_folder_without_a_model(farm_model, tmp_path, monkeypatch):
     [
         ("safetensors.numpy.save_file", SafetensorError("I/O error: No space left on device (os error 28)")),
         ("os.fsync", OSError(errno.ENOSPC, "No space left on device")),
-        ("mtgcn.estimator.persistence._write_bytes", OSError(errno.ENOSPC, "No space left on device")),
     ],
 )
 @pytest.mark.parametrize("place", ["model", "new/parents/model"])

@@ -105,17 +105,13 @@ LABELS = st.sampled_from([-1, 0, 1, 2.0, 2.5, float("nan"), float("inf"), None, 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(LABELS, max_size=6), st.booleans())
 def test_labels_of_any_type(labels, as_array):
-    if as_array:
-        array = np.empty(len(labels), dtype=object)
-        array[:] = labels
-        labels = array
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
     try:
-        classes, codes = classes_and_labels(labels)
+        classes, codes = classes_and_labels(array if as_array else labels)
     except ValueError:
         return
     assert len(codes) == len(labels)
     for label, code in zip(labels, codes, strict=True):
-        if code == -1:
-            assert label is None or label in ("", -1, "-1") or label != label
-        else:
-            assert classes[code] == label
+        is_missing = label is None or label in ("", -1, "-1") or label != label
+        assert is_missing if code == -1 else classes[code] == label

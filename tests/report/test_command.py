@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fitted_models import with_labels
+from mtgcn import MutualTeachingClassifier
 from mtgcn.cli import app as cli
-from mtgcn.estimator import MutualTeachingClassifier
 from mtgcn.estimator.persistence import save_model
 from mtgcn.experiments.store import Store
 

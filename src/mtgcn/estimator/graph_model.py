@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -175,7 +175,12 @@ class GraphModel:
         check_magnitudes(graph)
         graph = preprocessed_graph(graph, scale=self.scale)
         method = chosen_method(self)
-        with _progress_of(method) if self.verbose else nullcontext():
+        progress: AbstractContextManager[Any] = nullcontext()
+        if self.verbose:
+            from mtgcn.report.progress import fitting_progress
+
+            progress = fitting_progress(f"fitting {name_of(method)}", every_stage=True)
+        with progress:
             task = task_of(graph, method, seed, chosen_device(self.device))
             if learned is not None:
                 method.remember(learned, task)
@@ -193,7 +198,10 @@ class GraphModel:
         self.label_distributions_ = normalised(prediction.probabilities[0])
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
-        self.peer_report_ = _named_for(graph, prediction.peer_report)
+        self.peer_report_ = report = prediction.peer_report
+        if report is not None and graph.features is None:  # features were computed from the edges
+            names = tuple("structure" if name == "features" else name for name in report.names)
+            self.peer_report_ = replace(report, names=names)
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NOT_PSEUDO_LABELED)
@@ -237,10 +245,20 @@ def seed_of(random_state: Any) -> int:
 
 
 def task_of(graph: Graph, method: Method, seed: int, device: torch.device) -> Task:
-    """The task of a fit, with structural features where the graph has none and the method needs some."""
+    """The task of a fit, with structural features where the graph has none and the method needs some. Methods that use
+    validation labels get one third of the labels of each class for validation."""
     seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
-    none = np.empty(0, dtype=np.int64)
-    split = _with_validation(graph) if method.uses_validation else Split(graph.known, none, none)
+    train, validation = graph.known, np.empty(0, dtype=np.int64)
+    if method.uses_validation:
+        members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
+        validation = np.concatenate([nodes[1::VALIDATION_DIVISOR] for nodes in members])
+        train = np.setdiff1d(train, validation)
+        if not len(validation):
+            raise InputError(
+                "the method needs validation labels, and no class has 2 labels; label more nodes, or use a method "
+                "without validation"
+            )
+    split = Split(train, validation, np.empty(0, dtype=np.int64))
     return observe(seen, [split], seed, with_validation=method.uses_validation, device=device)
 
 
@@ -262,28 +280,3 @@ def fit_background(model: GraphModel, folds: int = 0) -> Background:
             model.graph_, model.method_, seed=model.seed_, device=chosen_device(model.device), folds=folds
         )
     return replace(stored, expected_accuracy=expected, why_no_expected_accuracy=None)
-
-
-def _progress_of(method: Method) -> Any:
-    from mtgcn.report.progress import fitting_progress
-
-    return fitting_progress(f"fitting {name_of(method)}", every_stage=True)
-
-
-def _named_for(graph: Graph, report: PeerReport | None) -> PeerReport | None:
-    """The peer `features` is named `structure` where features were computed from the edges."""
-    if report is None or graph.features is not None:
-        return report
-    return replace(report, names=tuple("structure" if name == "features" else name for name in report.names))
-
-
-def _with_validation(graph: Graph) -> Split:
-    """One third of the labels of each class for validation, the others for training."""
-    members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
-    chosen = np.concatenate([nodes[1::VALIDATION_DIVISOR] for nodes in members])
-    if not len(chosen):
-        raise InputError(
-            "the method needs validation labels, and no class has 2 labels; label more nodes, or "
-            "use a method without validation"
-        )
-    return Split(np.setdiff1d(graph.known, chosen), chosen, np.empty(0, dtype=np.int64))

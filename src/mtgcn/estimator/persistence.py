@@ -68,7 +68,10 @@ def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any
             card["files"] = {name: _write_arrays(partial / name, arrays) for name, arrays in sorted(contents.items())}
             card["sha256"] = checksum(card)
             text = json.dumps(card, indent=1, ensure_ascii=False)
-            _write_bytes(partial / CARD, text.encode("utf-8", "backslashreplace"))
+            with (partial / CARD).open("wb") as file:
+                file.write(text.encode("utf-8", "backslashreplace"))
+                file.flush()
+                os.fsync(file.fileno())
     except HeldElsewhere:
         raise InputError(
             f"another process is writing model folder {folder} and does not end; try again, or give another folder"
@@ -107,7 +110,9 @@ def load_as(kind: type[Model], folder: str | Path) -> Model:
             model.feature_names_in_ = np.array(card["feature_names"], dtype=object)
         model.training_ = card["training"]
         model.n_iter_, model.seed_ = card["training"]["epochs"], card["training"]["seed"]
-        model.parameters_ = _checked_parameters(contents.get(WEIGHTS))
+        model.parameters_ = contents.get(WEIGHTS)
+        for name, array in (model.parameters_ or {}).items():  # the method checks their shapes when it uses them
+            _checked(f"weights {shown(name)}", array, array.shape, kinds="biuf")
         _set_predictions(model, contents[ANSWERS], card)
     except InputError:
         raise
@@ -323,18 +328,9 @@ def _write_arrays(path: Path, arrays: Arrays) -> dict[str, Any]:
     except SafetensorError as error:  # for instance a full disk
         raise OSError(str(error)) from error
     path.chmod(default_mode)
-    _fsync(path)
-    return file_entry(path)
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    _fsync(path)
-
-
-def _fsync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
+    return file_entry(path)
 
 
 def file_entry(path: Path) -> dict[str, Any]:
@@ -385,13 +381,6 @@ def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any])
         for name, values in arrays.items()
         if name.startswith("history.")
     }
-
-
-def _checked_parameters(parameters: Arrays | None) -> Arrays | None:
-    """Parameters, if they are finite numbers; the method checks their shapes when it uses them."""
-    for name, array in (parameters or {}).items():
-        _checked(f"weights {shown(name)}", array, array.shape, kinds="biuf")
-    return parameters
 
 
 def _probabilities(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -14,7 +14,7 @@ from torch import Tensor
 from mtgcn.shapes import Int
 
 BLOCK_SIZE = 2**16
-LARGE_BLOCK = 2**20  # where there is little to do with each
+LARGE_BLOCK = 2**20  # for cheap operations
 
 
 def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> list[slice]:
@@ -39,10 +39,10 @@ def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int 
     return [slice(start, stop) for start, stop in pairwise(cuts)]
 
 
-def each_block(blocks: Sequence[slice], work: Callable[[slice], None]) -> None:
-    """Call `work` on every block in as many threads as torch uses; NumPy releases the lock while it computes. Blocks
-    must not write to the same place."""
-    threads = min(torch.get_num_threads(), len(blocks))
+def each_block(blocks: Sequence[slice], work: Callable[[slice], None], threads: int | None = None) -> None:
+    """Call `work` on every block in several threads, by default as many as torch uses; NumPy releases the lock while it
+    computes. Blocks must not write to the same place."""
+    threads = min(threads or torch.get_num_threads(), len(blocks))
     if threads <= 1:
         for block in blocks:
             work(block)
@@ -66,19 +66,19 @@ def all_finite(values: np.ndarray) -> bool:
     return not found
 
 
-PIECE = 2**24  # bytes that are moved at a time
-THREADS = 8  # more bring little, and each has a piece of pinned memory
+PIECE = 2**24  # bytes per transfer
+THREADS = 8  # of transfers; each has a piece of pinned memory
 
 
 def on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
-    """The array there, its numbers of that kind; a copy, on the processor as well."""
+    """A copy of the array on the device, with numbers of this kind."""
     if device.type == "cpu" or array.size * np.dtype(kind).itemsize <= PIECE:
         return torch.from_numpy(np.array(array, dtype=kind)).to(device)
     return sent_in_pieces(array, kind, device, pinned=device.type == "cuda")
 
 
 def on_host(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """The numbers of a tensor, row after row; those of one that lies in main memory are not copied."""
+    """The tensor as a contiguous array in main memory; a tensor on the CPU is not copied."""
     tensor = tensor.detach()
     if tensor.device.type == "cpu":
         return tensor.numpy()
@@ -97,7 +97,7 @@ def sent_in_pieces(array: np.ndarray, kind: type[np.generic], device: torch.devi
     def send(piece: slice) -> None:
         block = torch.empty(piece.stop - piece.start, dtype=like.dtype, pin_memory=pinned)
         np.copyto(block.numpy(), given[piece], casting="same_kind")
-        flat[piece].copy_(block)  # waits until it is there, so that the block may be taken again
+        flat[piece].copy_(block)  # blocks, so that the memory may be reused
 
     _each_piece(flat, send)
     return sent
@@ -117,10 +117,6 @@ def received_in_pieces(tensor: Tensor, *, pinned: bool) -> np.ndarray[Any, Any]:
 
 
 def _each_piece(flat: Tensor, move: Callable[[slice], None]) -> None:
-    size = PIECE // flat.element_size()
-    pieces = [slice(start, min(start + size, len(flat))) for start in range(0, len(flat), size)]
-    if flat.is_cuda:  # other threads have streams of their own, which know nothing of what this one waits for
+    if flat.is_cuda:  # the streams of other threads do not wait for this one
         torch.cuda.current_stream(flat.device).synchronize()
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(move, pieces):  # raises the exception of a block
-            pass
+    each_block(blocks_of_rows(len(flat), at_once=PIECE // flat.element_size()), move, THREADS)

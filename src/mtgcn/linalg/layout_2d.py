@@ -50,7 +50,10 @@ def layout_2d(
     True
     """
     random = np.random.default_rng(seed)
-    table = _of_unit_spread(np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0, posinf=0, neginf=0))
+    table = np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0, posinf=0, neginf=0)
+    table = table - table.mean(axis=0)
+    spread = np.sqrt((table**2).sum(axis=1).mean())
+    table = table / spread if spread > 0 else table
     table = (table + NOISE * random.standard_normal(table.shape) / np.sqrt(max(1, table.shape[1]))).astype(np.float32)
     start = _two_main_directions(table)
     if len(table) < MIN_ROWS:
@@ -94,12 +97,6 @@ def _laid_wide(points: np.ndarray) -> np.ndarray:
     if extent[1] > extent[0]:
         turned, extent = turned[:, ::-1], extent[::-1]
     return (turned - turned.min(axis=0)) / (extent[0] if extent[0] > 0 else 1)
-
-
-def _of_unit_spread(table: np.ndarray) -> np.ndarray:
-    centred = table - table.mean(axis=0)
-    spread = np.sqrt((centred**2).sum(axis=1).mean())
-    return centred / spread if spread > 0 else centred
 
 
 def _two_main_directions(table: np.ndarray) -> np.ndarray:

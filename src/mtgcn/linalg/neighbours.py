@@ -32,10 +32,10 @@ def neighbour_graph(
     """
     table = _checked_table(X, "X")
     rows = table.shape[0]
-    _check_k(k, rows - 1, f"{rows} rows, each with {rows - 1} others")
-    _check_metric(metric)
+    _check(k, metric, rows - 1, f"{rows} rows, each with {rows - 1} others")
+    # Without query rows scikit-learn excludes each row itself, also among duplicates.
     exact = rows <= EXACT_ROWS
-    found = _exact_neighbours(table, k, metric) if exact else _approximate_neighbours(table, k, metric, seed)
+    found = _exact_neighbours(table, None, k, metric) if exact else _approximate_neighbours(table, k, metric, seed)
     row, place = np.nonzero(found != MISSING)
     ones = np.ones(len(row), np.float32)
     edges = sp.coo_array((ones, (row, found[row, place])), shape=(rows, rows)).tocsr()
@@ -54,29 +54,18 @@ def nearest(
         raise InputError(
             f"new rows have {new.shape[1]} features and known ones {known.shape[1]}; give the same columns"
         )
-    _check_k(k, known.shape[0], f"{known.shape[0]} known rows")
-    _check_metric(metric)
-    return _nearest_of(_searcher(known, k, metric), new)
+    _check(k, metric, known.shape[0], f"{known.shape[0]} known rows")
+    return _exact_neighbours(known, new, k, metric)
 
 
-def _exact_neighbours(table: Any, k: int, metric: str) -> np.ndarray:
-    # Without query rows scikit-learn excludes each row itself, also among duplicates.
-    return _nearest_of(_searcher(table, k, metric), None)
-
-
-def _nearest_of(searcher: Any, rows: Any) -> np.ndarray:
-    """With one thread, since ties depend on how scikit-learn distributes rows to threads."""
+def _exact_neighbours(known: Any, rows: Any, k: int, metric: str) -> np.ndarray:
+    from sklearn.neighbors import NearestNeighbors
     from threadpoolctl import threadpool_limits
 
+    # One thread, since ties depend on how scikit-learn distributes rows to threads.
     with threadpool_limits(limits=1):
-        found: np.ndarray = searcher.kneighbors(rows, return_distance=False)
+        found: np.ndarray = NearestNeighbors(n_neighbors=k, metric=metric).fit(known).kneighbors(rows, k, False)
     return found
-
-
-def _searcher(table: Any, k: int, metric: str) -> Any:
-    from sklearn.neighbors import NearestNeighbors
-
-    return NearestNeighbors(n_neighbors=k, metric=metric).fit(table)
 
 
 def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.ndarray:
@@ -109,13 +98,10 @@ def _checked_table(given: Any, name: str) -> sp.csr_array | Float[np.ndarray, "r
     return table
 
 
-def _check_k(k: int, most: int, there_are: str) -> None:
+def _check(k: int, metric: str, largest: int, rows: str) -> None:
     if k < 1:
         raise InputError(f"k={k} neighbours; ask for at least 1")
-    if k > most:
-        raise InputError(f"k={k} neighbours but only {there_are}; lower k to at most {most}")
-
-
-def _check_metric(metric: str) -> None:
+    if k > largest:
+        raise InputError(f"k={k} neighbours but only {rows}; lower k to at most {largest}")
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)

@@ -92,7 +92,10 @@ def neighbourhood_keys(
 
 def duplicate_ranks(keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
     """The number of equal keys before each."""
-    ranked, order = torch.sort(keys, stable=True)
+    # NumPy sorts faster on the CPU.
+    on_cpu = keys.device.type == "cpu"
+    order = torch.from_numpy(np.argsort(keys.numpy(), kind="stable")) if on_cpu else keys.argsort(stable=True)
+    ranked = keys[order]
     position = torch.arange(len(keys), device=keys.device)
     is_first = torch.ones_like(ranked, dtype=torch.bool)
     is_first[1:] = ranked[1:] != ranked[:-1]

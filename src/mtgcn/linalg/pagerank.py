@@ -56,18 +56,13 @@ def _walked_in_slices(
     start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
 ) -> Float[Tensor, "nodes width"]:
     """On the CPU in slices of columns that fit the cache."""
-    columns_at_once = cached_columns(adjacency.max_rows, start.element_size())
+    columns_at_once = max(MIN_COLUMNS, CACHED_BYTES // (start.element_size() * adjacency.max_rows))
     if start.is_cuda or columns_at_once >= start.shape[1]:
         return _walked(start.contiguous(), adjacency, steps, restart)
     result = torch.empty_like(start, memory_format=torch.contiguous_format)
     for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
         mine.copy_(_walked(given.contiguous(), adjacency, steps, restart))
     return result
-
-
-def cached_columns(nodes: int, itemsize: int = torch.float32.itemsize) -> int:
-    """The number of columns that are propagated together on the CPU."""
-    return max(MIN_COLUMNS, CACHED_BYTES // (itemsize * max(1, nodes)))
 
 
 def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
@@ -116,19 +111,15 @@ class PropagatedFeatures:
 
     def _rows(self, nodes: Int[Tensor, "some"]) -> Float[Tensor, "some features"]:
         if not self.walk.steps:
-            return _rows_of(self.features, nodes)
+            if isinstance(self.features, DenseOperator):
+                return self.features.matrix[nodes]
+            return on_device(self.features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
         start = self.scale.new_zeros(len(self.scale), len(nodes))
         start[nodes, torch.arange(len(nodes), device=nodes.device)] = 1
         reached = self.walk(start)
         if isinstance(self.features, DenseOperator):
             return reached.T @ self.features.matrix
         return self.features.transposed.multiply(reached).T
-
-
-def _rows_of(features: Operator, nodes: Int[Tensor, "some"]) -> Float[Tensor, "some features"]:
-    if isinstance(features, DenseOperator):
-        return features.matrix[nodes]
-    return on_device(features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
 
 
 @cached_per_graph
@@ -162,4 +153,6 @@ def _sizes(
 
 def _columns_at_once(nodes: int, device: torch.device) -> int:
     """The number of columns propagated together."""
-    return CUDA_COLUMNS if device.type == "cuda" else cached_columns(nodes)
+    if device.type == "cuda":
+        return CUDA_COLUMNS
+    return max(MIN_COLUMNS, CACHED_BYTES // (torch.float32.itemsize * max(1, nodes)))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import SparseOperator, operator
+from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.layers import InputProduct, modelwise_product
+from mtgcn.nn.layers import modelwise_product
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class APPNP(TwoLayerNetwork):
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        features = scaled_features(task.graph, settings.feature_scaling)
-        multiply = operator(features, task.device)
-        self.input = InputProduct((multiply,), features, None, task, peers, settings.input_dropout)
+        self.input = self._feature_product()
         self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
         self._add_layers(self._initial)
 

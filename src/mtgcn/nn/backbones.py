@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,10 +25,6 @@ from mtgcn.nn.gat import GAT
 from mtgcn.nn.gcn import GCN
 from mtgcn.shapes import Float
 from mtgcn.task import Task
-
-if TYPE_CHECKING:
-    from mtgcn.task import Task
-
 
 Factory = Callable[[int, int], nn.Module]  # from the numbers of features and classes
 Backbone = str | nn.Module | Factory
@@ -182,16 +178,15 @@ class _Call:
 
 
 def _takes_weights(module: nn.Module) -> bool:
-    taken = inspect.signature(module.forward).parameters
-    kinds = [one.kind for one in taken.values()]
-    positional = sum(
-        kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
-    )
-    if positional < 2 and inspect.Parameter.VAR_POSITIONAL not in kinds:
+    signature = inspect.signature(module.forward)
+    taken = signature.parameters
+    try:
+        signature.bind_partial(None, None)
+    except TypeError:
         raise InputError(
             f"forward of {type(module).__name__} takes ({', '.join(taken)}); "
             "give a module that takes (x, edge_index) or (x, edge_index, edge_weight)"
-        )
+        ) from None
     return "edge_weight" in taken
 
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from mtgcn.errors import InputError
+from mtgcn.linalg.normalisation import scaled_features
+from mtgcn.linalg.operators import operator
 from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, PositiveInt, Rate, Settings
 from mtgcn.shapes import Bool, Float, Int
@@ -168,9 +170,16 @@ class TwoLayerNetwork(StackedNetwork):
         super().__init__(task, peers)
         self.settings = settings
 
-    def _add_layers(self, initial: Callable[[int, int, int], Tensor]) -> None:
+    def _feature_product(self) -> InputProduct:
+        """X Θ0, without the graph."""
+        features = scaled_features(self.task.graph, self.settings.feature_scaling)
+        chain = (operator(features, self.device),)
+        return InputProduct(chain, features, None, self.task, self.peers, self.settings.input_dropout)
+
+    def _add_layers(self, initial: Callable[[int, int, int], Tensor], hidden: int | None = None) -> None:
         """Add weights and biases of both layers, and dropout; `initial(inputs, outputs, label)` draws weights."""
-        inputs, hidden, classes = self.task.graph.num_features, self.settings.hidden_channels, self.task.num_classes
+        hidden = hidden or self.settings.hidden_channels
+        inputs, classes = self.task.graph.num_features, self.task.num_classes
         bias0, bias1 = self._initial_bias(hidden, label=1), self._initial_bias(classes, label=3).permute(2, 0, 1)
         self.add_parameter("weight0", initial(inputs, hidden, 0).permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("bias0", bias0, run_axis=0, trained=self.settings.bias)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mtgcn.linalg.normalisation import scaled_features, scaled_laplacian
-from mtgcn.linalg.operators import SparseOperator, operator
+from mtgcn.linalg.normalisation import scaled_laplacian
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.nn.base import CLASSES, NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.layers import InputProduct, modelwise_product
+from mtgcn.nn.layers import modelwise_product
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ class Chebyshev(TwoLayerNetwork):
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, degree: int) -> None:
         super().__init__(task, peers, settings)
-        features = scaled_features(task.graph, settings.feature_scaling)
-        multiply = operator(features, task.device)
-        self.input = InputProduct((multiply,), features, None, task, peers, settings.input_dropout)
+        self.input = self._feature_product()
         self.laplacian = SparseOperator(scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
         self.terms = degree + 1
         self._add_layers(self._initial_terms)

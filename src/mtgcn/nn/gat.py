@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
-from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import SparseOperator, operator
+from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
-from mtgcn.nn.layers import DropoutStream, InputProduct, modelwise_product
+from mtgcn.nn.layers import DropoutStream, modelwise_product
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -47,31 +47,23 @@ class GAT(TwoLayerNetwork):
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        features = scaled_features(task.graph, settings.feature_scaling)
-        multiply = operator(features, task.device)
-        self.input = InputProduct((multiply,), features, None, task, peers, settings.input_dropout)
+        self.input = self._feature_product()
         self.edges = _Edges(task.graph, task.device)
-        inputs, channels, classes = (
-            task.graph.num_features,
-            channels_per_head(settings.hidden_channels),
-            task.num_classes,
-        )
-        hidden = HEADS * channels
-        # Each head, and each half of a, is initialised as a separate layer.
-        heads = torch.cat([self._initial(inputs, channels, label=10 + head) for head in range(HEADS)], -1)
-        self.add_parameter("weight0", heads.permute(2, 0, 1, 3), run_axis=1)
+        channels = channels_per_head(settings.hidden_channels)
+
+        def initial(inputs: int, outputs: int, label: int) -> Tensor:
+            if label:
+                return self._initial(inputs, outputs, label)
+            # Each head of the first layer is initialised as a separate layer, as is each half of a.
+            return torch.cat([self._initial(inputs, channels, label=10 + head) for head in range(HEADS)], -1)
+
+        self._add_layers(initial, HEADS * channels)
         self.add_parameter("attention0", self._initial_attention(HEADS, channels, label=4), run_axis=2)
-        self.add_parameter("bias0", self._initial_bias(hidden, label=1), run_axis=0, trained=settings.bias)
-        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
-        self.add_parameter("attention1", self._initial_attention(1, classes, label=5), run_axis=2)
-        bias1 = self._initial_bias(classes, label=3).permute(2, 0, 1)
-        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
-        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
+        self.add_parameter("attention1", self._initial_attention(1, task.num_classes, label=5), run_axis=2)
         self.edge_dropout = (
             DropoutStream(task.seeds, peers * HEADS, settings.dropout, task.device, label=0xD2),
             DropoutStream(task.seeds, peers, settings.dropout, task.device, label=0xD3),
         )
-        self._all_nodes = torch.arange(task.num_nodes, device=task.device)
 
     @staticmethod
     def bytes_per_model(task: Task, hidden_channels: int) -> int:

@@ -29,7 +29,7 @@ MAX_EMBEDDINGS = 2**24  # numbers in the embeddings of all nodes
 MIN_DIMENSIONS = 64
 MIN_CORRUPTIONS = 2  # used in turn
 MAX_CORRUPTED = 2**26  # numbers in all of them
-TABLES_ON_THE_WAY = 7  # temporary tables of propagated features
+TEMPORARY_TABLES = 7  # temporary tables of propagated features
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class InfomaxSettings(Settings):
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:
         """Shorter embeddings on large graphs, to bound memory."""
-        room = MAX_EMBEDDINGS // max(1, graph.num_nodes)
-        return replace(self, dimensions=min(self.dimensions, max(room, MIN_DIMENSIONS)))
+        limit = MAX_EMBEDDINGS // max(1, graph.num_nodes)
+        return replace(self, dimensions=min(self.dimensions, max(limit, MIN_DIMENSIONS)))
 
     def corruptions(self, nodes: int, width: int) -> int:
         """The number of corrupted graphs; fewer where they would take much memory."""
@@ -73,7 +73,7 @@ class InfomaxSettings(Settings):
         """About the memory of training: the propagated features several times, and weights with gradient and Adam's two
         moments."""
         width, encoders = min(num_components(self.width, graph), graph.num_features), len(self.weight_decays)
-        seen = (TABLES_ON_THE_WAY + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
+        seen = (TEMPORARY_TABLES + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
 
 
@@ -124,9 +124,9 @@ class Infomax(StackedParameters):
 
     def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
         """Original and corrupted inputs of the current batch."""
-        looked_at, corruption = self._this_epoch()
-        moved = corruption * len(self.views.rows) + looked_at
-        return self.views.rows.index_select(0, looked_at), self.views.corrupted.flatten(0, 1).index_select(0, moved)
+        batch, corruption = self._this_epoch()
+        moved = corruption * len(self.views.rows) + batch
+        return self.views.rows.index_select(0, batch), self.views.corrupted.flatten(0, 1).index_select(0, moved)
 
     def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
         return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)

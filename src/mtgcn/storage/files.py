@@ -251,9 +251,10 @@ def parsed_json(text: str | bytes) -> Any:
     """
     try:
         content = json.loads(text, object_pairs_hook=_object, parse_constant=_reject)
+        too_deep = isinstance(content, list | dict) and _depth(content) > MAX_JSON_DEPTH
     except RecursionError:
-        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
-    if _depth_exceeds(content, MAX_JSON_DEPTH):
+        too_deep = True
+    if too_deep:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     return content
 
@@ -271,15 +272,6 @@ def _reject(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number")
 
 
-def _depth_exceeds(content: Any, limit: int) -> bool:
-    layer = [content]
-    for _ in range(limit):
-        layer = [
-            inner
-            for outer in layer
-            if isinstance(outer, list | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not layer:
-            return False
-    return any(isinstance(inner, list | dict) for inner in layer)
+def _depth(content: list[Any] | dict[str, Any]) -> int:
+    inner = content.values() if isinstance(content, dict) else content
+    return 1 + max((_depth(item) for item in inner if isinstance(item, list | dict)), default=0)

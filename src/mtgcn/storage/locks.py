@@ -35,7 +35,10 @@ class OwnedLock:
         try:
             self._lock.acquire(blocking=False)
         except Timeout:
-            raise HeldElsewhere(self._owner_now()) from None
+            owner = ""
+            with suppress(OSError):  # just acquired, or just released
+                owner = self._owner.read_text(encoding="utf-8").strip()
+            raise HeldElsewhere(owner or "unknown") from None
         try:
             self._owner.write_text(str(os.getpid()), encoding="utf-8")
         except BaseException:
@@ -46,12 +49,6 @@ class OwnedLock:
         with suppress(OSError):
             self._owner.unlink()
         self._lock.release()
-
-    def _owner_now(self) -> str:
-        try:
-            return self._owner.read_text(encoding="utf-8").strip() or "unknown"
-        except OSError:  # just acquired, or just released
-            return "unknown"
 
 
 @contextmanager

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
@@ -33,6 +32,7 @@ from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.uncertainty.peer_weights import FittedModel, leading_peers, peer_weights
+from mtgcn.uncertainty.warnings import components_without_label
 
 # Smoothed features and centrality.
 DIMENSIONS = 50  # of the smoothed features
@@ -245,9 +245,7 @@ class _Chooser:
 
 def _large_components_without_label(graph: Graph, labelled: np.ndarray, count: int) -> Iterator[np.ndarray]:
     """Components that would have a label if labels were spread evenly, by decreasing size."""
-    number, component = connected_components(graph.adjacency, directed=False)
-    sizes = np.bincount(component, minlength=number)
-    sizes[component[labelled]] = 0
+    component, sizes = components_without_label(graph, labelled)
     fair_share = graph.num_nodes / (len(labelled) + count)
     for which in np.argsort(-sizes, kind="stable"):
         if sizes[which] < max(fair_share, 2):
@@ -339,7 +337,12 @@ def first_suggestions(
         node = int(candidates[best])
         improved = (similar[:, best] > covered) & (similar[:, best] >= SIMILAR)
         represents = round(float(improved.sum()) * similarity.nodes_per_sample)
-        reason = _first_reason(represents, int(degree[node]))
+        neighbours = f"it has {degree[node]} neighbour{'' if degree[node] == 1 else 's'}"
+        reason = (
+            f"It is typical of about {represents} similar nodes without a label; {neighbours}."
+            if represents > 1
+            else f"Similar nodes have labels already, and it is the most central of the others; {neighbours}."
+        )
         found.append(FirstSuggestion(node, float(gain[best]) * similarity.nodes_per_sample, reason))
         covered = np.maximum(covered, similar[:, best])
         left[best] = 0
@@ -386,10 +389,3 @@ def _squared_distances(
 ) -> Float[np.ndarray, "rows others"]:
     lengths = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)
     return np.maximum(lengths - 2 * rows @ others.T, 0)
-
-
-def _first_reason(represents: int, degree: int) -> str:
-    neighbours = f"it has {degree} neighbour{'' if degree == 1 else 's'}"
-    if represents > 1:
-        return f"It is typical of about {represents} similar nodes without a label; {neighbours}."
-    return f"Similar nodes have labels already, and it is the most central of the others; {neighbours}."

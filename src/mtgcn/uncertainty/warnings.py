@@ -86,11 +86,19 @@ def single_label_warning(graph: Graph) -> str | None:
     return f"{classes} {named}: one label only, so one odd example decides the class; label a second."
 
 
-def component_warning(graph: Graph) -> str | None:
-    """Large components without a label."""
+def components_without_label(
+    graph: Graph, labelled: Int[np.ndarray, "labelled"]
+) -> tuple[Int[np.ndarray, "nodes"], Int[np.ndarray, "components"]]:
+    """The component of each node, and the size of each component, 0 for those with a label."""
     count, component = connected_components(graph.adjacency, directed=False)
     sizes = np.bincount(component, minlength=count)
-    sizes[component[graph.known]] = 0
+    sizes[component[labelled]] = 0
+    return component, sizes
+
+
+def component_warning(graph: Graph) -> str | None:
+    """Large components without a label."""
+    component, sizes = components_without_label(graph, graph.known)
     unreached = int(sizes.sum())
     # Evenly spread labels would reach every component of this size.
     fair_share = graph.num_nodes / max(1, len(graph.known))
