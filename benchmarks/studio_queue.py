@@ -5,8 +5,8 @@
     python benchmarks/studio_queue.py --json FILE
 
 A person who is simulated answers with the true class. Nothing is labelled at the start and nothing is fitted before all
-labels are there; the classes of a fit are those that were met, as in the studio. In every run half of the nodes, drawn
-anew, can never be asked for, and accuracy is measured on these alone. Both ways have the same half, seed and settings.
+labels are there; the classes of a fit are those that were met, as in the studio. Each run draws one half of
+the nodes as test nodes, which are never labelled. Both ways have the same half, seed and settings.
 """
 
 from __future__ import annotations

@@ -135,6 +135,7 @@ def test_readme_commands_are_make_targets():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch Geometric calls it
 @pytest.mark.usefixtures("empty_cache")
 def test_python_page_runs():
     names = after_running(ROOT / "docs" / "python.md")
