@@ -75,7 +75,7 @@ def test_no_hidden_label_is_in_reach_of_a_task(graph, splits, with_validation):
         assert holds(things, graph.labels[split.validation]) == with_validation
 
 
-def test_the_search_does_find_labels_where_they_are(graph, splits):
+def test_search_finds_labels(graph, splits):
     task, labels = observe(graph, splits, seed=0), graph.labels
     hiding_places = {
         "the graph": graph,
@@ -91,7 +91,7 @@ def test_the_search_does_find_labels_where_they_are(graph, splits):
 
 
 @pytest.mark.parametrize("with_validation", [False, True])
-def test_all_in_reach_of_a_task_is_the_same_whatever_the_hidden_labels_are(graph, splits, with_validation):
+def test_task_does_not_reach_hidden_labels(graph, splits, with_validation):
     given = np.concatenate([[*split.train, *split.validation] for split in splits])
     hidden = np.setdiff1d(graph.known, given)
     other_labels = graph.labels.copy()
@@ -123,7 +123,7 @@ def test_shorter_rows_end_in_nobody():
     assert nodes.classes[nodes.present].tolist() == [9, 7, 5, 6]
 
 
-def test_observe_gives_each_run_its_labels_and_a_seed_of_its_own(graph, splits):
+def test_observe(graph, splits):
     task = observe(graph, splits, seed=4, with_validation=True)
     assert (task.runs, task.num_nodes, task.num_classes) == (3, 50, 3)
     for run, split in enumerate(splits):
@@ -138,13 +138,13 @@ def test_observe_gives_each_run_its_labels_and_a_seed_of_its_own(graph, splits):
     assert observe(graph, splits, seed=4).validation is None
 
 
-def test_experiments_with_neighbouring_seeds_share_no_run():
+def test_neighbouring_seeds_share_no_run():
     seeds = [run_seed(seed, run) for seed in range(10) for run in range(10)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_a_method_that_needs_validation_is_not_given_splits_without(graph):
+def test_missing_validation_is_refused(graph):
     with pytest.raises(InputError, match="validation nodes and a split has none"):
         observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0, with_validation=True)
 
@@ -160,7 +160,7 @@ def test_chunks_hold_all_runs_in_order(graph, splits):
             assert torch.equal(joined, getattr(getattr(task, part), field))
 
 
-def test_predictions_of_some_runs_each_become_one_of_all_runs():
+def test_concatenate_predictions():
     def part(runs, start):
         return Prediction(
             probabilities=np.full((runs, 4, 2), start),
@@ -198,7 +198,7 @@ def test_a_split_by_hand_becomes_a_task(graph):
     assert task.labelled.index.tolist() == [[int(known[0])]]
 
 
-def test_a_task_without_labels_gives_its_runs_nothing(graph):
+def test_task_without_labels(graph):
     task = Task.without_labels(graph, runs=3)
     assert (task.runs, task.labelled.index.shape, task.validation) == (3, (3, 0), None)
     assert task.graph is graph.without_labels

@@ -1,14 +1,16 @@
-"""What a method answers is looked at before anything is made of it."""
+"""Predictions are checked; trained networks are applied to other graphs; the karate club."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import networkx
 import numpy as np
 import pytest
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.methods import METHODS, as_method, create, fit_in_chunks
-from mtgcn.methods.base import Method
+from mtgcn.graph import Graph
+from mtgcn.methods import METHODS, as_method, create, fit_in_chunks, karate_club
+from mtgcn.methods.base import Method, NetworkMethod
 from mtgcn.settings import LARGEST, described_settings
 from mtgcn.splits import draw_splits
 from mtgcn.task import Prediction, observe
@@ -16,7 +18,7 @@ from mtgcn.task import Prediction, observe
 
 @dataclass(frozen=True)
 class Answering:
-    """Answers a table of the shape that is asked for and changes it as it is told."""
+    """Returns uniform probabilities, changed by `change`."""
 
     change: object
 
@@ -50,17 +52,17 @@ def with_nan(shares):
         ),
     ],
 )
-def test_an_answer_that_is_none_is_refused(two_runs, change, message):
+def test_invalid_prediction_is_refused(two_runs, change, message):
     with pytest.raises(InputError, match=message):
         fit_in_chunks(as_method(Answering(change)), two_runs)
 
 
-def test_an_answer_that_is_one_comes_back(two_runs):
+def test_valid_prediction_is_returned(two_runs):
     shares = fit_in_chunks(as_method(Answering(Prediction)), two_runs).probabilities
     assert shares.shape == (2, 40, 3)
 
 
-def test_it_is_said_since_when_and_by_which_setting(two_runs):
+def test_divergence_names_batch_and_setting(two_runs):
     with pytest.raises(InputError) as refusal:
         fit_in_chunks(create("planetoid", context_learning_rate=50, epochs=3, label_batches=20), two_runs)
     assert str(refusal.value) == (
@@ -78,7 +80,7 @@ def first_bad_batch(task):
     raise AssertionError("none of these batches is")
 
 
-def test_the_epoch_is_that_of_the_loss(two_runs, monkeypatch):
+def test_divergence_names_epoch(two_runs, monkeypatch):
     """A step that is far too long, which no setting allows, is one in the second epoch."""
     monkeypatch.setattr("mtgcn.training.loop.EPSILON", 1e-45)
     method = create("gcn", epochs=6, dropout=0.25)
@@ -100,7 +102,7 @@ class Singular(Method):
         torch.linalg.cholesky(-torch.eye(2))
 
 
-def test_numbers_that_cannot_be_calculated_with_are_one_line(two_runs):
+def test_linear_algebra_error(two_runs):
     with pytest.raises(
         InputError, match=r"Singular.fit could not be calculated \(.*\); did its training diverge\? lower "
     ):
@@ -130,7 +132,7 @@ def answered(method, task):
 @pytest.mark.parametrize(
     ("name", "setting"), [(name, setting) for name, kind in METHODS.items() for setting in fractions(kind)]
 )
-def test_no_number_that_a_setting_allows_comes_out_as_nan(make_graph, name, setting, monkeypatch, tmp_path):
+def test_extreme_settings_are_finite_or_refused(make_graph, name, setting, monkeypatch, tmp_path):
     """Either the answer is finite, or it is refused in words; no number is without a limit."""
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
     kind, graph = METHODS[name], make_graph(nodes=24, features=6)
@@ -149,3 +151,114 @@ def test_no_number_that_a_setting_allows_comes_out_as_nan(make_graph, name, sett
     for value in (1e38, np.inf, -np.inf, np.nan):
         with pytest.raises(InputError, match=f"^{setting} is "):
             create(name, **{setting: value})
+
+
+# ---- apply
+
+RUNS = 2
+
+
+def quick(name, **settings):
+    epochs = {key: 5 for key in METHODS[name].__dataclass_fields__ if key.endswith("epochs")}
+    return create(name, **epochs | settings)
+
+
+def fitted(method, graph):
+    splits = draw_splits(graph, 2, RUNS, seed=0, validation=6)
+    return method.fit(observe(graph, splits, seed=0, with_validation=method.uses_validation))
+
+
+@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if issubclass(kind, NetworkMethod)])
+def test_apply_equals_fit_on_the_same_graph(name, make_graph):
+    graph = make_graph()
+    method = quick(name)
+    prediction = fitted(method, graph)
+    probabilities = method.apply(prediction.parameters, graph)
+    assert probabilities.shape[0] == RUNS
+    np.testing.assert_allclose(method.combined(probabilities), prediction.probabilities, atol=1e-6)
+
+
+def test_runs_are_the_first_axis_of_parameters(make_graph):
+    graph = make_graph()
+    method = quick("mt-gcn")
+    prediction = fitted(method, graph)
+    second = {name: values[1:] for name, values in prediction.parameters.items()}
+    np.testing.assert_allclose(method.apply(second, graph)[0], prediction.peers[1], atol=1e-6)
+    joined = Prediction.concatenate([replace(prediction, parameters=second), prediction])
+    assert {len(values) for values in joined.parameters.values()} == {RUNS + 1}
+
+
+def test_apply_is_order_invariant(make_graph):
+    graph = make_graph()
+    method = quick("mt-gcn")
+    prediction = fitted(method, graph)
+    order = np.random.default_rng(0).permutation(graph.num_nodes)
+    shuffled = Graph(
+        adjacency=graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names
+    )
+    probabilities = method.apply(prediction.parameters, shuffled)
+    np.testing.assert_allclose(probabilities, prediction.peers[:, :, order], atol=1e-6)
+
+
+def test_apply_with_output_first(make_graph):
+    graph = make_graph()
+    method = quick("mt-gcn", output="first")
+    prediction = fitted(method, graph)
+    peers = method.apply(prediction.parameters, graph)
+    np.testing.assert_allclose(peers, prediction.peers, atol=1e-6)
+    np.testing.assert_allclose(method.combined(peers), prediction.probabilities, atol=1e-6)
+    assert np.abs(peers.mean(axis=1) - prediction.probabilities).max() > 1e-3
+
+
+def test_apply_refuses_other_features(make_graph):
+    method = quick("gcn")
+    graph = make_graph()
+    parameters = fitted(method, graph).parameters
+    narrower = replace(graph, features=graph.features[:, :-1])
+    with pytest.raises(InputError, match=r"weight0 of shape .* use settings and a graph with the features"):
+        method.apply(parameters, narrower)
+
+
+@pytest.mark.parametrize("name", ["lp", "mani-reg", "ica"])
+def test_apply_without_parameters_is_refused(name, make_graph):
+    method = create(name)
+    graph = make_graph()
+    assert fitted(method, graph).parameters is None
+    with pytest.raises(InputError, match="keeps nothing that could be applied to another graph; fit it on"):
+        method.apply({}, graph)
+
+
+def test_apply_refuses_empty_parameters(make_graph):
+    with pytest.raises(ValueError, match="there are none"):
+        create("gcn").apply({}, make_graph())
+
+
+# ---- karate club
+
+
+def test_karate_equals_networkx():
+    known = networkx.karate_club_graph()
+    task, accuracy = karate_club()
+    expected = networkx.to_numpy_array(known, weight=None)
+    assert np.array_equal(task.graph.adjacency.toarray(), expected)
+    assert np.array_equal(task.graph.features, expected + np.eye(34))
+    officers = np.array([known.nodes[member]["club"] == "Officer" for member in known], dtype=float)
+    assert accuracy(Prediction(np.stack([1 - officers, officers], -1)[None])) == 1
+    assert accuracy(Prediction(np.stack([officers, 1 - officers], -1)[None])) == 0
+
+
+def test_karate_labels():
+    task, _ = karate_club()
+    assert task.labelled.classes.tolist() == [[0, 0, 1, 1]]
+    assert task.validation is None
+    with_validation, _ = karate_club(with_validation=True)
+    assert with_validation.validation.classes.tolist() == [[0, 0, 1, 1]]
+    assert not set(with_validation.validation.index.flatten().tolist()) & set(task.labelled.index.flatten().tolist())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_karate_accuracy_ignores_labelled_nodes(share):
+    task, accuracy = karate_club()
+    probabilities = np.full((1, 34, 2), 0.5)
+    probabilities[0, task.labelled.index[0]] = [share, 1 - share]
+    assert accuracy(Prediction(probabilities)) == 13 / 26

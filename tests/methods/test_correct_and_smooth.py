@@ -40,7 +40,7 @@ def reference(adjacency, predicted, nodes, classes, alphas, steps):
 
 
 @pytest.mark.parametrize(("alphas", "steps"), [((0.98, 0.65), 50), ((0.5, 0.9), 3)])
-def test_it_corrects_and_smooths_as_the_paper_says(make_graph, alphas, steps):
+def test_equals_the_formula(make_graph, alphas, steps):
     given = make_graph(nodes=60, weighted=True, unreached=True)
     graph = Graph(given.adjacency, given.features, np.where(np.arange(60) < 55, given.labels, -1))
     splits = draw_splits(graph, [4, 2, 1], runs=2, seed=0) + draw_splits(graph, 1, runs=1, seed=1)

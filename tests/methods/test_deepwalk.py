@@ -63,7 +63,7 @@ def test_nodes_of_a_clique_are_alike():
     assert np.array_equal(prediction.probabilities[0].argmax(1), graph.labels)
 
 
-def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
+def test_equals_scikit_learn_on_embeddings(task):
     method = create("deepwalk", strength=3.0, **QUICK)
     found = method.fit(task).probabilities
     for run, seed in enumerate(task.seeds):
@@ -74,7 +74,7 @@ def test_the_answer_is_a_logistic_regression_of_each_runs_vectors(task):
 
 
 @pytest.mark.slow
-def test_a_seed_gives_the_same_vectors_whatever_the_hash_seed(make_graph):
+def test_embeddings_do_not_depend_on_hash_seed(make_graph):
     program = (
         "import numpy as np, sys; from mtgcn.methods import create; import scipy.sparse as sp;"
         "edges = sp.csr_array(np.load(sys.argv[1]));"
@@ -90,7 +90,7 @@ def test_a_seed_gives_the_same_vectors_whatever_the_hash_seed(make_graph):
     assert np.array_equal(np.load(f"{folder}/vectors.npy"), expected)
 
 
-def test_embeddings_are_made_once_for_all_label_rates(task, make_graph, counted, cache):
+def test_embeddings_are_cached(task, make_graph, counted, cache):
     method, graph = create("deepwalk", **QUICK), make_graph()
     first = method.fit(task)
     assert sorted(counted) == sorted(task.seeds)
@@ -157,7 +157,7 @@ def test_damaged_files_are_made_anew(task, counted, cache, damage):
     assert path.read_bytes() == whole
 
 
-def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypatch, cache):
+def test_unwritable_cache(task, monkeypatch, cache):
     def full(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -169,7 +169,7 @@ def test_a_cache_that_cannot_be_written_is_told_and_done_without(task, monkeypat
         assert np.array_equal(create("deepwalk", **QUICK).fit(task).probabilities, expected)
 
 
-def test_nodes_without_edges_get_what_the_labels_say_of_any_node():
+def test_nodes_without_edges():
     edges = np.zeros((20, 20))
     edges[:16, :16] = two_cliques().adjacency.toarray()
     graph = Graph(edges, labels=[0] * 8 + [1] * 8 + [0, 1, 0, 1])
@@ -185,7 +185,7 @@ def test_a_graph_without_edges_is_answered():
     np.testing.assert_allclose(create("deepwalk", **QUICK).fit(task).probabilities, 0.5)
 
 
-def test_without_gensim_it_says_what_to_install(task, monkeypatch):
+def test_missing_gensim(task, monkeypatch):
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     monkeypatch.setitem(sys.modules, "gensim", None)
     with pytest.raises(InputError, match=r"deepwalk needs gensim, .*; pip install 'mtgcn\[deepwalk\]'"):
@@ -206,14 +206,14 @@ def test_settings_out_of_range_are_refused(settings, message):
         create("deepwalk", **settings)
 
 
-def test_final_experiments_share_no_embedding_with_development(make_graph, counted):
+def test_embeddings_depend_on_experiment_seed(make_graph, counted):
     graph = make_graph()
     for seed in (0, FINAL_SEEDS[0]):
         create("deepwalk", **{**QUICK, "embeddings": 2}).fit(observe(graph, draw_splits(graph, 2, 6, seed), seed))
     assert len(counted) == len(set(counted)) == 4
 
 
-def test_runs_that_choose_the_same_embedding_say_so(task):
+def test_groups_of_shared_embeddings(task):
     prediction = create("deepwalk", **{**QUICK, "embeddings": 2}).fit(task)
     assert prediction.groups.tolist() == [seed % 2 for seed in task.seeds]
     assert create("deepwalk", **QUICK).fit(task).groups is None

@@ -1,9 +1,12 @@
+"""gcn, gcn+v, chebyshev and appnp: networks trained on labels alone."""
+
 import numpy as np
 import pytest
 import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
+from mtgcn.nn.appnp import APPNP
 from mtgcn.nn.gcn import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -16,9 +19,7 @@ def task(make_graph):
 
 
 @pytest.mark.parametrize(("decay", "bias"), [("all", True), ("first-layer", True), ("all", False)])
-def test_gcn_is_adam_on_the_cross_entropy_of_the_labels(
-    make_graph, dense_propagation, dense_features, dense_logits, weights_of, decay, bias
-):
+def test_gcn_equals_plain_adam(make_graph, dense_propagation, dense_features, dense_logits, weights_of, decay, bias):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
     method = create("gcn", epochs=15, dropout=0, decay_on=decay, bias=bias, weight_decay=0.05, learning_rate=0.05)
@@ -54,7 +55,7 @@ def test_gcn_does_not_look_at_validation(task, make_graph):
 
 @pytest.mark.slow
 def test_validation_chooses_the_epoch(task):
-    # What `gcn` answers after so many epochs is what `gcn+v` had before it when that epoch ended.
+    # `gcn` with fewer epochs gives the state of `gcn+v` after those epochs.
     epochs = 40
     answers = [
         create("gcn", epochs=number, learning_rate=0.1).fit(task).probabilities for number in range(1, epochs + 1)
@@ -77,14 +78,14 @@ def test_validation_chooses_the_epoch(task):
     assert epochs - 1 not in best_epochs
 
 
-def test_gcn_with_validation_refuses_a_task_without(make_graph):
+def test_missing_validation_is_refused(make_graph):
     graph = make_graph()
     task = observe(graph, draw_splits(graph, 1, runs=1, seed=0), seed=0)
     with pytest.raises(InputError, match="validation"):
         create("gcn+v", epochs=1).fit(task)
 
 
-def test_validation_of_different_lengths_counts_only_the_nodes_that_are_there(make_graph):
+def test_padding_of_validation_nodes_is_ignored(make_graph):
     graph = make_graph(nodes=60, features=20, seed=1)
     short, long = (draw_splits(graph, 1, runs=2, seed=0, validation=number) for number in (3, 9))
     method = create("gcn+v", epochs=25, learning_rate=0.1)
@@ -94,3 +95,41 @@ def test_validation_of_different_lengths_counts_only_the_nodes_that_are_there(ma
     found = method.fit(mixed).probabilities
     np.testing.assert_allclose(found[0], method.fit(first).probabilities[0], atol=1e-6)
     np.testing.assert_allclose(found[1], method.fit(second).probabilities[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "decayed"), [("chebyshev", "all"), ("appnp", "first-layer")])
+def test_chebyshev_and_appnp_equal_plain_adam(name, decayed, make_graph):
+    graph = make_graph(weighted=True)
+    task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
+    method = create(name, epochs=12, dropout=0, weight_decay=0.05, learning_rate=0.05)
+    found = method.fit(task)
+    # Tests of nn compare the stack with dense matrices; here every run trains its own.
+    for run, alone in enumerate(task.chunks(1)):
+        network = method.network(alone)
+        parameters = dict(network.named_parameters())
+        first = [*parameters] if decayed == "all" else ["weight0"]
+        groups = [
+            {"params": [parameters[key] for key in first], "weight_decay": 0.05},
+            {"params": [values for key, values in parameters.items() if key not in first]},
+        ]
+        optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=0.05)
+        nodes, classes = alone.labelled.index[0], alone.labelled.classes[0]
+        for epoch in range(12):
+            loss = torch.nn.functional.cross_entropy(network.logits()[nodes, :, 0, 0], classes)
+            np.testing.assert_allclose(found.history["supervised"][epoch, run, 0], loss.item(), rtol=1e-4)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        np.testing.assert_allclose(found.probabilities[run], network.probabilities()[..., 0, 0], atol=1e-4)
+
+
+def test_appnp_has_the_papers_defaults():
+    method = create("appnp")
+    assert (method.hidden_channels, method.dropout, method.learning_rate) == (64, 0.5, 0.01)
+    assert (method.weight_decay, method.decay_on, method.bias, method.init) == (5e-3, "first-layer", False, "glorot")
+    assert (APPNP.STEPS, APPNP.RESTART) == (10, 0.1)
+
+
+def test_degree_below_one_is_refused():
+    with pytest.raises(InputError, match="degree is 0; give at least 1"):
+        create("chebyshev", degree=0)

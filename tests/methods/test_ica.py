@@ -17,7 +17,7 @@ def liblinear():
 
 
 def one_node_after_the_other(graph, split, order, iterations, *, proportion):
-    """Iterative classification as it is told: no waves, no stack, scikit-learn's classifiers."""
+    """Iterative classification without waves and stacks, with scikit-learn's classifiers."""
     features, edges = graph.features.toarray(), graph.adjacency.toarray() * (1 - np.eye(graph.num_nodes))
     train, classes = split.train, graph.num_classes
     local = liblinear().fit(features[train], graph.labels[train])
@@ -40,7 +40,7 @@ def one_node_after_the_other(graph, split, order, iterations, *, proportion):
 
 
 @pytest.mark.parametrize("neighbours", ["count", "proportion"])
-def test_waves_in_a_stack_are_one_node_after_the_other(make_graph, neighbours):
+def test_equals_sequential_updates(make_graph, neighbours):
     drawn = make_graph(nodes=45, features=15, weighted=True, seed=2)
     edges = drawn.adjacency.toarray()
     edges[4, 4] = 5  # a node is no neighbour of its own
@@ -58,7 +58,7 @@ def test_waves_in_a_stack_are_one_node_after_the_other(make_graph, neighbours):
             np.testing.assert_allclose(found[run], expected, atol=1e-6)
 
 
-def test_no_iteration_leaves_the_classifier_of_features(make_graph):
+def test_zero_iterations(make_graph):
     graph = make_graph()
     [split] = draw_splits(graph, 2, runs=1, seed=0)
     found = create("ica", iterations=0, neighbours="count").fit(observe(graph, [split], seed=0)).probabilities[0]
@@ -66,7 +66,7 @@ def test_no_iteration_leaves_the_classifier_of_features(make_graph):
     np.testing.assert_allclose(found, expected.predict_proba(graph.features.toarray()), atol=1e-6)
 
 
-def test_waves_keep_the_order_and_hold_no_edges(make_graph):
+def test_waves(make_graph):
     edges = make_graph(nodes=60).adjacency
     random = np.random.default_rng(0)
     position, moving = random.permutation(60), random.random(60) < 0.8
@@ -105,7 +105,7 @@ def test_runs_with_few_labels_have_few_folds(make_graph):
     assert [part.present.sum(1).tolist() for _, part in parts] == [[3, 3], [3, 3], [0, 3], [0, 3]]
 
 
-def test_cross_validation_takes_what_gets_more_of_its_labels_right(make_graph):
+def test_cross_validated_neighbours(make_graph):
     taken = []
     for seed in range(3):
         graph = make_graph(nodes=60, seed=seed)

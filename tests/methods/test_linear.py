@@ -44,7 +44,7 @@ def splits_of(graph):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_it_is_scikit_learns_logistic_regression_on_its_rows(name, graph, dense_propagation):
+def test_equals_scikit_learn(name, graph, dense_propagation):
     rows = rows_of(name, graph, np.asarray(dense_propagation(graph)))
     with_constant = np.column_stack([rows, np.ones(60)])
     splits = splits_of(graph)
@@ -79,7 +79,7 @@ def test_settings_matter(name, graph):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_was_fitted_is_applied_to_nodes_in_another_order_and_to_other_graphs(name, graph, make_graph):
+def test_apply_to_other_graphs(name, graph, make_graph):
     method, order = create(name), np.random.default_rng(0).permutation(60)
     prediction = method.fit(observe(graph, splits_of(graph), seed=0))
     assert {key: len(values) for key, values in prediction.parameters.items()} == {"weight": 3, "bias": 3}

@@ -20,7 +20,7 @@ def path(*labels):
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.01, 1.0])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_a_node_takes_the_class_of_the_label_that_absorbs_most(make_graph, alpha, weighted):
+def test_equals_the_dense_inverse(make_graph, alpha, weighted):
     graph = make_graph(nodes=60, weighted=weighted)
     splits = draw_splits(graph, [1, 4, 2], runs=3, seed=0)
     found = create("lp", alpha=alpha).fit(observe(graph, splits, seed=0)).probabilities
@@ -57,7 +57,7 @@ def test_the_unit_of_edge_weights_does_not_matter(make_graph, unit):
     np.testing.assert_allclose(*answers, atol=1e-5)
 
 
-def test_a_component_without_labels_gets_the_average_belief():
+def test_unreached_nodes_get_mean_probabilities():
     edges = np.zeros((7, 7))
     for one, other in ((0, 1), (2, 3), (4, 5)):
         edges[one, other] = edges[other, one] = 1

@@ -45,7 +45,7 @@ def test_it_is_the_closed_form(make_graph, ambient, ratio, sparse):
         np.testing.assert_allclose(found[run], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_weights_are_those_that_predict_left_out_labels_best(make_graph):
+def test_weights_minimise_leave_one_out_error(make_graph):
     graph = make_graph(weighted=True, features=30, seed=2)
     found = create("mani-reg").fit(observe(graph, SPLITS, seed=0)).probabilities
     chosen = []
@@ -68,7 +68,7 @@ def test_the_weights_are_those_that_predict_left_out_labels_best(make_graph):
     assert len(set(chosen)) == 2  # every run for itself
 
 
-def test_a_node_that_says_nothing_gets_the_share_of_each_class_among_the_labels(make_graph):
+def test_empty_features_get_class_shares(make_graph):
     graph = make_graph(unreached=True)  # the last four nodes have no feature
     found = create("mani-reg").fit(observe(graph, SPLITS, seed=0)).probabilities
     for run, split in enumerate(SPLITS):
@@ -77,12 +77,12 @@ def test_a_node_that_says_nothing_gets_the_share_of_each_class_among_the_labels(
 
 
 @pytest.mark.parametrize(("name", "value"), [("ambient", 0.0), ("ratio", -1.0)])
-def test_weights_without_a_unique_answer_are_refused(name, value):
+def test_zero_ambient_is_refused(name, value):
     with pytest.raises(InputError, match=f"{name} is {value}"):
         create("mani-reg", **{name: value})
 
 
-def test_more_features_than_their_square_fits_are_refused(make_graph, monkeypatch):
+def test_too_many_features_are_refused(make_graph, monkeypatch):
     monkeypatch.setattr("mtgcn.methods.mani_reg.MOST_FEATURES", 11)
     with pytest.raises(InputError, match=r"12 features .* limit is 11"):
         create("mani-reg").fit(observe(make_graph(), SPLITS, seed=0))

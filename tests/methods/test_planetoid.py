@@ -34,13 +34,13 @@ def test_contexts_of_walks_by_hand():
     assert pairs[1].tolist() == [[3, 4, 0, 0], [4, 3, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
 
 
-def test_the_window_reaches_no_further_than_it_says():
+def test_window_limits_contexts():
     _, pairs = walk_contexts(torch.arange(6).view(1, 1, 6), window=2, num_nodes=6)
     apart = (torch.arange(6)[:, None] - torch.arange(6)).abs()
     assert torch.equal(pairs[0], (apart <= 2).float())
 
 
-def test_walks_start_once_a_round_at_every_node_with_edges_and_follow_edges(task):
+def test_walks_start_at_every_node_with_edges(task):
     adjacency = task.graph.adjacency.toarray()
     linked = np.flatnonzero(adjacency.sum(1))
     batches = list(batches_of_walks(task, per_node=3, steps=4, at_once=7))
@@ -52,8 +52,8 @@ def test_walks_start_once_a_round_at_every_node_with_edges_and_follow_edges(task
         assert (adjacency[walks[run, :, :-1], walks[run, :, 1:]] > 0).all()
 
 
-def test_label_pairs_are_drawn_evenly_within_a_class():
-    classes = np.array([1, 0, 1, 2, 2, 2])  # class 2 of two classes: places that name nobody
+def test_label_pairs_are_uniform_within_a_class():
+    classes = np.array([1, 0, 1, 2, 2, 2])  # class 2 of two classes: padding
     pairs = same_class_pairs(classes, 30_000, np.random.default_rng(0), num_classes=2)
     # Three places are drawn alike; the one of class 0 only has itself.
     expected = np.zeros((6, 6))
@@ -63,7 +63,7 @@ def test_label_pairs_are_drawn_evenly_within_a_class():
     assert pairs.sum() == 30_000
 
 
-def test_every_run_draws_as_many_label_pairs_as_its_labels_ask_for(task):
+def test_number_of_label_pairs(task):
     batches = list(label_contexts(task, batches=3, pairs_per_label=4))
     assert len(batches) == 3
     for nodes, pairs in batches:
@@ -75,7 +75,7 @@ def test_every_run_draws_as_many_label_pairs_as_its_labels_ask_for(task):
         assert (pairs[~same] == 0).all()
 
 
-def test_a_step_is_gradient_descent_on_the_softmax_over_all_nodes(task):
+def test_context_step_equals_gradient_descent(task):
     model = ContextModel(task, size=4, others=1000, learning_rate=0.3)
     model.context *= 10  # so that the softmax is not almost even
     model.table *= 100
@@ -97,17 +97,17 @@ def test_a_few_others_stand_for_all_the_rest(task):
     batch = torch.tensor([[0, 1, 2, 3, 4, 5], [12, 8, 10, 20, 40, 40]])
     seen = np.zeros((2, 41))
     for _ in range(400):
-        told_from, log_share = model._told_from(batch)
+        softmax_over, log_share = model._softmax_over(batch)
         # However few were drawn, together they weigh as much as all nodes: 40.
         np.testing.assert_allclose(log_share.exp().sum(1), 40, rtol=1e-5)
         for run in range(2):
-            np.add.at(seen[run], told_from[run].numpy(), log_share[run].exp().numpy())
+            np.add.at(seen[run], softmax_over[run].numpy(), log_share[run].exp().numpy())
     # On average every node stands for itself alone; 400 draws of about half of them leave 5 % of doubt.
     np.testing.assert_allclose(seen[:, :40] / 400, 1, atol=0.3)
     assert (seen[:, 40] == 0).all()
 
 
-def test_the_classifier_is_gradient_descent_on_its_three_losses(task):
+def test_classifier_equals_gradient_descent(task):
     table = torch.randn(2, 41, 4, generator=torch.Generator().manual_seed(0))
     classifier = Classifier(task, table, row_square=5.0)
     features = task.graph.features.toarray().astype(np.float64)
@@ -123,19 +123,19 @@ def test_the_classifier_is_gradient_descent_on_its_three_losses(task):
         parameters = [embedding, *(part for layer in layers for part in layer)]
         optimizer = torch.optim.SGD([part.requires_grad_() for part in parameters], lr=0.2)
 
-        def said(layers=layers, embedding=embedding):
+        def outputs(layers=layers, embedding=embedding):
             (weight_e, bias_e), (weight_x, bias_x), (weight, bias) = layers
             by_embedding, by_features = embedding @ weight_e + bias_e, features @ weight_x + bias_x
             both = torch.cat([by_features.softmax(1), by_embedding.softmax(1)], 1)
             return by_embedding, by_features, both @ weight + bias
 
         for epoch in range(5):
-            loss = sum(torch.nn.functional.cross_entropy(logits[nodes], classes) for logits in said())
+            loss = sum(torch.nn.functional.cross_entropy(logits[nodes], classes) for logits in outputs())
             assert history[epoch, run, 0] == pytest.approx(loss.item(), rel=1e-4)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        np.testing.assert_allclose(found[run], said()[-1].softmax(1).detach(), atol=1e-5)
+        np.testing.assert_allclose(found[run], outputs()[-1].softmax(1).detach(), atol=1e-5)
 
 
 @pytest.mark.slow

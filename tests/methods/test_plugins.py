@@ -1,4 +1,4 @@
-"""Methods that somebody else wrote."""
+"""Users' own methods."""
 
 import json
 import pickle
@@ -57,7 +57,7 @@ def same_registry_afterwards(monkeypatch):
 
 
 @pytest.mark.parametrize("own", [Frequencies, Inheriting])
-def test_a_registered_class_is_a_method_like_any_other(own, two_runs):
+def test_register(own, two_runs):
     register("frequencies", own)
     method = create("frequencies", pretend=1.0)
     assert isinstance(method, Method)
@@ -69,7 +69,7 @@ def test_a_registered_class_is_a_method_like_any_other(own, two_runs):
 
 
 @pytest.mark.parametrize("own", [Frequencies, Inheriting])
-def test_it_survives_pickle(own):
+def test_pickle(own):
     method = as_method(own(pretend=2.0))
     copy = pickle.loads(pickle.dumps(method))
     assert copy == method
@@ -77,7 +77,7 @@ def test_it_survives_pickle(own):
     assert copy.pretend == 2.0
 
 
-def test_it_appears_in_compare(capsys):
+def test_compare(capsys):
     register("frequencies", Frequencies)
     arguments = "compare --dataset digits --labels-per-class 2 --runs 2 --methods lp,frequencies --json"
     assert main(arguments.split()) == 0
@@ -85,7 +85,7 @@ def test_it_appears_in_compare(capsys):
     assert {cell["method"] for cell in cells} == {"lp", "frequencies"}
 
 
-def test_it_is_found_where_an_installed_package_offers_it(monkeypatch):
+def test_entry_points(monkeypatch):
     offers = EntryPoints(
         [
             EntryPoint("their-own", "collections:OrderedDict", mtgcn.methods.ENTRY_POINTS),
@@ -100,8 +100,8 @@ def test_it_is_found_where_an_installed_package_offers_it(monkeypatch):
         method_class("broken")
     with pytest.raises(InputError, match="OrderedDict is no class with a method fit"):
         method_class("their-own")
-    with pytest.raises(InputError, match="unknown method 'nobodys'"):
-        method_class("nobodys")
+    with pytest.raises(InputError, match="unknown method 'missing'"):
+        method_class("missing")
 
 
 @dataclass
@@ -119,18 +119,18 @@ class Thawed:
         (Frequencies(), "no class with a method fit"),
     ],
 )
-def test_what_is_no_method_is_refused(own, complaint):
+def test_invalid_class_is_refused(own, complaint):
     with pytest.raises(InputError, match=complaint):
         as_method_class(own)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a,b"])
-def test_a_name_must_survive_a_comma_separated_list(name):
+def test_invalid_names_are_refused(name):
     with pytest.raises(InputError, match="without spaces and commas"):
         register(name, Frequencies)
 
 
-def test_a_name_that_is_taken_stays_with_its_method():
+def test_taken_names_are_refused():
     register("frequencies", Frequencies)
     register("frequencies", Frequencies)  # the same again changes nothing
     with pytest.raises(InputError, match="'gcn' is GCNWithoutValidation already; give yours another name"):
@@ -168,14 +168,14 @@ def own_module(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_a_class_is_imported_from_the_current_folder_by_what_was_typed(own_module):
+def test_class_is_imported_from_current_folder(own_module):
     method = method_from_text(f"{own_module}:Frequencies", ["pretend=3"])
     assert method.pretend == 3.0
     assert METHODS[f"{own_module}:Frequencies"] is type(method)
     assert method_title(f"{own_module}:Frequencies") == "Every class as often as among the labels."
 
 
-def test_a_name_out_of_a_file_imports_nothing(own_module):
+def test_create_imports_nothing(own_module):
     """A model folder names its method, and must not run code of who wrote it."""
     with pytest.raises(InputError, match="'their_methods:Frequencies' is not imported here, since names in files"):
         create("their_methods:Frequencies")
@@ -191,17 +191,17 @@ def test_a_name_out_of_a_file_imports_nothing(own_module):
         ("their_methods.py:Frequencies", "names a file; name the module, 'their_methods'"),
         ("their_methods:Frequency", "unknown class of module their_methods 'Frequency'; did you mean 'Frequencies'"),
         ("their_methods:NoMethod", "NoMethod is no class with a method fit"),
-        ("nobodys_module:Thing", "no module 'nobodys_module' in .* or on Python's path; go to its folder"),
-        ("nobodys.module:Thing", "no module 'nobodys.module' in"),
+        ("missing_module:Thing", "no module 'missing_module' in .* or on Python's path; go to its folder"),
+        ("missing.module:Thing", "no module 'missing.module' in"),
     ],
 )
 @pytest.mark.usefixtures("own_module")
-def test_what_cannot_be_imported_is_said_in_one_line(reference, complaint):
+def test_invalid_reference_is_refused(reference, complaint):
     with pytest.raises(InputError, match=complaint):
         imported_method(reference)
 
 
 @pytest.mark.usefixtures("own_module")
-def test_a_fault_inside_their_module_is_theirs_to_see():
+def test_errors_of_the_module_are_raised():
     with pytest.raises(ModuleNotFoundError, match="no_such_package_of_theirs"):
         imported_method("their_missing:Thing")

@@ -13,7 +13,7 @@ from mtgcn.task import observe
 CPU = torch.device("cpu")
 
 
-def test_the_pull_of_edges_is_their_weighted_mean_square(make_graph):
+def test_edge_loss_is_weighted_mean_square(make_graph):
     graph = make_graph(weighted=True, unreached=True)
     embedding = torch.randn(40, 3, 2, 1, generator=torch.Generator().manual_seed(0))
     found = Edges(graph, CPU).mean_square(embedding)
@@ -24,7 +24,7 @@ def test_the_pull_of_edges_is_their_weighted_mean_square(make_graph):
         assert found[run, 0].item() == pytest.approx(np.average(squares, weights=edges.data), rel=1e-4)
 
 
-def test_edges_to_oneself_pull_nothing_and_no_edges_pull_nothing():
+def test_edge_loss_without_edges_is_zero():
     embedding = torch.randn(2, 3, 1, 1, generator=torch.Generator().manual_seed(0))
     for adjacency in (np.eye(2), np.zeros((2, 2))):
         assert Edges(Graph(adjacency), CPU).mean_square(embedding).item() == 0
@@ -41,7 +41,7 @@ def test_strangers_are_pushed_up_to_the_margin():
     assert repulsion(embedding, torch.tensor([[2], [3], [0], [1]]), margin=2.0).item() == 0
 
 
-def test_a_stranger_may_be_any_other_node_and_each_is_one_once():
+def test_partners_are_permutations():
     task = observe(Graph(np.zeros((7, 7)), labels=np.arange(7) % 2), [Split([0], [], [1])] * 2, seed=0)
     strangers = Strangers(task, epochs=200)
     pairs = torch.stack([strangers.next_partners() for _ in range(200)])  # epoch, node, run
@@ -54,7 +54,7 @@ def test_a_stranger_may_be_any_other_node_and_each_is_one_once():
     assert not torch.equal(pairs[..., 0], pairs[..., 1])
 
 
-def test_the_loss_is_the_sum_of_its_three_parts(make_graph):
+def test_total_loss(make_graph):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
     method = create("semi-emb", epochs=1, dropout=0, embedding_weight=0.7, margin=1.3)
@@ -72,7 +72,7 @@ def test_the_loss_is_the_sum_of_its_three_parts(make_graph):
         assert history["neighbours"][0, run, 0] == pytest.approx(pulled.item(), rel=1e-4)
 
 
-def test_without_the_embedding_the_graph_means_nothing(make_graph):
+def test_without_embedding_loss_edges_do_not_matter(make_graph):
     graph = make_graph()
     alone = Graph(np.zeros((40, 40)), graph.features, graph.labels)
     splits = draw_splits(graph, 2, runs=2, seed=0)

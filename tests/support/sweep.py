@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtgcn.experiments.plan import Unit
+from mtgcn.experiments.ray_cluster import ray_cluster
 from mtgcn.experiments.reproduce import machines, run_missing
 from mtgcn.experiments.store import Store
 from mtgcn.methods import Method, create
@@ -113,13 +114,17 @@ def wait_until(condition, seconds=60):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--workers", type=int)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--ray")
     parser.add_argument("--signs")
     given = parser.parse_args()
-    workers = given.workers or (None if given.ray else 1)
-    with Store(given.folder, warn=lambda _: None) as store, machines("cpu", 1, workers, given.ray) as found:
-        run_missing(units(given.signs), store, found.executor(workers or 1))
+    with Store(given.folder, warn=lambda _: None) as store:
+        if given.ray:
+            with ray_cluster(given.ray) as cluster:
+                run_missing(units(given.signs), store, cluster.execute)
+        else:
+            with machines("cpu", 1, given.workers) as found:
+                run_missing(units(given.signs), store, found.executor(given.workers))
 
 
 if __name__ == "__main__":

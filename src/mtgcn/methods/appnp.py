@@ -22,8 +22,8 @@ from mtgcn.task import Task
 class PredictThenPropagate(TrainedOnLabels):
     """With the paper's network and optimiser; the last of `epochs` epochs, since there are no validation nodes.
 
-    The paper divides feature rows by their sum and trains for up to 10,000 epochs. In 200, the weights of so small
-    features hardly grow, and on some graphs not even the labels are learned; rows of length 1 are.
+    The paper scales feature rows to sum 1 and trains for up to 10,000 epochs. In 200 epochs the loss of such small
+    features hardly decreases, so rows have length 1.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()

@@ -1,7 +1,6 @@
 """Chebyshev (Defferrard, Bresson and Vandergheynst, NeurIPS 2016): a layer is a polynomial of the graph's Laplacian.
 
-Every power of the Laplacian reaches one hop further and has weights of its own; GCN is what is left of degree 1 when
-its two weights are made one.
+Each degree reaches one hop further and has its own weights; GCN is degree 1 with shared weights.
 
     Z = softmax(Σ_k T_k(L̃) H Θ1_k),  H = ReLU(Σ_k T_k(L̃) X Θ0_k),  k = 0 … K,
     T_0(x) = 1,  T_1(x) = x,  T_k(x) = 2 x T_{k-1}(x) - T_{k-2}(x),
@@ -21,8 +20,8 @@ from mtgcn.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class ChebyshevFilters(TrainedOnLabels):
-    """As in Kipf and Welling's comparison: two layers, and all that is not the filter as in `gcn`. The Laplacian is
-    scaled with its largest eigenvalue, computed, as both papers' programs do, not with the bound 2.
+    """Two layers, as in Kipf and Welling's comparison; everything but the filter is as in `gcn`. The Laplacian is
+    scaled with its computed largest eigenvalue, as in both papers' programs, not with the bound 2.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()

@@ -1,12 +1,12 @@
-"""Correct and Smooth (Huang, He, Singh, Lim and Benson, ICLR 2021): a plain prediction, mended along the edges twice.
+"""Correct and Smooth (Huang, He, Singh, Lim and Benson, ICLR 2021): propagated residuals, then propagated predictions.
 
-With S = D^-1/2 A D^-1/2, Y the labels, and Z what `logistic` says of the features alone:
+With S = D^-1/2 A D^-1/2, the one-hot labels Y and the probabilities Z of `logistic`:
 
     correct:  E_0 = Y - Z at labelled nodes, 0 elsewhere,  E_k+1 = α1 S E_k + (1 - α1) E_0,
               Z'_i = Z_i + σ / |E_i| · E_i,  σ the mean size of the errors at labelled nodes (the paper's autoscale),
     smooth:   G_0 = Y at labelled nodes, Z' elsewhere,  G_k+1 = α2 S G_k + (1 - α2) G_0.
 
-Neighbours are expected to be wrong alike, and then to be alike.
+Neighbours are expected to have similar errors and similar classes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 NODES, CLASSES = 0, 1  # the axes here: nodes, classes, runs
-LARGEST_SCALE = 1000  # an error that was propagated to less than this part of it stays as small as it is
+LARGEST_SCALE = 1000  # above this, a propagated error is not scaled
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,11 @@
-"""DeepWalk (Perozzi, Al-Rfou and Skiena, KDD 2014): random walks are sentences and nodes are words.
+"""DeepWalk (Perozzi, Al-Rfou and Skiena, KDD 2014): skip-gram on random walks, then logistic regression.
 
-Skip-gram makes nodes that meet the same others on short walks alike; a logistic regression then reads the classes
-from these embeddings. Features are not used.
+Features are not used.
 
     maximise  Σ over walks v, places i and j with 0 < |i - j| <= w  of  log Pr(v_j | Φ(v_i)),
-    Pr(u | Φ(v)) = Π_b σ(± Φ(v) · Ψ(b)),  over the forks b on the way to u in a binary tree (hierarchical softmax).
+    Pr(u | Φ(v)) = Π_b σ(± Φ(v) · Ψ(b)),  over the inner nodes b on the path to u in a binary tree,
+
+with embeddings Φ, vectors Ψ of the tree (hierarchical softmax) and window w.
 """
 
 from __future__ import annotations
@@ -28,20 +29,19 @@ from mtgcn.shapes import Float, Int
 from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.task import Prediction, Task, run_seed
 
-RECIPE = 1  # counts the ways embeddings were ever made, so that those of an older way are not taken from the cache
-SENTENCES_AT_ONCE = 1024  # walks spelt out together
-WALKS, SKIP_GRAM = 0xDEE9, 0xDEEA  # tell apart what is drawn from an embedding's seed
+RECIPE = 1  # version of the embeddings in the cache
+SENTENCES_AT_ONCE = 1024  # walks converted together
+WALKS, SKIP_GRAM = 0xDEE9, 0xDEEA  # streams of an embedding's seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeepWalk(Method):
-    """Length, window, dimensions and hierarchical softmax are the paper's, and so is one pass over every walk. It
-    starts 80 walks at each node; 10 is the default of the authors' program and takes an eighth of the time.
+    """Length, window, dimensions, hierarchical softmax and the single pass are the paper's. The paper starts 80 walks
+    at each node; 10 is the default of the authors' program.
 
-    Labels play no part in an embedding, so embeddings are kept in the cache folder and shared by all label rates.
-    Runs that share one err alike, so the runs of a cell choose among several. Everything is computed on the CPU, each
-    embedding by one worker, since several would overwrite each other in an order that no seed can fix; different
-    embeddings are made side by side.
+    Embeddings do not depend on labels: they are cached and shared by all label rates. Runs with the same embedding have
+    correlated errors, so the runs of a cell share several. Each embedding is trained by one thread, since the updates
+    of several have no fixed order.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()
@@ -56,9 +56,9 @@ class DeepWalk(Method):
     window: Annotated[int, Ge(1), Le(1000)] = 10
     dimensions: PositiveInt = 128  # d in the paper: of the embeddings
     passes: Annotated[int, Ge(1), Le(1000)] = 1  # over all walks, of skip-gram
-    # among how many a run's seed chooses; None: each run has its own
+    # number of embeddings that runs share; None: each run has its own
     embeddings: Annotated[int, Ge(1), Le(1000)] | None = 3
-    strength: PositiveFloat = 1.0  # C of the logistic regression: the larger, the less the ridge penalty holds it back
+    strength: PositiveFloat = 1.0  # C of the logistic regression: inverse of the ridge penalty
 
     def fit(self, task: Task) -> Prediction:
         vectors = self._vectors(task)
@@ -71,13 +71,13 @@ class DeepWalk(Method):
         return 8 * task.num_nodes * (2 * self.dimensions + 2 * task.num_classes)
 
     def _groups(self, task: Task) -> Int[np.ndarray, "runs"] | None:
-        """The embedding that each run chose; None: each has its own."""
+        """The embedding of each run; None: each has its own."""
         return None if self.embeddings is None else np.array([seed % self.embeddings for seed in task.seeds])
 
     def _vectors(self, task: Task) -> list[Float[np.ndarray, "nodes dimensions"]]:
         """The embedding of each run, which depends on that run's seed alone."""
         groups = self._groups(task)
-        # Those that runs share are drawn from the seed of the experiment: a final one shares none with development.
+        # Shared embeddings have seeds of the experiment, so that final and development runs share none.
         seeds = task.seeds if groups is None else tuple(run_seed(task.seed, int(number)) for number in groups)
         adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
         edges = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-edges
@@ -89,14 +89,14 @@ class DeepWalk(Method):
 
     def _kept_embedding(self, edges: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
         settings = asdict(self)
-        for other in ("embeddings", "strength"):  # what an embedding does not depend on
+        for other in ("embeddings", "strength"):  # do not affect embeddings
             del settings[other]
         name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), edges)
         shapes = {"vectors": (edges.shape[0], self.dimensions)}
         return cached_arrays("deepwalk", name, shapes, lambda: {"vectors": self.embedding(edges, seed)})["vectors"]
 
     def embedding(self, edges: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
-        """A vector for every node; 0 for a node without edges, which is on no walk but its own."""
+        """A vector for every node; 0 for a node without edges."""
         vectors = np.zeros((edges.shape[0], self.dimensions), dtype=np.float32)
         linked = np.flatnonzero(np.diff(edges.indptr))
         if not len(linked):
@@ -128,7 +128,7 @@ class DeepWalk(Method):
 
 @dataclass(frozen=True, eq=False)
 class _Sentences:
-    """Walks as lists of words, spelt out anew whenever they are gone through."""
+    """Walks as lists of words, for every iteration."""
 
     walks: Int[np.ndarray, "walks length"]
     num_nodes: int

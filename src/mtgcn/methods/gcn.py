@@ -3,8 +3,8 @@
     Z = softmax(Â ReLU(Â X Θ0) Θ1)  with  Â = D̃^-1/2 (A + I) D̃^-1/2,  D̃ the row sums of A + I,
     loss = - mean over labelled i of log Z[i, y_i].
 
-`gcn` is the paper's GCN-V: a fixed number of epochs, no validation. `gcn+v` reads each run at the epoch that
-its validation nodes like best.
+X are the features, A the adjacency, Θ the weights. `gcn` is GCN-V of the MT-GCN paper: a fixed number of epochs, no
+validation. `gcn+v` takes the epoch with the best validation accuracy.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """ICA (Lu and Getoor, ICML 2003; Sen et al., 2008): a node's class from its features and its neighbours' classes.
 
-A classifier of features alone gives every node a first class. A second one, which also counts the classes of the
-neighbours, then goes over all nodes again and again, each seeing what its neighbours were called last.
+A local classifier of features predicts first. A relational classifier, which also sees the predicted classes of the
+neighbours, then updates all nodes several times.
 
-    ŷ_i = argmax_k (w_k · x_i + b_k)  at first,  then again and again
-    ŷ_i = argmax_k (u_k · [x_i, a_i] + c_k)  with  a_i = Σ_j A_ij onehot(ŷ_j), or its share of the sum.
+    ŷ_i = argmax_k (w_k · x_i + b_k)  at first, then repeatedly
+    ŷ_i = argmax_k (u_k · [x_i, a_i] + c_k)  with  a_i = Σ_j A_ij onehot(ŷ_j), or a_i divided by its sum,
+
+with features x and the weights w, b and u, c of two logistic regressions.
 """
 
 from __future__ import annotations
@@ -25,16 +27,15 @@ from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import MISSING, Nodes, Prediction, Task
 
-ORDER, FOLDS = 0x1CA0, 0x1CA1  # tell apart what is drawn from a run's seed
+ORDER, FOLDS = 0x1CA0, 0x1CA1  # streams of a run's seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class IterativeClassification(Method):
     """As Kipf and Welling (2017, section 5.3) ran it, with the `strength` of their program.
 
-    They chose count or proportion for each dataset, on 500 validation nodes. A task has none, so each run chooses by
-    cross-validation on its own labels, and count, their program's default, where the two are equal. Edges count by
-    their weight, and no node is its own neighbour. Everything is computed on the CPU.
+    They selected count or proportion on 500 validation nodes. Here each run cross-validates on its labels; of equals it
+    takes count, their program's default. Edges are weighted, self-edges ignored. Everything runs on the CPU.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()
@@ -42,10 +43,10 @@ class IterativeClassification(Method):
     0.96
     """
 
-    iterations: NonNegativeInt = 10  # over all nodes; the rest are spared once one changes nothing
+    iterations: NonNegativeInt = 10  # over all nodes; it stops early once nothing changes
     strength: PositiveFloat = 1.0  # C of both logistic regressions: the larger, the weaker the ridge penalty
     neighbours: Literal["cross-validated", "count", "proportion"] = "cross-validated"  # how those of each class enter
-    folds: Annotated[int, Ge(2), Le(1000)] = 5  # of the cross-validation; fewer where no class has so many labels
+    folds: Annotated[int, Ge(2), Le(1000)] = 5  # of the cross-validation; fewer if no class has that many labels
     order: Literal["random", "together"] = "random"  # one node after the other, or all from what was last
     feature_scaling: FeatureScaling = "none"  # what each feature row is divided by
 
@@ -57,27 +58,27 @@ class IterativeClassification(Method):
 
         local = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
         scores = local.scores(features).reshape(places.count, task.num_classes)
-        called = np.eye(task.num_classes)[np.where(places.given, places.classes, scores.argmax(axis=1))]
+        assigned = np.eye(task.num_classes)[np.where(places.given, places.classes, scores.argmax(axis=1))]
 
-        # Trained once, on what the local classifier says of the labelled nodes' neighbours.
-        rows_and_neighbours = np.concatenate([rows, places.at_labelled(edges @ called)], axis=2)
+        # Trained once, with the local classifier's predictions for the neighbours.
+        rows_and_neighbours = np.concatenate([rows, places.at_labelled(edges @ assigned)], axis=2)
         relational = one_vs_rest(rows_and_neighbours, task.labelled, task.num_classes, self.strength)
         own_part, neighbours_part = _parts(relational, features.shape[1])
         from_features = own_part.scores(features).reshape(places.count, task.num_classes)
 
         def score(some: Int[np.ndarray, "some"], edges_of_some: sp.csr_array) -> Float[np.ndarray, "some classes"]:
-            counts = edges_of_some @ called
+            counts = edges_of_some @ assigned
             return from_features[some] + np.einsum("sn,snc->sc", counts, neighbours_part[places.run[some]])
 
         waves = [(some, edges[some]) for some in self._waves(places, edges)]
         for _ in range(self.iterations):
-            before = called.copy()
+            before = assigned.copy()
             for some, edges_of_some in waves:
                 scores[some] = score(some, edges_of_some)
-                called[some] = np.eye(task.num_classes)[scores[some].argmax(axis=1)]
-            if np.array_equal(called, before):
+                assigned[some] = np.eye(task.num_classes)[scores[some].argmax(axis=1)]
+            if np.array_equal(assigned, before):
                 break
-        if self.iterations:  # labelled nodes keep their class all along; this is what they look like
+        if self.iterations:  # labelled nodes keep their class; their probabilities are those of the last classifier
             labelled = np.flatnonzero(places.given)
             scores[labelled] = score(labelled, edges[labelled])
         return Prediction(probabilities(scores).reshape(task.runs, task.num_nodes, task.num_classes))
@@ -128,7 +129,7 @@ class Places:
         return sp.csr_array(sp.block_diag([shares if share else weights for share in proportional], format="csr"))
 
     def at_labelled(self, values: Float[np.ndarray, "places any"]) -> Float[np.ndarray, "runs examples any"]:
-        """The rows of each run's labelled nodes; rows of nobody are 0."""
+        """The rows of each run's labelled nodes; padding is 0."""
         return values[self._labelled] * self._present[..., None]
 
 
@@ -138,7 +139,7 @@ def _generators(task: Task, purpose: int) -> Iterator[np.random.Generator]:
 
 def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
     """Fold after fold: the task without some of each run's labels, and those labels. The labels of each class are
-    divided in random order; a run in which no class has enough labels for so many folds has fewer."""
+    divided in random order; a run has fewer folds if no class has that many labels."""
     labelled = task.labelled.to(torch.device("cpu"))
     fold = np.full(labelled.index.shape, MISSING)
     for run, random in enumerate(_generators(task, FOLDS)):
@@ -154,9 +155,9 @@ def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
 
 
 def _right_of_held_out(method: IterativeClassification, task: Task, held_out: Nodes) -> Int[np.ndarray, "runs"]:
-    """How many of the labels held out each run gets right."""
-    called = method.fit(task).probabilities.argmax(axis=2)
-    right = np.take_along_axis(called, held_out.index.numpy(), axis=1) == held_out.classes.numpy()
+    """The number of correct predictions among the held-out labels of each run."""
+    assigned = method.fit(task).probabilities.argmax(axis=2)
+    right = np.take_along_axis(assigned, held_out.index.numpy(), axis=1) == held_out.classes.numpy()
     return np.sum(right & held_out.present.numpy(), axis=1)
 
 

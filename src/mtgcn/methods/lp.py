@@ -1,23 +1,19 @@
-"""LP by ParWalks (Wu, Li, So, Wright and Chang, NIPS 2012): whose labelled node would most likely absorb a random walk?
+"""LP by ParWalks (Wu, Li, So, Wright and Chang, NIPS 2012): partially absorbing random walks to labelled nodes.
 
-A walk from a node ends at each step with a small chance; the node takes the class of the single labelled node where
-it most likely ends. Features play no part.
+A node gets the class of the labelled node that most likely absorbs its walk. Features are not used.
 
     P = α (L + αI)^-1  with  L = D - A:  P_ij is the probability that a walk from i ends at j,
     ŷ_i = the class of argmax over labelled j of P_ij.
 
 What the paper leaves open, and the choice here:
-- How columns are combined. Each labelled node stands alone, as in the program of Li, Han and Wu (2018), from whose
-  paper the printed values come. Summed per class, the walks of a tiny α end almost evenly everywhere, and the class
-  with more labels in a component takes all of it.
-- Weights are taken in units of their mean, so that neither the answer nor what α means depends on their unit.
-- Probabilities. A softmax over the classes of mean degree · (L + αI)^-1, of which every class enters its best column.
-  Dividing by the sum instead would leave every class at almost 1 / classes, so small are the differences.
-- A node that no label can reach gets the run's average probabilities of the nodes that one can: an estimate of how
-  large the classes are. The labels themselves would be a poor one where equally many of each class are given: all
-  classes tie, and the first would win by its number.
+- The best single labelled node decides, as in the program of Li, Han and Wu (2018), whose paper has the printed values.
+  Sums per class would give a component to the class with most labels in it, since walks of a tiny α end almost evenly.
+- Edge weights are divided by their mean, so that α does not depend on their unit.
+- Probabilities are a softmax of mean degree · (L + αI)^-1, with the best column of each class. Shares of P itself would
+  all be close to 1 / classes.
+- Nodes that no label reaches get the mean probabilities of the other nodes of the run, an estimate of class sizes.
 
-The linear systems are solved on the CPU, in doubles, whatever the device of the task.
+The linear systems are solved on the CPU, in doubles.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ class ParWalks(Method):
     """
 
     uses_features: ClassVar[bool] = False
-    alpha: PositiveFloat = 1e-6  # α: how readily a walk ends
+    alpha: PositiveFloat = 1e-6  # α: absorption of the walk
 
     def fit(self, task: Task) -> Prediction:
         walk = absorbing_walk(task.graph, self.alpha)

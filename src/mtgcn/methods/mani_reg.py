@@ -1,7 +1,6 @@
-"""ManiReg (Belkin, Niyogi and Sindhwani, JMLR 2006): least squares whose answer must vary little along the graph.
+"""ManiReg (Belkin, Niyogi and Sindhwani, JMLR 2006): Laplacian regularised least squares on the features.
 
-Laplacian regularised least squares on the features: a linear function that fits the labels, is small, and is smooth
-over edges. It has a closed form, and one factorisation serves every run.
+The solution has a closed form, and one factorisation serves every run.
 """
 
 from __future__ import annotations
@@ -42,11 +41,10 @@ class ManifoldRegularization(Method):
 
     - The kernel is linear and rows have length 1, as in its experiment on text.
     - L is the normalised Laplacian of the graph that is given, not of nearest neighbours.
-    - Where the printed numbers come from, the two weights were tuned on validation nodes. Here a run has its labels
-      and nothing else: it takes the pair with the smallest squared error on each of them when the others predict it,
-      of `AMBIENTS` and `RATIOS`. Leaving one out has a closed form too.
-    - Targets are one column per class, 1 or 0, less the share of the class among the run's labels, which is added to
-      the answer again. So the scores of a node sum to 1; those below 0 are cut off to make probabilities.
+    - Each run selects the two weights from `AMBIENTS` and `RATIOS` by the leave-one-out error on its labels, which has
+      a closed form. The printed numbers come from weights tuned on validation nodes.
+    - Targets are one-hot columns minus the share of the class among the run's labels, which is added to the scores
+      again. Scores of a node sum to 1; negative ones are set to 0 to make probabilities.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()
@@ -110,7 +108,7 @@ class _Labelled:
     ) -> tuple[Float[Tensor, "runs labelled classes"], Float[Tensor, "runs"]]:
         """The coefficients c of the answer K c, which solve (K + I) c = targets, and the squared error of each run when
         every label is predicted from the others: c_i / ((K + I)⁻¹)_ii is by how much node i would be missed."""
-        both = self.present & self.present.transpose(1, 2)  # rows of shorter runs name nobody, whom nothing resembles
+        both = self.present & self.present.transpose(1, 2)  # without padding
         among = torch.where(both, kernel[self.place[:, :, None], self.place[:, None]], 0)
         inverse = torch.linalg.inv(among + torch.eye(among.shape[1], dtype=among.dtype, device=among.device))
         coefficients = inverse @ self.targets
@@ -118,7 +116,7 @@ class _Labelled:
         return coefficients, missed_by.square().sum((1, 2))
 
     def at_columns(self, coefficients: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "columns runs·classes"]:
-        """Each run's coefficients at the columns of its nodes, 0 elsewhere, so that one product answers all runs."""
+        """Each run's coefficients at the columns of its nodes, 0 elsewhere, so that one product serves all runs."""
         runs, _, classes = coefficients.shape
         placed = coefficients.new_zeros(self.columns, runs, classes)
         run = torch.arange(runs, device=self.place.device)[:, None]

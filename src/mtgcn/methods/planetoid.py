@@ -1,11 +1,12 @@
-"""Planetoid-T (Yang, Cohen and Salakhutdinov, ICML 2016): an embedding of each node that predicts class and context.
+"""Planetoid-T (Yang, Cohen and Salakhutdinov, ICML 2016): node embeddings that predict class and context.
 
-Embeddings first learn to predict nodes of the same label and nodes met on short random walks. Then they, together
-with the features, learn the labels.
+Embeddings learn to predict nodes of the same label and nodes on short random walks, then, with the features, labels.
 
     Pr(j is a context of i) = softmax_j(e_i · w_j + b_j),  loss = - Σ over pairs (i, j) of log Pr(j | i),
     Pr(y | x, e) = softmax([h_x, h_e] W),  h_x = softmax(x W_x),  h_e = softmax(e W_e),
-    loss = - mean over labelled nodes of (log Pr(y | x, e) + log h_x[y] + log h_e[y]).
+    loss = - mean over labelled nodes of (log Pr(y | x, e) + log h_x[y] + log h_e[y]),
+
+with embeddings e, context weights w and b, features x, and weights W, W_x and W_e.
 """
 
 from __future__ import annotations
@@ -31,24 +32,21 @@ from mtgcn.task import Prediction, Task
 from mtgcn.training.losses import supervised_loss
 from mtgcn.training.progress import note_divergence
 
-# Told apart by these, random numbers of one purpose do not repeat those of another.
+# Streams of a run's seed.
 EMBEDDING, CONTEXT, OTHERS, LABEL_PAIRS, WALKS, FROM_EMBEDDING, FROM_FEATURES, FROM_BOTH = range(0x90, 0x98)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planetoid(Method):
-    """Settings are those of the authors' program for Citeseer, the only ones published: label context, then graph
-    context, then the classes, by plain gradient descent on sums. What such sums meet per node must not change with the
-    size of the graph, so numbers per batch have become numbers per node. Where ours differs:
+    """Settings follow the authors' program for Citeseer, the only published ones: label context, graph context, then
+    classes, by gradient descent on sums. Differences:
 
-    - 70 batches of 200 walks are 4 walks a node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for
-      each of its 120 labels. Larger graphs would learn next to nothing, fewer labels would be learnt by heart.
-    - The learning rate of the classes suits rows of Citeseer's squared length, the 32 words of a paper. Features are
-      multiplied by one number to have it.
-    - The program tells a context from all nodes at once, a cost of n². We tell it from the nodes of the batch and from
-      `others` more, drawn anew for each batch, that stand for all the rest: an estimate of the same softmax, and
-      exactly it on graphs of no more nodes than that.
-    - The program goes on training and reports the best test accuracy met. We take the last of `epochs` epochs.
+    - Numbers per batch are numbers per node, so that they suit graphs of any size: 70 batches of 200 walks are 4 walks
+      per node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for each of its 120 labels.
+    - Features are scaled to the mean squared row length of Citeseer, 32, which the learning rate of the classes suits.
+    - The softmax over all nodes costs n². It is estimated from the nodes of the batch and `others` random nodes, and
+      exact on graphs with no more nodes than that.
+    - The last epoch predicts; the program reports the best test accuracy of any epoch.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()
@@ -64,14 +62,14 @@ class Planetoid(Method):
     walk_length: Annotated[int, Ge(1), Le(10_000)] = 10  # of each walk, in steps
     window: Annotated[int, Ge(1), Le(1000)] = 3  # how far apart on a walk two nodes are each other's context
     walks_at_once: PositiveInt = 200  # in a batch of the graph context
-    others: PositiveInt = 1000  # nodes beyond those of the batch that a context is told from
+    others: PositiveInt = 1000  # random nodes that, beside those of the batch, estimate the softmax
     context_learning_rate: LearningRate = 0.01  # of both contexts, for the sum over a batch
     epochs: NonNegativeInt = 1000  # of learning the classes
     learning_rate: LearningRate = 0.1  # of learning the classes
     row_square: NonNegativeFloat = 32.0  # what the squared length of feature rows is brought to, on average
 
     def fit(self, task: Task) -> Prediction:
-        # A batch of contexts fills the memory with one run or a few; the classes are learnt by all runs together.
+        # Contexts are learned for a few runs at a time, which fill the memory; classes for all runs together.
         at_once = max(1, default_budget(task.device) // self._bytes_of_a_batch(task))
         tables = [self.embeddings(some_runs) for some_runs in task.chunks(at_once)]
         classifier = Classifier(task, torch.cat(tables), self.row_square)
@@ -79,7 +77,7 @@ class Planetoid(Method):
         return Prediction(classifier.probabilities(), {"supervised": history})
 
     def embeddings(self, task: Task) -> Float[Tensor, "runs nodes_and_nobody size"]:
-        """Embeddings that predict label context and graph context; after the last node, one that is nobody's."""
+        """Embeddings that predict label context and graph context; the row after the last node is padding."""
         contexts = ContextModel(task, self.embedding_size, self.others, self.context_learning_rate)
         for nodes, pairs in label_contexts(task, self.label_batches, self.pairs_per_label):
             contexts.step(nodes, pairs)
@@ -92,10 +90,10 @@ class Planetoid(Method):
         return 4 * 3 * task.num_nodes * self.embedding_size
 
     def _bytes_of_a_batch(self, task: Task) -> int:
-        """About what one run takes while a batch of walks is learnt."""
+        """About the memory of one run for a batch of walks."""
         in_batch = min(task.num_nodes, self.walks_at_once * (self.walk_length + 1))
-        told_from = min(task.num_nodes, in_batch + self.others)
-        return 4 * 3 * in_batch * told_from + self.bytes_per_run(task)
+        softmax_over = min(task.num_nodes, in_batch + self.others)
+        return 4 * 3 * in_batch * softmax_over + self.bytes_per_run(task)
 
 
 class ContextModel:
@@ -108,28 +106,28 @@ class ContextModel:
         embedding = np.stack([random.normal(0, 0.01, (self.nodes + 1, size)) for random in starts])
         self.random = [np.random.default_rng([seed, OTHERS]) for seed in task.seeds]
         bound = math.sqrt(6 / (size + self.nodes))  # Glorot's
-        # One node more than there are: batches of shorter runs are filled up with it.
+        # One row more than nodes: padding for the batches of runs with fewer nodes.
         self.table = torch.from_numpy(embedding.astype(np.float32)).to(task.device)  # runs, nodes + 1, size
         self.context = uniform(task.seeds, (self.nodes + 1, size), bound, CONTEXT).to(task.device)
         self.bias = torch.zeros(task.runs, self.nodes + 1, device=task.device)
-        self.finite: list[Tensor] = []  # whether what each batch has learnt is
+        self.finite: list[Tensor] = []  # whether the embeddings after each batch are
 
     def step(self, batch: Int[Tensor, "runs batch"], pairs: Float[Tensor, "runs batch batch"]) -> None:
         """One step of gradient descent on the sum over pairs of -log softmax. `pairs` counts how often each node of the
         batch had each other as its context; nodes of a batch are distinct, past the end of a run's they are `nodes`."""
-        told_from, log_share = self._told_from(batch)
+        softmax_over, log_share = self._softmax_over(batch)
         run = torch.arange(len(batch), device=batch.device)[:, None]
-        embedding, context = self.table[run, batch], self.context[run, told_from]
-        logits = torch.baddbmm((self.bias[run, told_from] + log_share)[:, None], embedding, context.transpose(1, 2))
+        embedding, context = self.table[run, batch], self.context[run, softmax_over]
+        logits = torch.baddbmm((self.bias[run, softmax_over] + log_share)[:, None], embedding, context.transpose(1, 2))
         gradient = logits.softmax(-1).mul_(pairs.sum(-1, keepdim=True))
         gradient[..., : batch.shape[1]] -= pairs
-        learnt = embedding - self.rate * (gradient @ context)
-        self.finite.append(learnt.isfinite().all())
-        self.table[run, batch] = learnt
-        self.context[run, told_from] = context - self.rate * (gradient.transpose(1, 2) @ embedding)
-        self.bias[run, told_from] -= self.rate * gradient.sum(1)
+        updated = embedding - self.rate * (gradient @ context)
+        self.finite.append(updated.isfinite().all())
+        self.table[run, batch] = updated
+        self.context[run, softmax_over] = context - self.rate * (gradient.transpose(1, 2) @ embedding)
+        self.bias[run, softmax_over] -= self.rate * gradient.sum(1)
 
-    def _told_from(
+    def _softmax_over(
         self, batch: Int[Tensor, "runs batch"]
     ) -> tuple[Int[Tensor, "runs some"], Float[Tensor, "runs some"]]:
         """The nodes of the batch and some others, and the logarithm of how many nodes each of them stands for."""
@@ -164,7 +162,7 @@ def same_class_pairs(
     classes: Int[np.ndarray, "width"], pairs: int, random: np.random.Generator, num_classes: int
 ) -> Float[np.ndarray, "width width"]:
     """How often each place in a list of classes was drawn with each of the same class, perhaps itself. Places of class
-    `num_classes` name nobody and are not drawn."""
+    `num_classes` are padding."""
     width = len(classes)
     by_class = np.argsort(classes, kind="stable")
     start = np.searchsorted(classes[by_class], np.arange(num_classes + 1))
@@ -177,7 +175,7 @@ def same_class_pairs(
 def batches_of_walks(
     task: Task, per_node: int, steps: int, at_once: int
 ) -> Iterator[Int[Tensor, "runs walks steps_and_start"]]:
-    """Walks from every node that has edges, so many at once; the order of the starts is drawn for every round."""
+    """Walks from every node with edges, `at_once` in a batch; each round has a random order of starts."""
     adjacency = task.graph.adjacency
     linked = np.flatnonzero(np.diff(adjacency.indptr))
     generators = [np.random.default_rng([seed, WALKS]) for seed in task.seeds]
@@ -239,8 +237,8 @@ class Classifier:
         history = torch.empty(epochs, self.task.runs, 1, device=self.task.device)
         for epoch in range(epochs):
             product = None if rows is None else rows(self.from_features[0].flatten(0, 1))
-            said = self._logits(self.embedding, product)
-            loss = torch.stack([self._loss(logits) for logits in said]).sum(0)
+            outputs = self._logits(self.embedding, product)
+            loss = torch.stack([self._loss(logits) for logits in outputs]).sum(0)
             optimizer.zero_grad()
             loss.sum().backward()
             optimizer.step()
@@ -251,7 +249,7 @@ class Classifier:
 
     @torch.no_grad()
     def probabilities(self) -> Float[np.ndarray, "runs nodes classes"]:
-        """What is believed of every node."""
+        """Probabilities of all nodes."""
         table = self.table.clone()
         table[self.run, self.place] = self.embedding
         product = None
@@ -269,7 +267,7 @@ class Classifier:
         return SparseOperator(matrix, self.task.device)
 
     def _logits(self, embedding: Tensor, features_product: Tensor | None) -> list[Float[Tensor, "runs some classes"]]:
-        """What each layer says, given the embeddings and features · weights; the last is the answer."""
+        """Logits of each layer from embeddings and features · weights; the last predicts."""
         weight, bias = self.from_embedding
         by_embedding = torch.baddbmm(bias[:, None], embedding, weight.transpose(0, 1))
         if features_product is None:

@@ -1,10 +1,12 @@
-"""SemiEmb (Weston, Ratle, Mobahi and Collobert, 2008 and 2012): a network whose neighbours must come out alike.
+"""SemiEmb (Weston, Ratle, Mobahi and Collobert, 2008 and 2012): a network with an embedding loss over edges.
 
-A network on the features of a node alone learns the labels and, at the same time, an embedding of the graph:
-neighbours are pulled together, random other nodes are pushed apart until a margin lies between them.
+A network on node features learns the labels; the embedding loss pulls neighbours together and pushes random pairs apart
+up to a margin.
 
     loss = Σ_labelled ℓ(f_i, y_i) + λ Σ_ij ℓ'(f_i, f_j),
-    ℓ'(f_i, f_j) = |f_i - f_j|² for neighbours,  max(0, m - |f_i - f_j|)² for others.
+    ℓ'(f_i, f_j) = |f_i - f_j|² for neighbours,  max(0, m - |f_i - f_j|)² for others,
+
+with the output f, the cross-entropy ℓ, λ = `embedding_weight` and m = `margin`.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ SMALLEST_SQUARE = 1e-12  # below this a distance is 0 and has no gradient
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
-    """What the paper offers as choices, or leaves to be tuned on validation nodes, which a run here does not have:
+    """What the paper leaves open, and the choice here:
 
-    - The embedding is the output layer, the first of the paper's three ways.
-    - Where the paper takes steps on single pairs in turn, an epoch here takes every edge, weighted, and for every
-      node one other drawn at random. Each of the two parts is a mean, so that graphs of any size weigh the same.
-    - The network is that of `gcn` without its propagation, so that the two rows differ in how they use the graph.
+    - The embedding is the output layer, the first of the paper's three variants.
+    - An epoch uses every edge, weighted, and one random partner per node, where the paper steps through single pairs.
+      Both parts are means, so that the size of the graph does not matter.
+    - The network is that of `gcn` without propagation.
 
     >>> from mtgcn.methods import create, karate_club
     >>> task, accuracy = karate_club()
@@ -50,8 +52,8 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
 
     draws_by_place: ClassVar[bool] = True
     epochs: NonNegativeInt = 200  # of training
-    embedding_weight: NonNegativeFloat = 1.0  # λ: of the pairs beside the labels
-    margin: NonNegativeFloat = 1.0  # m: how far apart others are pushed
+    embedding_weight: NonNegativeFloat = 1.0  # λ: weight of the embedding loss
+    margin: NonNegativeFloat = 1.0  # m: distance up to which random pairs are pushed apart
 
     def network(self, task: Task) -> Chebyshev:
         return Chebyshev(task, peers=1, settings=self, degree=0)
@@ -82,11 +84,11 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
 
 
 class Edges:
-    """The edges of a graph, as what they do to an embedding."""
+    """The embedding loss of neighbours."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
         adjacency = graph.adjacency.copy()
-        # Only their shares of all count; a power of two brings weights of 1e-44 within reach and rounds nothing.
+        # Only relative weights matter; a power of two scales weights of 1e-44 without rounding.
         adjacency.data = np.ldexp(adjacency.data, -np.frexp(adjacency.sum(dtype=np.float64))[1])
         degrees = adjacency.sum(axis=1)
         self.total_weight = float(degrees.sum()) or 1.0  # every edge counted from both ends
@@ -98,10 +100,10 @@ class Edges:
 
 
 class Strangers:
-    """For every node another one at random, anew in every epoch.
+    """A random partner for every node in every epoch.
 
-    Nodes stand in a random order, drawn once for each run; a node's partner stands so many places on, a number drawn
-    for each epoch. So a pair may be any, and every node is a partner once: gradients are added in a fixed order.
+    Each run has a random order of nodes, and each epoch a random shift in that order. Every node is a partner once, so
+    gradients are added in a fixed order.
     """
 
     def __init__(self, task: Task, epochs: int) -> None:
@@ -112,7 +114,7 @@ class Strangers:
         self.order = torch.from_numpy(order).to(task.device)  # place, run
         self.place = torch.from_numpy(order.argsort(0)).to(task.device)  # node, run
         self.steps = torch.from_numpy(steps).to(task.device)  # epoch, run
-        # A tensor, so that an epoch recorded once as a CUDA graph sees the counter move.
+        # A tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros(1, dtype=torch.int64, device=task.device)
 
     def next_partners(self) -> Int[Tensor, "nodes runs"]:

@@ -179,8 +179,8 @@ def test_large_penalties_survive_folds(graph):
     folds = folds_of(task)
     trial = trials_of({"a": rows}, task, folds)["a"]
     for number in range(len(DEFAULT.penalties)):
-        told = held_out_accuracy(trial.logits[:, :, number].softmax(-1), task.labelled.classes, folds)
-        assert told.tolist() == [1, 1]
+        found = held_out_accuracy(trial.logits[:, :, number].softmax(-1), task.labelled.classes, folds)
+        assert found.tolist() == [1, 1]
 
 
 # Penalties
@@ -312,8 +312,8 @@ def test_temperature_formula(graph, per_class, noise):
         expected = np.sqrt(logits.var(1).mean()) / 2
 
         def worth(factor, logits=logits, classes=classes, expected=expected):
-            told = log_softmax(logits / (factor * expected), axis=1)[np.arange(len(logits)), classes]
-            return 3 * per_class * told.mean() - 4 * np.log(factor) ** 2
+            found = log_softmax(logits / (factor * expected), axis=1)[np.arange(len(logits)), classes]
+            return 3 * per_class * found.mean() - 4 * np.log(factor) ** 2
 
         best = max((2.0**power for power in range(-9, 6)), key=worth)
         assert found.temperature[run].item() == pytest.approx(best * expected, rel=1e-3)
@@ -333,9 +333,9 @@ def test_few_labels_stay_near_the_expected_temperature(graph):
 
 
 def test_held_out_accuracy():
-    told = torch.tensor([[0, 1, 1, 2], [0, 0, 2, 2]])  # by part and label
+    found = torch.tensor([[0, 1, 1, 2], [0, 0, 2, 2]])  # by part and label
     folds = torch.tensor([[[1, 1, 0, 0], [0, 0, 1, 1]], [[1, 0, 0, 0], [0, 1, 1, 0]], [[0] * 4] * 2]).bool()
-    held_out = functional.one_hot(told, 3).float().repeat(3, 1, 1, 1)
+    held_out = functional.one_hot(found, 3).float().repeat(3, 1, 1, 1)
     classes = torch.tensor([[0, 2, 2, 2], [1, 0, 2, 0], [0, 0, 0, 0]])
     np.testing.assert_allclose(held_out_accuracy(held_out, classes, folds), [3 / 4, 2 / 3, 0])
 

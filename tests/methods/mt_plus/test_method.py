@@ -197,7 +197,7 @@ def test_the_average_teaches(make_graph, monkeypatch):
     graph = make_graph(nodes=60)
     plain = fit(graph, 6)
     by_all = teaching.average
-    monkeypatch.setattr(teaching, "average", lambda weights, said: by_all(weights, said) * 0 + said[0])
+    monkeypatch.setattr(teaching, "average", lambda weights, peers: by_all(weights, peers) * 0 + peers[0])
     assert np.abs(fit(graph, 6).probabilities - plain.probabilities).max() > 1e-3
 
 
@@ -260,8 +260,8 @@ def test_apply(make_graph):
     applied = method.apply(prediction.parameters, graph)
     stay = np.array([VIEWS[name].transferable for name in NAMES])
     np.testing.assert_allclose(applied[:, stay], prediction.peers[:, stay], atol=1e-5)
-    votes = prediction.peer_report.weights[:, stay]
-    others = np.einsum("rp,rpnc->rnc", votes / votes.sum(1, keepdims=True), prediction.peers[:, stay])
+    weights = prediction.peer_report.weights[:, stay]
+    others = np.einsum("rp,rpnc->rnc", weights / weights.sum(1, keepdims=True), prediction.peers[:, stay])
     for place in np.flatnonzero(~stay):
         np.testing.assert_allclose(applied[:, place], others, atol=1e-5)
     np.testing.assert_allclose(method.combined(applied, prediction.parameters), others, atol=1e-5)

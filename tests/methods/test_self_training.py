@@ -86,7 +86,7 @@ def test_walks_on_a_small_graph_by_hand():
     assert pairs(most_absorbing(task, 9, alpha=0.01)) == {(node, number) for node in (1, 2, 3) for number in (0, 1)}
 
 
-def test_co_training_is_a_gcn_on_the_labels_that_walks_find(task):
+def test_co_training_equals_gcn_on_walk_labels(task):
     method = create("co-training", per_class=3, epochs=EPOCHS, alpha=0.05)
     found = method.fit(task)
     rows = [
@@ -102,7 +102,7 @@ def test_co_training_is_a_gcn_on_the_labels_that_walks_find(task):
 
 
 @pytest.mark.parametrize("name", ["self-training", "union", "intersection"])
-def test_one_growth_by_the_network_and_the_walks(task, name):
+def test_one_growth(task, name):
     method = create(name, per_class=4, epochs=EPOCHS, dropout=0.0)
     probabilities = trained(task, method, [task]).probabilities()[..., 0].permute(2, 0, 1).numpy()
     rows = []
@@ -119,7 +119,7 @@ def test_one_growth_by_the_network_and_the_walks(task, name):
         assert set(found.pseudo_labelled_at[run]) == {0, EPOCHS + 1}
 
 
-def test_multi_stage_divides_its_labels_among_the_stages(task):
+def test_multi_stage_divides_labels_among_stages(task):
     method = create("multi-stage", per_class=5, stages=3, epochs=EPOCHS, dropout=0.0, fresh_stages=False)
     rounds = [task]
     for _ in range(3):
@@ -133,7 +133,7 @@ def test_multi_stage_divides_its_labels_among_the_stages(task):
     assert len(found.history["supervised"]) == 4 * EPOCHS
 
 
-def test_m3s_takes_what_multi_stage_would_where_the_clusters_agree(task):
+def test_m3s_selects_a_subset_of_multi_stage(task):
     settings = {"per_class": 12, "stages": 1, "epochs": EPOCHS}
     alone = create("multi-stage", **settings).fit(task).pseudo_labelled_at > 0
     checked = create("m3s", clusters=6, **settings).fit(task).pseudo_labelled_at > 0
@@ -141,7 +141,7 @@ def test_m3s_takes_what_multi_stage_would_where_the_clusters_agree(task):
     assert 0 < checked.sum() < alone.sum()
 
 
-def test_a_cluster_takes_the_class_of_the_nearest_labels_by_hand():
+def test_classes_of_clusters_by_hand():
     points = torch.tensor([[[0.0], [1], [2], [9], [10], [20], [21]]])  # clusters {0, 1, 2}, {9, 10} and {20, 21}
     graph = Graph(adjacency=np.zeros((7, 7)), labels=[0, -1, -1, -1, 1, -1, 1])
     # Labels at 0 and 21: the cluster {9, 10} with mean 9.5 is nearer to the former, of class 0.
@@ -152,14 +152,14 @@ def test_a_cluster_takes_the_class_of_the_nearest_labels_by_hand():
     assert classes_by_cluster(points, 3, task).tolist() == [[0, 0, 0, 1, 1, 1, 1]]
 
 
-def test_a_class_without_labels_takes_no_cluster():
+def test_class_without_labels_has_no_cluster():
     points = torch.tensor([[[0.0], [1], [5], [6]]])
     graph = Graph(adjacency=np.zeros((4, 4)), labels=[2, -1, -1, 1])
     task = observe(graph, [Split([0, 3], [], [])], seed=0)
     assert classes_by_cluster(points, 2, task).tolist() == [[2, 2, 1, 1]]
 
 
-def test_contested_nodes_carry_both_labels_or_none():
+def test_contested_nodes():
     graph = Graph(adjacency=np.eye(5, k=1) + np.eye(5, k=-1), features=np.eye(5) + 0.1, labels=[0, -1, -1, -1, 1])
     task = observe(graph, [Split([0, 4], [], [])], seed=0)
     settings = {"per_class": 2, "epochs": 1}
@@ -170,7 +170,7 @@ def test_contested_nodes_carry_both_labels_or_none():
 
 
 @pytest.mark.parametrize("name", ["self-training", "multi-stage"])
-def test_a_restart_forgets_the_weights_and_keeps_the_labels(task, name):
+def test_restart_keeps_labels(task, name):
     settings = {"per_class": 4, "epochs": EPOCHS} | ({"stages": 1} if name == "multi-stage" else {})
     found, going_on = create(name, restart=True, **settings).fit(task), create(name, **settings).fit(task)
     first = found.pseudo_labelled_at == EPOCHS + 1
@@ -182,7 +182,7 @@ def test_a_restart_forgets_the_weights_and_keeps_the_labels(task, name):
     assert (losses[0][EPOCHS] > losses[1][EPOCHS]).all()
 
 
-def test_stages_start_afresh_and_the_last_network_trains_on(task):
+def test_fresh_stages(task):
     method = create("multi-stage", per_class=4, stages=2, epochs=EPOCHS, dropout=0.0)
     second = dataclasses.replace(task, seeds=tuple(run_seed(seed, 1) for seed in task.seeds))
 
@@ -207,7 +207,7 @@ def test_stages_of_the_paper():
     assert [stages(name, 200, 3) for name in ("citeseer", "pubmed", "")] == [3, 4, 3]
 
 
-def test_runs_that_call_for_different_stages_are_refused():
+def test_different_stages_are_refused():
     graph = Graph(adjacency=np.zeros((1000, 1000)), labels=[0] * 1000, name="cora")
     task = observe(graph, [Split(range(5), [], []), Split(range(50), [], [])], seed=0)
     with pytest.raises(InputError, match=r"0\.50% and 5\.00% .* 5 and 2 stages; set stages"):
@@ -225,7 +225,7 @@ def test_numbers_below_one_are_refused(name, setting, value):
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_more_labels_than_nodes_may_be_asked_for(task, name):
+def test_per_class_may_exceed_nodes(task, name):
     found = create(name, per_class=1000, epochs=1).fit(task).probabilities
     assert np.isfinite(found).all()
 
