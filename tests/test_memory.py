@@ -123,7 +123,7 @@ def test_commands_and_workers_keep_freed_blocks(capsys, monkeypatch):
         monkeypatch.setattr(module, "keep_freed_blocks", lambda: calls.append(True))
     assert cli.main(["--version"]) == 0
     assert len(calls) == 1
-    monkeypatch.setattr(executors, "_end_with", lambda _: None)
+    monkeypatch.setattr(executors, "_exit_with", lambda _: None)
     executors._start_worker(None)
     assert len(calls) == 2
 

@@ -174,7 +174,7 @@ def _combined(parts: Sequence[Prediction], combine: Callable[[list[np.ndarray], 
 
     def one(name: str) -> Any:
         found = [value for part in parts if (value := getattr(part, name)) is not None]
-        if not found:
+        if len(found) < len(parts):  # not every part has it
             return None
         if isinstance(found[0], PeerReport):
             keys = ("weights", "held_out_accuracy", "agreement", "teaching")

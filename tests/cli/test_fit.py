@@ -245,8 +245,8 @@ def test_labels_that_are_text_stay_distinct(succeeds, refused, own, first, secon
     assert given() == {first: 5, second: 4, third: 1}
 
 
-def test_labels_that_are_numbers_have_one_spelling(succeeds, own):
-    own.label_rows = [["id", "label"], *([name, ("1.0", "2")[place % 2]] for place, name in enumerate(own.ids[:8]))]
+def test_integers_written_as_floats(succeeds, own):
+    own.label_rows = [["id", "label"], *([name, ("1.0", "2.0")[place % 2]] for place, name in enumerate(own.ids[:8]))]
     own.write()
     succeeds("fit", *own.options, "--method", "lp", "--folds", 0, "--out", own.out, "--classes", "1,2.0")
     more = own.write_labels([own.ids[10], "2.0"], [own.ids[11], "3.0"])

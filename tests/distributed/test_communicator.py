@@ -153,7 +153,7 @@ def test_local_rows_and_products(files, on_graph, count, at_once, monkeypatch):
         np.testing.assert_allclose(mine.grad, (adjacency @ weight.numpy())[numbers], rtol=1e-5)
         exact = operator.to(torch.float64).multiply(values[numbers].double())
         np.testing.assert_allclose(exact, (adjacency.astype(float) @ values.double().numpy())[numbers], rtol=1e-6)
-        assert operator.most_rows >= len(numbers)
+        assert operator.max_rows >= len(numbers)
         return numbers.tolist()
 
     assert sorted(chain(*on_graph(count, work))) == list(range(60))

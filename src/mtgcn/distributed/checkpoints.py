@@ -44,7 +44,7 @@ class Latest(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class FolderCheckpoints:
-    """Saves checkpoints of a fit every so many epochs, and loads the last one to `resume`."""
+    """Saves checkpoints of a fit every `every` epochs, and loads the last one to `resume`."""
 
     folder: Path
     every: int

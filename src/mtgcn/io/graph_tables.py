@@ -15,7 +15,7 @@ from mtgcn.io.options import TableOptions
 from mtgcn.io.preprocessing import values
 from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
 from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, NotNumbers, Table
-from mtgcn.labels import UNLABELED, check_classes, classes_of, integer_text, is_missing
+from mtgcn.labels import UNLABELED, are_numbers, check_classes, classes_of, integer_text, is_missing
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
@@ -162,7 +162,7 @@ class Labels:
             return labels, ()
         node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
         texts = self._texts.texts()
-        text = self._without_gap_floats(text, source, texts)
+        text = self._without_gap_floats(text, source, texts, beside)
         used, text = np.unique(text, return_inverse=True)
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
@@ -182,13 +182,18 @@ class Labels:
         labels[node] = code
         return labels, names
 
-    def _without_gap_floats(self, text: np.ndarray, source: np.ndarray, texts: list[str]) -> np.ndarray:
+    def _without_gap_floats(
+        self, text: np.ndarray, source: np.ndarray, texts: list[str], beside: Sequence[str]
+    ) -> np.ndarray:
         """The text of each row, as integers for tables with labels such as 1.0 only: pandas writes them for integers
-        with gaps. New texts are appended to `texts`."""
+        with gaps. Labels stay as written if the classes `beside` are not numbers or are written in the same way. New
+        texts are appended to `texts`."""
+        if not are_numbers(beside):
+            return text
         for number in range(len(self._tables)):
             rows = np.flatnonzero(source == number)
             used = [one for one in np.unique(text[rows]).tolist() if not is_missing(texts[one])]
-            if all(integer_text(texts[one]) != texts[one] for one in used):
+            if all(integer_text(texts[one]) != texts[one] not in beside for one in used):
                 place = np.arange(len(texts))
                 place[used] = len(texts) + np.arange(len(used))
                 texts += [integer_text(texts[one]) for one in used]

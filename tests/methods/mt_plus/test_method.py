@@ -306,7 +306,7 @@ def test_remembered_encoders_are_not_retrained(make_graph, monkeypatch, tmp_path
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "another machine"))
     same = make_graph()  # as it is read from a file: not the object that encoders were made of
     again = observe(same, [Split(list(range(12)), [], [])], seed=3)
-    monkeypatch.setattr("mtgcn.methods.mt_plus.encoders.train", lambda *_: pytest.fail("trains encoders"))
+    monkeypatch.setattr("mtgcn.methods.mt_plus.encoders.train", lambda *_, **__: pytest.fail("trains encoders"))
     with pytest.raises(pytest.fail.Exception, match="trains encoders"):
         method.fit(observe(make_graph(), [Split(list(range(12)), [], [])], seed=3))
     method.remember(parameters, again)
