@@ -11,7 +11,8 @@ from mtgcn.distributed.node_table import LargeIndex, fit_table, id_hashes
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import MISSING, Coded
+from mtgcn.io.column_table import MISSING
+from mtgcn.io.table import Coded
 
 ROWS = 200
 
