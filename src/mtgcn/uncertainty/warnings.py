@@ -159,7 +159,8 @@ def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes class
     given = int(counts[missing].sum())
     return (
         f"None of the {len(rest)} nodes without a label is predicted as {_listed(graph.class_names, missing)}, of "
-        f"which {given} {'label was' if given == 1 else 'labels were'} given; look at these labels, or give more of them."
+        f"which {given} {'label was' if given == 1 else 'labels were'} given; look at these labels, or give "
+        "more of them."
     )
 
 
