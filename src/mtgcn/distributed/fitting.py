@@ -31,12 +31,13 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator import persistence
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, GIVEN, NOT_PSEUDO_LABELED, GraphModel
 from mtgcn.estimator.inference import normalised
-from mtgcn.graph import LABEL_NAMES, Graph
-from mtgcn.io.columns import ID_NAMES, label_columns, open_table
+from mtgcn.graph import Graph
+from mtgcn.io.column_table import MISSING
+from mtgcn.io.columns import label_columns, open_table
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
-from mtgcn.io.table import MISSING, Coded
+from mtgcn.io.table import Coded
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction
@@ -198,9 +199,9 @@ def local_labels(
 
 def _listed_ids(path: Path, options: TableOptions) -> list[str]:
     """The distinct ids of a label table; perhaps with its header, which is the id of no node."""
-    table = open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], options)
+    table = open_table(path, options)
     found: dict[str, None] = {}
-    for batch in table.batches([label_columns(table, options).node_id], []):
+    for batch in table.batches(label_columns(table, options)[:1], []):
         found |= dict.fromkeys(map(str, batch.texts[0].values.to_pylist()))
     return list(found)
 

@@ -27,11 +27,10 @@ from mtgcn.distributed.communicator import RankCommunicator, Ranks
 from mtgcn.errors import InputError, reason
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
-from mtgcn.storage.files import parsed_json, read_plain
-from mtgcn.storage.folders import current_path
+from mtgcn.storage.files import current_path, parsed_json, read_plain
 from mtgcn.task import Nodes, Task, run_seed
 
 MANIFEST = "manifest.json"
