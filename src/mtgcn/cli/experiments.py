@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -195,7 +194,8 @@ def demo() -> None:
     try:
         load(dataset)
     except SourceUnreachable as error:
-        print(f"mtgcn: {error}\nmtgcn: continuing with the digits of scikit-learn", file=sys.stderr)
+        remark(str(error))
+        remark("continuing with the digits of scikit-learn")
         dataset = "digits"
     print(
         f"Accuracy on {dataset} with 2 labels per class and 30 random splits: a graph convolutional network (gcn),\n"
@@ -218,17 +218,18 @@ class _Compared:
 
     def show(self, content: dict[str, Any], table: Table, as_json: bool) -> None:
         """Print the content or the table on stdout, everything else on stderr."""
-        if as_json:
-            print_json(content | {"notes": self.notes, "warnings": list(self.comparison.warnings)})
-        else:
-            from mtgcn.report.tables import print_table
+        from mtgcn.report.tables import print_table
 
+        if not as_json:
             for kind, messages in (("note", self.notes), ("warning", self.comparison.warnings)):
                 for message in messages:
                     remark(f"{kind}: {message}")
-            print_table(table)
         if self.files:
             remark(f"wrote {', '.join(map(str, self.files))}")
+        if as_json:
+            print_json(content | {"notes": self.notes, "warnings": list(self.comparison.warnings)})
+        else:
+            print_table(table)
 
 
 def _compare(

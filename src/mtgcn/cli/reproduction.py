@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mtgcn.cli.options import Device, listed, remark
+from mtgcn.cli.options import Device, listed, print_result, remark, show
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def reproduce(
                 remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
                 raise
             text, files = write_reproduction(out, reproduction)
-    print(text)
     remark(f"wrote {', '.join(map(str, files))}")
+    show(*text.split("\n"))
     if reproduction.failures:
         raise InputError("; ".join(reproduction.failures))
 
@@ -157,7 +157,7 @@ def report(
         page = out or folder / "report.html"
         check_file(page)
         load_model(folder).report(page)
-        print(page)
+        print_result({}, (page,), as_json=False, written=page)
         return
     if out is not None:
         raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
@@ -178,5 +178,4 @@ def report(
     if of_sweeps(units) or not comparisons:
         for suite in suites_in(units):
             written += write_report(folder, stored_evidence(units, suite=suite))
-    for path in written:
-        print(path)
+    print_result({}, written, as_json=False, written=" and ".join(map(str, written)))
