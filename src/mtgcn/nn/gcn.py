@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mtgcn.linalg.graph_operators import ComputationBlock, computation_block, graph_operators
+from mtgcn.linalg.normalisation import ComputationBlock, computation_block, graph_operators
 from mtgcn.nn.base import NetworkSettings, TwoLayerNetwork
 from mtgcn.nn.layers import InputProduct, ReluDropout, modelwise_product
 from mtgcn.shapes import Float, Int

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
-from mtgcn.linalg.truncated_svd import num_components
+from mtgcn.linalg.pagerank import num_components
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.layers import uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
