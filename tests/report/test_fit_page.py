@@ -18,7 +18,7 @@ from mtgcn.report import fit_page as fit_page_module
 from mtgcn.report import fit_view
 from mtgcn.report.charts import MAP_WIDTH
 from mtgcn.report.fit_page import Background, fit_html, fit_page, node_data, packed
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from weighted_peers import made_up_report
 
 MEASURED = ExpectedAccuracy(0.824, (0.71, 0.905), labels=40, folds=5)

@@ -34,9 +34,7 @@ from mtgcn.io.graph_tables import edge_batches
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, Real
-from mtgcn.storage.files import check_folder
-from mtgcn.storage.folders import has_other_files, updating
-from mtgcn.storage.locks import HeldElsewhere
+from mtgcn.storage.files import HeldElsewhere, check_folder, has_other_files, updating
 
 MAX_PARTS = 10_000
 BYTES_PER_BUCKET = 1 << 24  # of an edge list; sorting a bucket takes at most a hundred times as much

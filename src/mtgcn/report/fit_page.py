@@ -24,7 +24,7 @@ from mtgcn.report.progress import page_progress
 from mtgcn.report.tables import counted
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.files import write_file
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
     FittedModel,
