@@ -56,7 +56,7 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
         def add_up(rows: slice) -> None:
             keys[rows] = _entry_keys(_part(dense, rows), places).sum(1)
 
-        _each(blocks_of_rows(*features.shape, AT_ONCE[device.type]), add_up, device)
+        _each(blocks_of_rows(len(features), features.shape[1], AT_ONCE[device.type]), add_up, device)
     elif features is not None:
         arrays = (features.indptr, features.indices, features.data) if on_cpu else csr_arrays(features, device)
         keys = _row_sums(features, arrays, device, lambda columns, values: _entry_keys(values, places[columns]))

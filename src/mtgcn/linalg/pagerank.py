@@ -105,15 +105,17 @@ class PropagatedFeatures:
         return (rows * self.scale[nodes, None])[place]
 
     def _rows(self, nodes: Int[Tensor, "some"]) -> Float[Tensor, "some features"]:
-        dense = self.features.matrix if isinstance(self.features, DenseOperator) else None
-        if not self.steps:
-            if dense is not None:
-                return dense[nodes]
-            return on_device(self.features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
-        start = self.scale.new_zeros(len(self.scale), len(nodes))
-        start[nodes, torch.arange(len(nodes), device=nodes.device)] = 1
-        reached = self.walk(start)
-        return reached.T @ dense if dense is not None else self.features.transposed.multiply(reached).T
+        features = self.features
+        if self.steps:
+            start = self.scale.new_zeros(len(self.scale), len(nodes))
+            start[nodes, torch.arange(len(nodes), device=nodes.device)] = 1
+            reached = self.walk(start)
+            if isinstance(features, DenseOperator):
+                return reached.T @ features.matrix
+            return features.transposed.multiply(reached).T
+        if isinstance(features, DenseOperator):
+            return features.matrix[nodes]
+        return on_device(features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
 
 
 @cached_per_graph
