@@ -18,7 +18,7 @@ from mtgcn.methods.mt_plus.views import Inputs
 from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
-from mtgcn.training.recording import recording
+from mtgcn.training.loop import recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from mtgcn.errors import InputError
 from mtgcn.methods.base import NetworkMethod, TrainedOnLabels, supervised_step
 from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.loop import Adam, Phase, train

@@ -33,11 +33,11 @@ from torch import Tensor
 from mtgcn.linalg.random_walks import absorbing_walk
 from mtgcn.methods.base import NetworkMethod, supervised_step
 from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
-from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, PseudoLabelRecord, Step, train
 from mtgcn.training.pseudo_labels import (
     default_per_class,
     joined,
@@ -46,7 +46,6 @@ from mtgcn.training.pseudo_labels import (
     top_nodes_per_class,
     unambiguous,
 )
-from mtgcn.training.recording import PseudoLabelRecord
 
 Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import NetworkMethod
 from mtgcn.nn.base import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
-from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.nn.networks import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
