@@ -308,7 +308,7 @@ class _Group:
     """Parameters with the same weight decay, their two moments and their step counters."""
 
     def __init__(self, parameters: Sequence[Tensor], weight_decay: float) -> None:
-        self.parameters, self.weight_decay = parameters, weight_decay
+        self.parameters, self.weight_decay = list(parameters), weight_decay
         self.first, self.second = ([torch.zeros_like(one, requires_grad=False) for one in parameters] for _ in range(2))
         self.steps = [torch.zeros((), device=one.device) for one in parameters]
 
