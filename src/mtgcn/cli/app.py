@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import mtgcn
-from mtgcn.cli import data, experiments, fit, reproduction, studio
+from mtgcn.cli import data, experiments, fit, studio
 from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
 from mtgcn.memory import keep_freed_blocks
@@ -25,7 +25,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, studio.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
-    "The paper's tables": (reproduction.reproduce, reproduction.report),
+    "The paper's tables": (experiments.reproduce, experiments.report),
 }
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "datasets": (

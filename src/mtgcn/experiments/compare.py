@@ -17,7 +17,7 @@ from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import decisive_versions
 from mtgcn.experiments.protocol import RANDOM, REFERENCE, check_not_final
-from mtgcn.experiments.run import FittingProgress, chosen_splits, run_cell, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress, chosen_splits, run_cell, silent_fitting
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
 from mtgcn.experiments.tables import CellSummary, summarise_cell

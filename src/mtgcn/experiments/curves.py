@@ -20,8 +20,7 @@ from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments.plan import CUDA_BUDGET, Selection, decisive_versions, limited_threads
 from mtgcn.experiments.protocol import PAPER_TABLES, RANDOM, REFERENCE, TABLES, Cell
-from mtgcn.experiments.run import FittingProgress, silent_fitting
-from mtgcn.experiments.scoring import accuracy_over_epochs, pseudo_label_precision
+from mtgcn.experiments.scoring import FittingProgress, accuracy_over_epochs, pseudo_label_precision, silent_fitting
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
 from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described
 from mtgcn.memory import CPU_BUDGET

@@ -26,8 +26,7 @@ import torch
 
 from mtgcn.environment import DEVICES, device_title
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.experiments.executors import Outcome, usable_cores
-from mtgcn.experiments.plan import Data, Unit, data_of, decisive_versions, execute
+from mtgcn.experiments.plan import Data, Outcome, Unit, data_of, decisive_versions, execute, usable_cores
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import keep_freed_blocks
