@@ -118,7 +118,7 @@ class ComparisonResults:
 
     def plot(self) -> Figure:
         """A matplotlib figure of the accuracy of every run, with means and intervals."""
-        from mtgcn.report.plots import comparison_figure
+        from mtgcn.report.comparisons import comparison_figure
 
         return comparison_figure(self.comparison)
 
@@ -137,7 +137,7 @@ class ComparisonResults:
 
     def _repr_html_(self) -> str:
         from mtgcn.report.comparisons import comparison_table
-        from mtgcn.report.pages import html
+        from mtgcn.report.tables import html
 
         return html(comparison_table(self.comparison))
 

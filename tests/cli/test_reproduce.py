@@ -11,8 +11,8 @@ from mtgcn.cli import app as cli
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments import curves
-from mtgcn.experiments import reproduce as sweep
 from mtgcn.experiments import plan as plan_module
+from mtgcn.experiments import reproduce as sweep
 from mtgcn.experiments.store import Store
 from mtgcn.methods import METHODS, create
 

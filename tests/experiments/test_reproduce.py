@@ -19,7 +19,14 @@ import sweep
 from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster, reproduce, tables
 from mtgcn.experiments.plan import Selection, plan, usable_cores
-from mtgcn.experiments.reproduce import MAX_DEFAULT_WORKERS, Machines, carry_out, in_this_process, machines, seconds_left
+from mtgcn.experiments.reproduce import (
+    MAX_DEFAULT_WORKERS,
+    Machines,
+    carry_out,
+    in_this_process,
+    machines,
+    seconds_left,
+)
 from mtgcn.experiments.store import Store
 from stored_rows import rows_of
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until

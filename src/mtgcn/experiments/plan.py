@@ -157,10 +157,10 @@ class Place:
 
 def place_of(one: Unit | StoredRow) -> Place | None:
     """The place of a unit or of its rows; None if it is in no table, as in a comparison."""
-    table = paper.ALL_TABLES.get(one.table)
-    for cell in table.cells if table else ():
-        if (cell.dataset, cell.labels_per_class, cell.split) == (one.dataset, one.labels_per_class, one.split):
-            return Place(table, cell, one.protocol, one.line)
+    for table in (table for name, table in paper.ALL_TABLES.items() if name == one.table):
+        for cell in table.cells:
+            if (cell.dataset, cell.labels_per_class, cell.split) == (one.dataset, one.labels_per_class, one.split):
+                return Place(table, cell, one.protocol, one.line)
     return None
 
 
