@@ -15,7 +15,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create, method_title
 from mtgcn.report import fit_page as fit_page_module
 from mtgcn.report.fit_page import MAP_WIDTH, Background, fit_html, node_data, packed
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from weighted_peers import made_up_report
 
 MEASURED = ExpectedAccuracy(0.824, (0.71, 0.905), labels=40, folds=5)

@@ -12,7 +12,7 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.report.fit_page import Background, fit_html
 from mtgcn.report.pages import DARK, LIGHT, class_colours
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
 pytestmark = pytest.mark.long
 

@@ -421,11 +421,10 @@ def report(
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
     mtgcn run and compare put there.
     """
-    from mtgcn.storage.folders import current_path
+    from mtgcn.storage.files import check_file, current_path
 
     if current_path(folder, "card.json").exists():
         from mtgcn.estimator.persistence import load_model
-        from mtgcn.storage.files import check_file
 
         page = out or folder / "report.html"
         check_file(page)

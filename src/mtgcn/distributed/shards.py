@@ -23,10 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from mtgcn.errors import InputError, reason
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.shapes import Int
-from mtgcn.storage.files import parsed_json, read_plain
-from mtgcn.storage.folders import current_path
+from mtgcn.storage.files import current_path, parsed_json, read_plain
 
 MANIFEST = "manifest.json"
 PARTS = "part-*.npz"

@@ -22,7 +22,7 @@ from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction, Task, observe
-from mtgcn.uncertainty.expected_accuracy import check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import check_folds, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:

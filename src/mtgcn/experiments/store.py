@@ -27,8 +27,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import RANDOM
 from mtgcn.memory import check_fits
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.files import read_plain
-from mtgcn.storage.locks import HeldElsewhere, OwnedLock
+from mtgcn.storage.files import HeldElsewhere, OwnedLock, read_plain
 
 FORMAT: Final = 3  # of stored rows and curves
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"

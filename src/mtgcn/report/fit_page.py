@@ -23,7 +23,7 @@ from mtgcn.report.pages import class_colours, render
 from mtgcn.report.progress import page_progress
 from mtgcn.report.tables import percent
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
     FittedModel,

@@ -31,7 +31,7 @@ from mtgcn.shapes import Float, Int
 from mtgcn.studio.project import Project
 from mtgcn.studio.storage import State
 from mtgcn.training.progress import report_progress, stage
-from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.suggestions import smoothed_features
 from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes

@@ -22,9 +22,15 @@ from mtgcn.errors import InputError, check_names, shown
 from mtgcn.io.options import TableOptions
 from mtgcn.io.read import read_labels
 from mtgcn.labels import UNLABELED, class_named, classes_of, is_missing
-from mtgcn.storage.files import check_folder, force_to_disk, read_plain, write_file
-from mtgcn.storage.folders import PARTIAL
-from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
+from mtgcn.storage.files import (
+    PARTIAL,
+    HeldElsewhere,
+    check_folder,
+    exclusive_lock,
+    force_to_disk,
+    read_plain,
+    write_file,
+)
 
 LOCK = ".studio.lock"
 LOCK_TIMEOUT = 30.0  # seconds; another process changes a project within a few

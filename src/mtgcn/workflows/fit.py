@@ -27,7 +27,7 @@ from mtgcn.report.progress import fitting_progress
 from mtgcn.splits import Split, check_seed
 from mtgcn.storage.files import check_file, write_file
 from mtgcn.task import Task, observe
-from mtgcn.uncertainty.expected_accuracy import ExpectedAccuracy, check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import ExpectedAccuracy, check_folds, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.peer_weights import (
     PeerContribution,
     accuracy_of_features,

@@ -16,7 +16,7 @@ from mtgcn.graph import UNLABELED
 from mtgcn.labels import class_named
 from mtgcn.methods import name_of
 from mtgcn.report.progress import fitting_progress
-from mtgcn.uncertainty.expected_accuracy import check_folds
+from mtgcn.uncertainty.held_out import check_folds
 from mtgcn.workflows.fit import (
     FitSummary,
     accuracy_text,
