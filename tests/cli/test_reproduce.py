@@ -223,7 +223,7 @@ def test_a_suite_has_a_page_and_summaries_of_its_own(reproduce, digits_for_cora,
     made = [row for row in rows(tmp_path) if row["seed"] == 1_000_000]
     assert {(row["split"], row["labels_per_class"]) for row in made} == {("random", 3), ("random", 20), ("over-all", 5)}
     assert {row["settings"].get("feature_scaling") for row in made if row["method"] == "gcn"} == {
-        *("sum", "length", "none"),
+        *("sum", "length", "none")
     }
     with (tmp_path / "summary-world.csv").open() as file:
         lines = list(csv.DictReader(file))
