@@ -25,7 +25,7 @@ from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import Method, fit_in_chunks, method_from_text
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-from mtgcn.uncertainty.calibration import folds, prediction_sets, temperature_from, tempered
+from mtgcn.uncertainty.held_out import folds, prediction_sets, temperature_from, tempered
 
 CELLS = "cora:2,cora:8,cora:20,citeseer:3,citeseer:20,pubmed:2,pubmed:20"
 

@@ -9,7 +9,7 @@ from mtgcn.estimator.graph_model import HOW_TO_MEASURE, GraphModel, fit_backgrou
 from mtgcn.estimator.persistence import save_model
 from mtgcn.report.fit_page import Background
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.uncertainty.expected_accuracy import expected_accuracy
+from mtgcn.uncertainty.held_out import expected_accuracy
 
 
 def test_graph_model_equals_classifier(farm, tmp_path, assert_equal, quick_settings):

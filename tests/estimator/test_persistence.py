@@ -22,8 +22,7 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import FILES, check_destination, file_entry, load_model, read_card, save_model
 from mtgcn.methods import create
-from mtgcn.storage.folders import LOCK, READY
-from mtgcn.storage.locks import exclusive_lock
+from mtgcn.storage.files import LOCK, READY, exclusive_lock
 
 
 @pytest.mark.parametrize("name", ["answers.safetensors", "graph.safetensors", "weights.safetensors"])
@@ -95,7 +94,7 @@ def test_full_disk(farm_model, tmp_path, monkeypatch, what, failure, place):
 
 
 def test_save_times_out(folder, farm_model, monkeypatch):
-    monkeypatch.setattr("mtgcn.storage.folders.TIMEOUT", 0.1)
+    monkeypatch.setattr("mtgcn.storage.files.UPDATE_TIMEOUT", 0.1)
     with (
         exclusive_lock(folder / LOCK, "holding it"),
         pytest.raises(InputError, match=r"another process is writing model folder .*model and does not end; try again"),

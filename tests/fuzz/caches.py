@@ -13,7 +13,6 @@ import numpy as np
 
 from fuzz import malformed
 from fuzz.case import Case, require
-from mtgcn.storage import cache
 from mtgcn.storage.cache import cached_arrays
 
 NAME = "0123abcd"
@@ -42,7 +41,7 @@ def random_case(random: Random) -> Case:
 def case_of(description: str, damage: Callable[[Path], object]) -> Case:
     def attempt(folder: Path) -> None:
         os.environ["MTGCN_CACHE"] = str(folder)
-        path = cache._path("kind", NAME)
+        path = folder / "kind" / f"{NAME}.npz"
         path.parent.mkdir()
         damage(path)
         for _ in range(2):  # the second time from the repaired file

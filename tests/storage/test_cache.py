@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mtgcn.storage import locks
+from mtgcn.storage import files as locks
 from mtgcn.storage.cache import cache_folder, cached_arrays
 
 
@@ -105,7 +105,7 @@ def test_unwritable_folder(folder):
 
 def test_lock_timeout(folder, monkeypatch, caplog):
     monkeypatch.setattr(locks, "QUIET_SECONDS", 0.1)
-    monkeypatch.setattr(locks, "TIMEOUT", 0.3)
+    monkeypatch.setattr(locks, "LOCK_TIMEOUT", 0.3)
     make = Maker()
     with locks.exclusive_lock(folder / "x.lock", "holding it"):
         assert cached(make) == [0, 1, 2]

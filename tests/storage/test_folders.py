@@ -8,9 +8,16 @@ import threading
 
 import pytest
 
-from mtgcn.storage import folders
-from mtgcn.storage.folders import READY, current_path, has_other_files, read_current, updating
-from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
+from mtgcn.storage import files as folders
+from mtgcn.storage.files import (
+    READY,
+    HeldElsewhere,
+    current_path,
+    exclusive_lock,
+    has_other_files,
+    read_current,
+    updating,
+)
 
 NAMES = ("a", "b", "c")
 OLD, NEW = {"a": "abc", "b": "1", "c": "1"}, {"a": "ab", "b": "2"}
@@ -121,7 +128,7 @@ def test_concurrent_updates_are_atomic(tmp_path):
 
 
 def test_update_times_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "TIMEOUT", 0.1)
+    monkeypatch.setattr(folders, "UPDATE_TIMEOUT", 0.1)
     with exclusive_lock(tmp_path / folders.LOCK, "holding it"), pytest.raises(HeldElsewhere):
         write(tmp_path, OLD)
     assert visible(tmp_path) == []
@@ -131,7 +138,7 @@ MOUNT_AND_WRITE = """
 import subprocess, sys
 from pathlib import Path
 from mtgcn.storage.files import write_file
-from mtgcn.storage.folders import updating
+from mtgcn.storage.files import updating
 folder, file = Path(sys.argv[1]), Path(sys.argv[2])
 subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
 subprocess.run(["mount", "--bind", file.with_name("mounted"), file], check=True)

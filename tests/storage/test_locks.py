@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from mtgcn.storage import locks
-from mtgcn.storage.locks import HeldElsewhere, OwnedLock, exclusive_lock
+from mtgcn.storage import files as locks
+from mtgcn.storage.files import HeldElsewhere, OwnedLock, exclusive_lock
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from mtgcn.storage.locks import OwnedLock\n"
+    "import sys, time; from pathlib import Path; from mtgcn.storage.files import OwnedLock\n"
     "lock = OwnedLock(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); time.sleep(60)"
 )
 
@@ -85,7 +85,7 @@ def test_unwritable_lock_is_skipped(path):
 
 def test_long_wait_is_logged_and_times_out(path, holder, monkeypatch, caplog):
     monkeypatch.setattr(locks, "QUIET_SECONDS", 0.1)
-    monkeypatch.setattr(locks, "TIMEOUT", 0.3)
+    monkeypatch.setattr(locks, "LOCK_TIMEOUT", 0.3)
     for timeout in ({"timeout": 0.3}, {}):
         with pytest.raises(HeldElsewhere), exclusive_lock(path, "making it", **timeout):
             pytest.fail("another process holds it")

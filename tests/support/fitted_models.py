@@ -8,7 +8,7 @@ import numpy as np
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
 from mtgcn.task import Prediction
-from mtgcn.uncertainty.calibration import tempered
+from mtgcn.uncertainty.held_out import tempered
 
 
 @dataclass(frozen=True)

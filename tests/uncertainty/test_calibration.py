@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from fitted_models import Knows, Model, drawn_probabilities, with_labels
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.uncertainty.calibration import (
+from mtgcn.uncertainty.held_out import (
     conformal_threshold,
     folds,
     prediction_sets,

@@ -9,8 +9,8 @@ from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED
 from mtgcn.methods import Method, create
 from mtgcn.task import Prediction
-from mtgcn.uncertainty import expected_accuracy as module
-from mtgcn.uncertainty.expected_accuracy import (
+from mtgcn.uncertainty import held_out as module
+from mtgcn.uncertainty.held_out import (
     binomial_cdf,
     check_folds,
     expected_accuracy,

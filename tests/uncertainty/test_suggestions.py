@@ -298,6 +298,4 @@ def test_first_suggestions_sample_large_graphs(monkeypatch, three_wheels):
     assert set(group[[one.index for one in found]]) == {0, 1, 2}
     assert found[0].score > 10  # in nodes of the graph, not of the sample
     assert len(first_nodes(graph, 60)) == 60  # more than are compared
-    similarity = suggestions._Similarity(graph)
-    assert len(set(similarity.sample.tolist())) == 30
-    assert similarity.nodes_per_sample == 3
+    assert len(set(suggestions._sample_and_bandwidth(graph)[0].tolist())) == 30

@@ -22,7 +22,7 @@ from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction, Task, observe
-from mtgcn.uncertainty.expected_accuracy import check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import check_folds, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure with the map of the nodes, confidence, classes and training."""
         self._check_fitted()
-        from mtgcn.report.plots import fit_figure
+        from mtgcn.report.fit_page import fit_figure
 
         return fit_figure(self)
 
@@ -131,11 +131,11 @@ class GraphModel:
         With 0 the page shows the estimate stored with a loaded model, if any.
         """
         self._check_fitted()
-        from mtgcn.report.fit_page import fit_page
-        from mtgcn.storage.files import check_file
+        from mtgcn.report.fit_page import fit_html
+        from mtgcn.storage.files import check_file, write_file
 
         check_file(path)
-        fit_page(self, path, fit_background(self, folds))
+        write_file(path, fit_html(self, fit_background(self, folds)))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder of safetensors and JSON files."""

@@ -29,11 +29,18 @@ from mtgcn.errors import InputError, check_names, reason, shown
 from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitudes, num_columns
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.methods import METHODS, Method, create
-from mtgcn.storage.files import check_folder, parsed_json, read_plain
-from mtgcn.storage.folders import current_path, has_other_files, read_current, updating
-from mtgcn.storage.locks import HeldElsewhere
+from mtgcn.storage.files import (
+    HeldElsewhere,
+    check_folder,
+    current_path,
+    has_other_files,
+    parsed_json,
+    read_current,
+    read_plain,
+    updating,
+)
 from mtgcn.task import PeerReport
 
 if TYPE_CHECKING:

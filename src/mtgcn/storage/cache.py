@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.storage.files import read_plain, write_atomically
-from mtgcn.storage.locks import LOG, HeldElsewhere, exclusive_lock
+from mtgcn.storage.files import LOG, HeldElsewhere, exclusive_lock, read_plain, write_atomically
 
 CHUNK_BYTES = 2**24  # hashed by one thread at a time
 MAX_ITEM_BYTES = np.float64().nbytes
@@ -67,31 +66,26 @@ def cached_arrays(
     Of several processes that need the same arrays one makes them and the others wait. Where no lock can be written, or
     the wait times out, each makes its own.
     """
-    arrays = _read(kind, name, shapes)
-    if arrays is None:
-        with ExitStack() as stack:
-            lock = exclusive_lock(_path(kind, name).with_suffix(".lock"), f"computing the same {kind} arrays")
-            try:
-                waited = stack.enter_context(lock)
-            except HeldElsewhere:
-                LOG.warning("the wait timed out; computing the %s arrays here as well", kind)
-                waited = True
-            arrays = _read(kind, name, shapes) if waited else None
-            if arrays is None:
-                arrays = make()
-                if all(np.isfinite(array).all() for array in arrays.values()):
-                    _write(kind, name, arrays)
+    path = cache_folder() / kind / f"{name}.npz"
+    arrays = _read(path, kind, shapes)
+    if arrays is not None:
+        return arrays
+    with ExitStack() as stack:
+        try:
+            waited = stack.enter_context(exclusive_lock(path.with_suffix(".lock"), f"computing the same {kind} arrays"))
+        except HeldElsewhere:
+            LOG.warning("the wait timed out; computing the %s arrays here as well", kind)
+            waited = True
+        arrays = _read(path, kind, shapes) if waited else None
+        if arrays is None:
+            arrays = make()
+            if all(np.isfinite(array).all() for array in arrays.values()):
+                _write(path, kind, arrays)
     return arrays
 
 
-def is_cached(kind: str, name: str) -> bool:
-    """Whether arrays are stored under that name; they may be damaged."""
-    return _path(kind, name).is_file()
-
-
-def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
-    """The arrays stored under that name; None where they are missing or damaged."""
-    path = _path(kind, name)
+def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
+    """The arrays stored in that file; None where they are missing or damaged."""
     try:
         packed = read_plain(path)  # a zip file, which has a checksum of its content
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
@@ -114,9 +108,8 @@ def _read(kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     return arrays
 
 
-def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+def _write(path: Path, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Store arrays; a failure is a warning."""
-    path = _path(kind, name)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     try:
@@ -124,13 +117,7 @@ def _write(kind: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
             raise OSError(errno.EEXIST, f"{path.name} is not a plain file")
         write_atomically(path, content.getvalue())
     except OSError as error:
-        warnings.warn(
-            f"cannot store {kind} arrays in {path.parent}: {error.strerror or error}; "
-            "make room there or set MTGCN_CACHE to another folder",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-def _path(kind: str, name: str) -> Path:
-    return cache_folder() / kind / f"{name}.npz"
+        why = error.strerror or error
+        remedy = "make room there or set MTGCN_CACHE to another folder"
+        message = f"cannot store {kind} arrays in {path.parent}: {why}; {remedy}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -1,20 +1,37 @@
-"""Reading and writing single files: atomic writes, checks of destinations, plain reads, and strict JSON."""
+"""Files and folders on disk: atomic writes, locks between processes, checks of destinations, plain reads, JSON.
+
+`updating` replaces several files of a folder together: readers find all old files or all new ones. New files are
+written to a temporary subfolder. Renaming it to `.replacement` commits them; then each moves to its place. After a
+crash in between, readers find the rest in `.replacement` and the next writer moves it. The folder itself and all other
+files in it stay: it may be a mount point.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import secrets
+import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+from filelock import FileLock, Timeout
 
 from mtgcn.errors import InputError
 
+Content = TypeVar("Content")
+
+LOG = logging.getLogger("mtgcn")
+QUIET_SECONDS = 2.0  # a wait for a lock is logged after this time
+LOCK_TIMEOUT = 300.0  # seconds
+UPDATE_TIMEOUT = 60.0  # seconds to wait for another process that writes to the same folder
+READY, PARTIAL, LOCK = ".replacement", ".mtgcn-*.partial", ".mtgcn.lock"  # in a folder that is updated
 MAX_JSON_DEPTH = 100  # nesting of lists and objects
 MAX_LINKS = 40  # symbolic links in a chain, as on Linux
 DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not report one
@@ -22,7 +39,7 @@ DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not repor
 NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-# ------------------------------------------------------------------------------------------------------------ writing
+# ------------------------------------------------------------------------------------------------------- single files
 
 
 def write_file(path: str | Path, content: bytes | str) -> Path:
@@ -44,19 +61,19 @@ def write_atomically(path: Path, content: bytes) -> None:
     descriptor (/dev/stdout) is written through.
     """
     descriptor = own_descriptor(path)
+    found = None if descriptor is not None else _stat(path)
     if descriptor is not None:
         for stream in (sys.stdout, sys.stderr):  # earlier output comes first
             if stream is not None:
                 stream.flush()
-        _write_through(os.dup(descriptor), content)
-        return
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        found = None
-    if found is not None and not stat.S_ISREG(found.st_mode):
+        descriptor = os.dup(descriptor)
+    elif found is not None and not stat.S_ISREG(found.st_mode):
         # The system refuses a folder here. Opening a pipe blocks until it has a reader.
-        _write_through(os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), content)
+        descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+    if descriptor is not None:
+        with open(descriptor, "wb") as file, suppress(BrokenPipeError):  # the reader may stop before the end
+            file.write(content)
+            file.flush()
         return
     target = Path(os.path.realpath(path))
     try:
@@ -64,50 +81,14 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         if found is None or error.errno not in NOT_REPLACEABLE:
             raise
-        _overwrite(target, content)
-
-
-def own_descriptor(path: str | Path) -> int | None:
-    """The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 refers to; None for other paths."""
-    current = os.fspath(path)
-    try:
-        for _ in range(MAX_LINKS):
-            folder, name = os.path.split(current)
-            folder = os.path.realpath(folder)
-            if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd"):
-                return int(name) if name.isdecimal() else None
-            if not os.path.islink(current):
-                return None
-            current = os.path.join(folder, os.readlink(current))
-    except (OSError, ValueError):  # writing to the path reports the error
-        return None
-    return None
-
-
-def copy_mode(found: os.stat_result, descriptor: int) -> None:
-    """Give an open file the mode and, where permitted, the owner of another file."""
-    if os.name == "posix":
-        with suppress(OSError):
-            os.chown(descriptor, found.st_uid, found.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-
-
-def force_to_disk(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to disk where the system supports it."""
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    """The status of a file, through links; None if it does not exist."""
-    try:
-        return path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        with target.open("r+b") as file:
+            before = file.read()
+            try:
+                _write_from_start(file, content)
+            except BaseException:
+                with suppress(OSError):
+                    _write_from_start(file, before)
+                raise
 
 
 def _replace(target: Path, content: bytes, found: os.stat_result | None) -> None:
@@ -121,22 +102,10 @@ def _replace(target: Path, content: bytes, found: os.stat_result | None) -> None
             file.flush()
             os.fsync(file.fileno())
             if found is not None:
-                copy_mode(found, file.fileno())
+                _copy_mode(found, file.fileno())
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _overwrite(target: Path, content: bytes) -> None:
-    """Write in place; on failure restore the previous content."""
-    with target.open("r+b") as file:
-        before = file.read()
-        try:
-            _write_from_start(file, content)
-        except BaseException:
-            with suppress(OSError):
-                _write_from_start(file, before)
-            raise
 
 
 def _write_from_start(file: BinaryIO, content: bytes) -> None:
@@ -147,10 +116,203 @@ def _write_from_start(file: BinaryIO, content: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _write_through(descriptor: int, content: bytes) -> None:
-    with open(descriptor, "wb") as file, suppress(BrokenPipeError):  # the reader may stop before the end
-        file.write(content)
-        file.flush()
+def own_descriptor(path: str | Path) -> int | None:
+    """The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 refers to; None for other paths."""
+    current = os.fspath(path)
+    with suppress(OSError, ValueError):  # writing to the path reports the error
+        for _ in range(MAX_LINKS):
+            folder, name = os.path.split(current)
+            folder = os.path.realpath(folder)
+            if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd"):
+                return int(name) if name.isdecimal() else None
+            if not os.path.islink(current):
+                return None
+            current = os.path.join(folder, os.readlink(current))
+    return None
+
+
+def _copy_mode(found: os.stat_result, descriptor: int) -> None:
+    """Give an open file the mode and, where permitted, the owner of another file."""
+    if os.name == "posix":
+        with suppress(OSError):
+            os.chown(descriptor, found.st_uid, found.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """The status of a file, through links; None if it does not exist."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def force_to_disk(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to disk where the system supports it."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
+    """The content of a plain file of at most `max_bytes`; anything else is an OSError. Pipes and devices are not read,
+    since they may block or never end."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+        content = file.read(-1 if max_bytes is None else max_bytes + 1)
+    if max_bytes is not None and len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
+    return content
+
+
+# -------------------------------------------------------------------------------------------------------------- locks
+
+
+class HeldElsewhere(Exception):
+    """Another process, `owner` (its id, or "unknown"), holds the lock."""
+
+    def __init__(self, owner: str = "unknown") -> None:
+        super().__init__(f"held by process {owner}")
+        self.owner = owner
+
+
+class OwnedLock:
+    """A lock that never waits: `acquire` raises `HeldElsewhere` with the id of the process that holds it. As with all
+    locks here, the system releases it when its process ends, even if it is killed."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = FileLock(path, thread_local=False)
+        # A separate file, since some systems do not allow reading a locked file.
+        self._owner = path.with_name(f"{path.name}.owner")
+
+    def acquire(self) -> None:
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            owner = ""
+            with suppress(OSError):  # just acquired, or just released
+                owner = self._owner.read_text(encoding="utf-8").strip()
+            raise HeldElsewhere(owner or "unknown") from None
+        try:
+            self._owner.write_text(str(os.getpid()), encoding="utf-8")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self) -> None:
+        with suppress(OSError):
+            self._owner.unlink()
+        self._lock.release()
+
+
+@contextmanager
+def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iterator[bool]:
+    """Wait for a lock and hold it; yields whether another process held it first. The file is removed afterwards.
+
+    Long waits are logged with `title`, what the other process is doing. After `timeout` seconds, by default
+    `LOCK_TIMEOUT`, `HeldElsewhere` is raised. Where no lock file can be written, no lock is taken.
+    """
+    timeout = LOCK_TIMEOUT if timeout is None else timeout
+    quiet = min(QUIET_SECONDS, timeout)
+    lock = FileLock(path, thread_local=False)
+    waited = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for attempt, seconds in enumerate((0.0, quiet, timeout - quiet)):
+            try:
+                lock.acquire(timeout=seconds)
+                break
+            except Timeout:
+                waited = True
+                if attempt == 1:  # logged, since a warning may be shown only at the end
+                    LOG.warning("another process is %s; waiting for it, at most %.0f s (lock %s)", title, timeout, path)
+        else:
+            raise HeldElsewhere
+    except OSError:
+        yield False
+        return
+    try:
+        yield waited
+    finally:
+        with suppress(OSError):
+            path.unlink()  # while the lock is held: processes that wait start over with a new file
+        lock.release()
+
+
+# ------------------------------------------------------------------------------------- files that are replaced together
+
+
+def current_path(folder: Path, name: str) -> Path:
+    """Where the committed file of that name is."""
+    ready = folder / READY / name
+    return ready if os.path.exists(ready) else folder / name
+
+
+def read_current(folder: Path, name: str, read: Callable[[Path], Content]) -> Content:
+    """Apply `read` to the committed file of that name; tries again if the file moves meanwhile."""
+    while True:
+        path = current_path(folder, name)
+        try:
+            return read(path)
+        except FileNotFoundError:
+            if path == folder / name == current_path(folder, name):
+                raise
+
+
+def has_other_files(folder: Path) -> bool:
+    """Whether a folder holds anything besides the remains of an interrupted update."""
+    return any(path.name not in (READY, LOCK) and not path.match(PARTIAL) for path in folder.iterdir())
+
+
+@contextmanager
+def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """Yield a temporary folder for some of these files; on success they replace all of them in `folder`, on failure
+    nothing changes. Raises `HeldElsewhere` if another process keeps writing to the folder."""
+    folder = Path(os.path.realpath(folder))
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    partial = folder / f".mtgcn-{secrets.token_hex(8)}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with exclusive_lock(folder / LOCK, f"writing to {folder}", UPDATE_TIMEOUT):
+            _finish(folder)
+            for left in folder.glob(PARTIAL):  # of a crashed process, since this one holds the lock
+                shutil.rmtree(left, ignore_errors=True)
+            try:
+                partial.mkdir(mode=0o700)  # never more readable than the result
+                yield partial
+                new = [name for name in names if (partial / name).exists()]
+                for name in new:
+                    if (folder / name).exists():
+                        with (partial / name).open("rb") as file:
+                            _copy_mode((folder / name).stat(), file.fileno())
+                partial.chmod(folder.stat().st_mode)
+                force_to_disk(partial)
+                os.rename(partial, folder / READY)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+            force_to_disk(folder)
+            with suppress(OSError):  # the files are committed wherever they are
+                _finish(folder)
+                for name in set(names) - set(new):
+                    (folder / name).unlink(missing_ok=True)
+    except BaseException:
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+        raise
+
+
+def _finish(folder: Path) -> None:
+    """Move committed files to their places."""
+    ready = folder / READY
+    if ready.is_dir():
+        for path in sorted(ready.iterdir()):
+            os.replace(path, folder / path.name)
+        ready.rmdir()
 
 
 # ------------------------------------------------------------------------------------------------------- destinations
@@ -197,8 +359,8 @@ def check_folder(folder: str | Path, holds: str = "the output") -> None:
             _check_parents(Path(os.path.realpath(folder)), complaint, remedy)
         elif not stat.S_ISDIR(found.st_mode):
             raise InputError(f"{folder} is a file; give a folder for {holds}")
-        else:
-            _check_writable(folder, remedy)
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(f"cannot write to {folder}: permission denied; {remedy}")
 
 
 @contextmanager
@@ -215,31 +377,15 @@ def _check_parents(path: Path, complaint: str, remedy: str) -> None:
     nearest, found = next((parent, found) for parent in path.parents if (found := _stat(parent)) is not None)
     if not stat.S_ISDIR(found.st_mode):
         raise InputError(f"{complaint}: {nearest} is a file; {remedy}")
-    _check_writable(nearest, remedy)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to {nearest}: permission denied; {remedy}")
     longest = os.pathconf(nearest, "PC_NAME_MAX") if hasattr(os, "pathconf") else DEFAULT_NAME_BYTES
     for name in path.relative_to(nearest).parts:
         if (length := len(os.fsencode(name))) > longest:
             raise InputError(f"{complaint}: a name has {length} bytes, the limit is {longest}; {remedy}")
 
 
-def _check_writable(folder: Path, remedy: str) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"cannot write to {folder}: permission denied; {remedy}")
-
-
-# ------------------------------------------------------------------------------------------------------------ reading
-
-
-def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
-    """The content of a plain file of at most `max_bytes`; anything else is an OSError. Pipes and devices are not read,
-    since they may block or never end."""
-    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
-        content = file.read(-1 if max_bytes is None else max_bytes + 1)
-    if max_bytes is not None and len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
-    return content
+# --------------------------------------------------------------------------------------------------------------- JSON
 
 
 def parsed_json(text: str | bytes) -> Any:
@@ -249,29 +395,28 @@ def parsed_json(text: str | bytes) -> Any:
     Traceback (most recent call last):
     ValueError: key 'train' is given twice
     """
+
+    def checked_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in content if names.count(name) > 1)
+            raise ValueError(f"key {twice[:60]!r} is given twice")
+        return content
+
+    def reject(constant: str) -> Any:
+        raise ValueError(f"{constant} is not a number")
+
+    def depth(content: Any) -> int:
+        if not isinstance(content, list | dict):
+            return 0
+        return 1 + max(map(depth, content.values() if isinstance(content, dict) else content), default=0)
+
     try:
-        content = json.loads(text, object_pairs_hook=_object, parse_constant=_reject)
-        too_deep = isinstance(content, list | dict) and _depth(content) > MAX_JSON_DEPTH
+        content = json.loads(text, object_pairs_hook=checked_object, parse_constant=reject)
+        too_deep = depth(content) > MAX_JSON_DEPTH
     except RecursionError:
         too_deep = True
     if too_deep:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     return content
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in content if names.count(name) > 1)
-        raise ValueError(f"key {twice[:60]!r} is given twice")
-    return content
-
-
-def _reject(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _depth(content: list[Any] | dict[str, Any]) -> int:
-    inner = content.values() if isinstance(content, dict) else content
-    return 1 + max((_depth(item) for item in inner if isinstance(item, list | dict)), default=0)

@@ -13,7 +13,6 @@ from mtgcn.studio.elements import FileField, Tag, View, button, cleared, figures
 from mtgcn.studio.project import UPLOADS
 from mtgcn.studio.session import Session
 from mtgcn.studio.storage import GRAPH_SUFFIXES, TABLE_SUFFIXES
-from mtgcn.workflows.fit import columns_of
 
 DATASETS = {
     "cora": "2708 machine learning papers and their citations",
@@ -86,7 +85,7 @@ class DataView(View):
         tag("h2", snapshot.title)
         figures((f"{count:,}", meaning) for count, meaning in shown)
         note(loaded.notes)
-        columns = columns_of(graph)
+        columns = [] if graph.preprocessing is None else graph.preprocessing.lines()
         if columns:
             with tag("details"):
                 tag("summary", "How the columns are used")

@@ -24,11 +24,11 @@ from mtgcn.graph_cache import cached_per_graph
 from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import method_from_text
-from mtgcn.report.fit_view import map_rows, shown_nodes
+from mtgcn.report.fit_page import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.studio.project import Project
 from mtgcn.training.progress import report_progress, stage
-from mtgcn.uncertainty.expected_accuracy import expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.suggestions import smoothed_features
 from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mtgcn.report.fit_view import histogram
+from mtgcn.report.fit_page import histogram
 from mtgcn.studio.elements import View, button, cleared, figures, note, plural, swatch, table_head, tag
 from mtgcn.studio.fitting import FitResult
 from mtgcn.studio.predictions import ProjectPredictions

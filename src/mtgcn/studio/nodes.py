@@ -14,10 +14,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.graph import LABEL_NAMES
-from mtgcn.io.columns import ID_NAMES, open_table, title_of
-from mtgcn.io.options import readable_file
-from mtgcn.io.table import MISSING
+from mtgcn.io.column_table import MISSING
+from mtgcn.io.columns import open_table, title_of
 from mtgcn.studio.predictions import NodePrediction, ProjectPredictions
 from mtgcn.studio.project import Project
 from mtgcn.studio.storage import LoadedGraph
@@ -79,7 +77,7 @@ def _text_table(loaded: LoadedGraph) -> dict[str, pa.ChunkedArray] | None:
     """The columns of the node table as text, by title; None without one, or if it is too wide. Row i is node i."""
     if loaded.files is None or loaded.files.nodes is None:
         return None
-    table = open_table(readable_file(loaded.files.nodes), [ID_NAMES + LABEL_NAMES], loaded.files)
+    table = open_table(loaded.files.nodes, loaded.files)
     if len(table.columns) > MAX_COLUMNS:
         return None
     kind = pa.dictionary(pa.int64(), pa.string())

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from nicegui import app, ui
 
 from mtgcn.errors import InputError
-from mtgcn.report.styles import class_variables, colour_variables
+from mtgcn.report.pages import class_variables, colour_variables
 from mtgcn.studio.data_view import DataView
 from mtgcn.studio.elements import Keys, Tag, View, button, plural, tag
 from mtgcn.studio.guard import UPLOAD_PATH

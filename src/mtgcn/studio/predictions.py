@@ -15,8 +15,7 @@ from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.storage.files import read_plain
-from mtgcn.storage.folders import current_path
+from mtgcn.storage.files import current_path, read_plain
 from mtgcn.studio.fitting import fitted_model
 from mtgcn.studio.project import Project
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree

@@ -23,7 +23,7 @@ from typing import Any
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
-from mtgcn.storage.folders import PARTIAL
+from mtgcn.storage.files import PARTIAL
 from mtgcn.studio.storage import (
     FILES,
     Change,

@@ -26,8 +26,14 @@ from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
 from mtgcn.labels import UNLABELED, class_named, classes_of, is_missing
 from mtgcn.storage.cache import fingerprint
-from mtgcn.storage.files import check_folder, force_to_disk, read_plain, write_file
-from mtgcn.storage.locks import HeldElsewhere, exclusive_lock
+from mtgcn.storage.files import (
+    HeldElsewhere,
+    check_folder,
+    exclusive_lock,
+    force_to_disk,
+    read_plain,
+    write_file,
+)
 from mtgcn.workflows.inputs import read_graph
 from mtgcn.workflows.output import collected_notes, table_bytes
 

@@ -67,9 +67,8 @@ class Suggestions(list[Suggestion]):
     """A list of suggestions, shown as a table in notebooks."""
 
     def _repr_html_(self) -> str:
-        names = ("node", "predicted", "score", "why")
         rows = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in self]
-        head = "".join(f"<th>{name}</th>" for name in names)
+        head = "".join(f"<th>{name}</th>" for name in ("node", "predicted", "score", "why"))
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -190,67 +189,50 @@ def choose(
     count: int,
 ) -> list[Choice]:
     """`count` of the free nodes, best first. Neighbours are chosen together only if no other node is left."""
-    chooser = _Chooser(graph, features, central, uncertainty, free.copy(), free.copy())
+    free, apart = free.copy(), free.copy()  # nodes that may be chosen, and those of them without a chosen neighbour
     chosen: list[Choice] = []
-    size, next_size = max(1, graph.num_classes), max(1, graph.num_classes)
-    while len(chosen) < count and chooser.free.any():
-        covered = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
-        chosen += chooser.round(covered, min(size, int(chooser.free.sum())))
-        size, next_size = next_size, 2 * next_size  # one round per class twice, then doubled
-    return chosen[:count]
 
-
-@dataclass(frozen=True)
-class _Chooser:
-    graph: Graph
-    features: Float[np.ndarray, "nodes dimensions"]
-    central: Float[np.ndarray, "nodes"]
-    uncertainty: Float[np.ndarray, "nodes"]
-    free: Bool[np.ndarray, "nodes"]  # may be chosen
-    apart: Bool[np.ndarray, "nodes"]  # free, and no neighbour of a chosen node
-
-    def round(self, labelled: Int[np.ndarray, "labelled"], count: int) -> list[Choice]:
-        """`count` more nodes: first of large components without a label, then of regions by uncertainty."""
-        chosen: list[Choice] = []
-        for component in _large_components_without_label(self.graph, labelled, count):
-            if len(chosen) < count:
-                chosen += self.centre_of(component, is_component=True)
-        covered = np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
-        for region in _regions(self.features, self.uncertainty, covered, len(covered) + count - len(chosen)):
-            if len(chosen) < count:
-                chosen += self.centre_of(region)
-        for nodes in (self.apart, self.free):  # the remainder one by one, by uncertainty
-            for node in np.argsort(-self.uncertainty, kind="stable"):
-                if len(chosen) == count:
-                    return chosen
-                if nodes[node]:
-                    self.apart[node] = True
-                    chosen += self.centre_of(np.array([node]))
-        return chosen
-
-    def centre_of(self, region: Int[np.ndarray, "some"], *, is_component: bool = False) -> list[Choice]:
-        """The most central node near the centre of a region; none where all are neighbours of chosen nodes."""
-        candidates = region[self.apart[region]]
+    def choose_from(region: Int[np.ndarray, "some"], *, is_component: bool = False) -> None:
+        """Choose the most central node near the centre of a region, unless all are neighbours of chosen nodes."""
+        candidates = region[apart[region]]
         if not len(candidates):
-            return []
-        centre = np.average(self.features[region], axis=0, weights=self.uncertainty[region] + MIN_WEIGHT)
-        by_distance = np.argsort(((self.features[candidates] - centre) ** 2).sum(axis=1), kind="stable")
-        near = candidates[by_distance[: max(1, len(region) // CENTRE_DIVISOR)]]
-        node = int(near[self.central[near].argmax()])
-        start, end = self.graph.adjacency.indptr[node : node + 2]
-        self.apart[self.graph.adjacency.indices[start:end]] = False
-        self.apart[node] = self.free[node] = False
-        return [Choice(node, region, float(self.uncertainty[region].sum()), is_component)]
-
-
-def _large_components_without_label(graph: Graph, labelled: np.ndarray, count: int) -> Iterator[np.ndarray]:
-    """Components that would have a label if labels were spread evenly, by decreasing size."""
-    component, sizes = components_without_label(graph, labelled)
-    fair_share = graph.num_nodes / (len(labelled) + count)
-    for which in np.argsort(-sizes, kind="stable"):
-        if sizes[which] < max(fair_share, 2):
             return
-        yield np.flatnonzero(component == which)
+        centre = np.average(features[region], axis=0, weights=uncertainty[region] + MIN_WEIGHT)
+        by_distance = np.argsort(((features[candidates] - centre) ** 2).sum(axis=1), kind="stable")
+        near = candidates[by_distance[: max(1, len(region) // CENTRE_DIVISOR)]]
+        node = int(near[central[near].argmax()])
+        apart[graph.adjacency.indices[slice(*graph.adjacency.indptr[node : node + 2])]] = False
+        apart[node] = free[node] = False
+        chosen.append(Choice(node, region, float(uncertainty[region].sum()), is_component))
+
+    def covered() -> Int[np.ndarray, "covered"]:
+        return np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
+
+    size, next_size = max(1, graph.num_classes), max(1, graph.num_classes)
+    while len(chosen) < count and free.any():  # in rounds: one node per class twice, then doubled
+        goal = len(chosen) + min(size, int(free.sum()))
+        # 1  Components that would have a label if labels were spread evenly, by decreasing size.
+        component, sizes = components_without_label(graph, covered())
+        fair_share = graph.num_nodes / (len(covered()) + goal - len(chosen))
+        for which in np.argsort(-sizes, kind="stable"):
+            if sizes[which] < max(fair_share, 2) or len(chosen) == goal:
+                break
+            choose_from(np.flatnonzero(component == which), is_component=True)
+        # 2  Regions by uncertainty.
+        if len(chosen) < goal:
+            for region in _regions(features, uncertainty, covered(), len(covered()) + goal - len(chosen)):
+                if len(chosen) < goal:
+                    choose_from(region)
+        # 3  Single nodes by uncertainty.
+        for nodes in (apart, free):
+            for node in np.argsort(-uncertainty, kind="stable"):
+                if len(chosen) == goal:
+                    break
+                if nodes[node]:
+                    apart[node] = True
+                    choose_from(np.array([node]))
+        size, next_size = next_size, 2 * next_size
+    return chosen[:count]
 
 
 def _regions(features: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray, number: int) -> Iterator[np.ndarray]:
@@ -278,19 +260,14 @@ def _regions(features: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray
 
 def _entropy(probabilities: np.ndarray) -> np.ndarray:
     """In units of the entropy of the uniform distribution."""
-    parts = np.where(
-        probabilities > 0, -probabilities * np.log(np.maximum(probabilities, np.finfo(probabilities.dtype).tiny)), 0
-    )
+    logarithms = np.log(np.maximum(probabilities, np.finfo(probabilities.dtype).tiny))
+    parts = np.where(probabilities > 0, -probabilities * logarithms, 0)
     return parts.sum(axis=-1) / np.log(max(2, probabilities.shape[-1]))
 
 
 def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
     """One sentence: which nodes the label represents, and the present prediction."""
-    names, probabilities, peers = (
-        model.graph_.class_names,
-        model.label_distributions_[choice.node],
-        model.peer_distributions_,
-    )
+    names, probabilities = model.graph_.class_names, model.label_distributions_[choice.node]
     size = len(choice.region)
     if choice.is_component:
         place = f"Its component of {size} nodes has no label"
@@ -299,12 +276,13 @@ def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
         place = f"It represents {size} similar nodes without a label, {uncertain} of them uncertain"
     else:
         place = "It is among the most uncertain nodes"
-    weights = peer_weights(model)
-    leading = slice(None) if weights is None else leading_peers(weights)
-    predicted = () if peers is None else tuple(dict.fromkeys(peers[leading, choice.node].argmax(axis=1).tolist()))
+    if model.peer_distributions_ is not None:
+        weights = peer_weights(model)
+        leading = slice(None) if weights is None else leading_peers(weights)
+        predicted = dict.fromkeys(model.peer_distributions_[leading, choice.node].argmax(axis=1).tolist())
+        if len(predicted) > 1:
+            return f"{place}; the peers disagree: {' or '.join(repr(names[one]) for one in predicted)}."
     first, second = (f"{names[one]!r} ({100 * probabilities[one]:.0f} %)" for one in np.argsort(-probabilities)[:2])
-    if len(predicted) > 1:
-        return f"{place}; the peers disagree: {' or '.join(repr(names[one]) for one in predicted)}."
     if uncertainty[choice.node] > UNCERTAIN:
         return f"{place}; it may be {first} or {second}."
     return f"{place}; it is predicted as {first}."
@@ -317,17 +295,27 @@ def first_suggestions(
     graph: Graph, labelled: Int[np.ndarray, "some"], free: Bool[np.ndarray, "nodes"], count: int
 ) -> list[FirstSuggestion]:
     """At most `count` of the free nodes, best first, from the graph alone. `labelled` nodes count as covered."""
+    features = smoothed_features(graph).astype(np.float32)
+    sample, squared_bandwidth = _sample_and_bandwidth(graph)
+    nodes_per_sample = graph.num_nodes / len(sample)
+
+    def similarity(nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "sample some"]:
+        similar = np.exp(-_squared_distances(features[sample], features[nodes]) / (2 * squared_bandwidth))
+        similar[sample[:, None] == nodes] = 1  # also for a node without features and edges
+        return similar
+
     central = centrality(graph) ** CENTRALITY_POWER
     degree = np.diff(graph.adjacency.indptr)
-    similarity = _Similarity(graph)
-    covered = similarity.to_nearest(labelled)
+    covered = np.zeros(len(sample), dtype=np.float32)  # similarity to the nearest labelled node
+    for start in range(0, len(labelled), MAX_COMPARED_NODES):
+        covered = np.maximum(covered, similarity(labelled[start : start + MAX_COMPARED_NODES]).max(axis=1))
     candidates = np.flatnonzero(free)
     if len(candidates) > MAX_COMPARED_NODES:  # the most central nodes, and a sample of the others
         by_centrality = candidates[np.argsort(-central[candidates], kind="stable")]
         half = max(MAX_COMPARED_NODES // 2, min(count, len(candidates)))
         others = np.random.default_rng(0).permutation(by_centrality[half:])[: MAX_COMPARED_NODES - half]
         candidates = np.sort(np.concatenate([by_centrality[:half], others]))
-    similar = similarity.to(candidates)
+    similar = similarity(candidates)
     found: list[FirstSuggestion] = []
     left = central[candidates]  # 0 once chosen
     for _ in range(min(count, len(candidates))):
@@ -336,44 +324,22 @@ def first_suggestions(
         best = int(((gain + np.finfo(np.float32).eps) * left).argmax())
         node = int(candidates[best])
         improved = (similar[:, best] > covered) & (similar[:, best] >= SIMILAR)
-        represents = round(float(improved.sum()) * similarity.nodes_per_sample)
+        represents = round(float(improved.sum()) * nodes_per_sample)
         neighbours = f"it has {degree[node]} neighbour{'' if degree[node] == 1 else 's'}"
         reason = (
             f"It is typical of about {represents} similar nodes without a label; {neighbours}."
             if represents > 1
             else f"Similar nodes have labels already, and it is the most central of the others; {neighbours}."
         )
-        found.append(FirstSuggestion(node, float(gain[best]) * similarity.nodes_per_sample, reason))
+        found.append(FirstSuggestion(node, float(gain[best]) * nodes_per_sample, reason))
         covered = np.maximum(covered, similar[:, best])
         left[best] = 0
     return found
 
 
-class _Similarity:
-    """Gaussian similarity of nodes to a sample of the graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.features = smoothed_features(graph).astype(np.float32)
-        self.sample, self.squared_bandwidth = _sample_and_bandwidth(graph)
-        self.nodes_per_sample = graph.num_nodes / len(self.sample)
-
-    def to(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "sample some"]:
-        distance = _squared_distances(self.features[self.sample], self.features[nodes])
-        similar = np.exp(-distance / (2 * self.squared_bandwidth))
-        similar[self.sample[:, None] == nodes] = 1  # also for a node without features and edges
-        return similar
-
-    def to_nearest(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "sample"]:
-        """The similarity to the most similar of some nodes."""
-        nearest = np.zeros(len(self.sample), dtype=np.float32)
-        for start in range(0, len(nodes), MAX_COMPARED_NODES):
-            nearest = np.maximum(nearest, self.to(nodes[start : start + MAX_COMPARED_NODES]).max(axis=1))
-        return nearest
-
-
 @cached_per_graph
 def _sample_and_bandwidth(graph: Graph) -> tuple[Int[np.ndarray, "sample"], float]:
-    """A sample of the nodes, and the squared bandwidth of similarity."""
+    """The nodes that similarity is measured to, and its squared bandwidth."""
     features = smoothed_features(graph).astype(np.float32)
     sample = np.arange(graph.num_nodes)
     if graph.num_nodes > MAX_COMPARED_NODES:
@@ -384,8 +350,6 @@ def _sample_and_bandwidth(graph: Graph) -> tuple[Int[np.ndarray, "sample"], floa
     return sample, max(float(np.median(near)), float(np.finfo(np.float32).eps))
 
 
-def _squared_distances(
-    rows: Float[np.ndarray, "rows dimensions"], others: Float[np.ndarray, "others dimensions"]
-) -> Float[np.ndarray, "rows others"]:
+def _squared_distances(rows: np.ndarray, others: np.ndarray) -> Float[np.ndarray, "rows others"]:
     lengths = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)
     return np.maximum(lengths - 2 * rows @ others.T, 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.graph import Graph
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.expected_accuracy import binomial_cdf
+from mtgcn.uncertainty.held_out import binomial_cdf
 from mtgcn.uncertainty.peer_weights import FittedModel
 
 LOW_HOMOPHILY = 0.25  # between chance (0) and edges within classes only (1)
@@ -63,7 +64,7 @@ def unlike_columns_warning(graph: Graph) -> str | None:
     if size[large[-1]] < MIN_SIZE_RATIO * usual:
         return None
     columns = "Column" if len(large) == 1 else "Columns"
-    named = _listed([repr(graph.feature_names[column]) if graph.feature_names else str(column) for column in large])
+    named = _listed(graph.feature_names or range(len(size)), large)
     return (
         f"{columns} {named} of size {size[large[0]]:.3g} and {len(others)} others of about {usual:.2g}: the others "
         "hardly count, since rows are compared as a whole; scale the columns, for instance by scikit-learn's "
@@ -71,18 +72,13 @@ def unlike_columns_warning(graph: Graph) -> str | None:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def single_label_warning(graph: Graph) -> str | None:
     """Classes with a single label."""
-    single = [graph.class_names[number] for number in np.flatnonzero(graph.label_counts == 1)]
-    if not single:
+    single = np.flatnonzero(graph.label_counts == 1)
+    if not len(single):
         return None
     classes = "Class" if len(single) == 1 else "Classes"
-    named = _listed([repr(name) for name in single])
+    named = _listed(graph.class_names, single)
     return f"{classes} {named}: one label only, so one odd example decides the class; label a second."
 
 
@@ -150,27 +146,27 @@ def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes class
     if not len(rest):
         return None
     predicted = np.bincount(probabilities[rest].argmax(axis=1), minlength=graph.num_classes)
-    if _effective_classes(predicted) >= COLLAPSED_BELOW * _effective_classes(counts):
-        return _missing_classes_warning(graph, predicted)
-    top = int(predicted.argmax())
-    return (
-        f"{100 * predicted[top] / len(rest):.0f} % of the nodes without a label are predicted as "
-        f"{graph.class_names[top]!r}, though the labels show {np.count_nonzero(counts)} classes; label more nodes of "
-        "the others, or try another method."
-    )
-
-
-def _missing_classes_warning(graph: Graph, predicted: Int[np.ndarray, "classes"]) -> str | None:
-    expected = predicted.sum() * graph.label_counts / graph.label_counts.sum()
-    missing = np.flatnonzero((predicted == 0) & (expected >= MIN_EXPECTED_NODES))
+    if _effective_classes(predicted) < COLLAPSED_BELOW * _effective_classes(counts):
+        top = int(predicted.argmax())
+        return (
+            f"{100 * predicted[top] / len(rest):.0f} % of the nodes without a label are predicted as "
+            f"{graph.class_names[top]!r}, though the labels show {np.count_nonzero(counts)} classes; label more nodes "
+            "of the others, or try another method."
+        )
+    missing = np.flatnonzero((predicted == 0) & (len(rest) * counts / counts.sum() >= MIN_EXPECTED_NODES))
     if not len(missing):
         return None
-    named = _listed([repr(graph.class_names[number]) for number in missing])
-    given = int(graph.label_counts[missing].sum())
+    given = int(counts[missing].sum())
     return (
-        f"None of the {predicted.sum()} nodes without a label is predicted as {named}, of which {given} "
-        f"{'label was' if given == 1 else 'labels were'} given; look at these labels, or give more of them."
+        f"None of the {len(rest)} nodes without a label is predicted as {_listed(graph.class_names, missing)}, of "
+        f"which {given} {'label was' if given == 1 else 'labels were'} given; look at these labels, or give "
+        "more of them."
     )
+
+
+def _listed(names: Sequence[Any], chosen: Int[np.ndarray, "some"]) -> str:
+    more = len(chosen) - MAX_NAMED
+    return ", ".join(repr(names[one]) for one in chosen[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _edge_ends(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
