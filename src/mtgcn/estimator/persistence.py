@@ -29,7 +29,7 @@ from mtgcn.errors import InputError, check_names, reason, shown
 from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitudes, num_columns
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.methods import METHODS, Method, create
 from mtgcn.storage.files import (
     HeldElsewhere,
