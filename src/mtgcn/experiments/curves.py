@@ -28,7 +28,7 @@ from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
 from mtgcn.storage.files import write_file
 from mtgcn.task import observe
-from mtgcn.training.recording import recording
+from mtgcn.training.loop import recording
 
 CURVES_FILE = "curves.json"
 RUNS = 10  # enough for a smooth mean
