@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.estimator.labelling import LabelChanges, with_more_labels
+from mtgcn.estimator.graph_model import LabelChanges, with_more_labels
 from mtgcn.estimator.persistence import check_destination, load_model, save_model
 from mtgcn.graph import UNLABELED
 from mtgcn.labels import class_named
