@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from mtgcn.datasets import SourceUnreachable, catalogue, files, planetoid
+from mtgcn.datasets import SourceUnreachable, catalogue, files, formats
 
 
 @pytest.fixture
@@ -62,24 +62,21 @@ def github(tmp_path, trust, monkeypatch):
 @pytest.fixture
 def cora_files(github):
     """The folder of Cora's files on the local GitHub, with small contents."""
-    contents = {filename: f"the content of {filename}".encode() for filename in planetoid.filenames("cora")}
+    contents = {filename: f"the content of {filename}".encode() for filename in formats.planetoid_files("cora")}
     return github("kimiyoung/planetoid/master/data", contents)
 
 
 @pytest.fixture(scope="session")
 def real_files():
     """The real files of Cora, as Planetoid's pickles and as text, found locally or fetched."""
-    return [_files(offer) for offer in catalogue._ENTRIES["cora"].offers]
-
-
-def _files(offer):
-    folders = files.Folders.from_environment()
-    for folder in folders.in_order():
-        contents = files.read_checked(folder, offer.filenames)
-        if contents is not None:
-            return contents
-    try:
-        files.fetch("cora", [offer], folders.cache)
-    except SourceUnreachable as error:
-        pytest.skip(f"no source of Cora can be reached: {error}")
-    return files.read_checked(folders.cache, offer.filenames)
+    folders, found = files.Folders.from_environment(), []
+    for form in catalogue._FORMATS["cora"]:
+        contents = next(filter(None, (files.read_checked(one, form.filenames) for one in folders.in_order())), None)
+        if contents is None:
+            try:
+                files.fetch("cora", [(form.filenames, source) for source in form.sources], folders.cache)
+            except SourceUnreachable as error:
+                pytest.skip(f"no source of Cora can be reached: {error}")
+            contents = files.read_checked(folders.cache, form.filenames)
+        found.append(contents)
+    return found

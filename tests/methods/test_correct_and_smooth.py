@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.methods.correct_and_smooth import _adjacency_operator
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
@@ -69,29 +67,6 @@ def test_a_node_without_edges_keeps_its_base_prediction(make_graph):
     unlabelled = [node for node in alone if node not in task.labelled.index]
     found = create("correct-and-smooth").fit(task).probabilities[:, unlabelled]
     np.testing.assert_allclose(found, create("logistic").fit(task).probabilities[:, unlabelled], atol=1e-6)
-
-
-def test_errors_are_handed_on_by_hand():
-    # A path of three, the first node labelled 0 and called so with 0.6. S couples the ends with the middle by 1/√2.
-    adjacency = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    operator = _adjacency_operator(Graph(adjacency), torch.device("cpu"))
-    predicted = torch.tensor([[0.6, 0.4], [0.5, 0.5], [0.3, 0.7]])[..., None]
-    labels, is_labelled = torch.zeros_like(predicted), torch.tensor([1.0, 0, 0])[:, None, None]
-    labels[0, 0] = 1
-    method = create(
-        "correct-and-smooth", correction_alpha=0.5, correction_steps=1, smoothing_alpha=0.5, smoothing_steps=1
-    )
-    # The error (0.4, -0.4) goes to the middle node, where autoscale makes it as large as it was; not yet to the last.
-    corrected = method.corrected(predicted, labels, is_labelled, operator)
-    np.testing.assert_allclose(corrected[..., 0], [[1, 0], [0.9, 0.1], [0.3, 0.7]], atol=1e-6)
-    smoothed = method.smoothed(corrected, labels, is_labelled, operator)
-    half = 0.5 / np.sqrt(2)
-    expected = [
-        [0.5 + half * 0.9, half * 0.1],
-        [0.45 + half * 1.3, 0.05 + half * 0.7],
-        [0.15 + half * 0.9, 0.35 + half * 0.1],
-    ]
-    np.testing.assert_allclose(smoothed[..., 0], expected, atol=1e-6)
 
 
 def test_without_steps_labels_alone_are_restored(make_graph):

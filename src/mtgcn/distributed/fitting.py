@@ -22,11 +22,10 @@ from mtgcn.distributed.shards import Manifest, read_manifest
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator import persistence
-from mtgcn.graph import LABEL_NAMES
-from mtgcn.io.columns import ID_NAMES, label_columns, open_table
+from mtgcn.io.column_table import MISSING
+from mtgcn.io.columns import label_columns, open_table
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
-from mtgcn.io.table import MISSING
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction
@@ -157,10 +156,9 @@ def local_labels(
 
 def _listed_ids(path: Path, options: TableOptions) -> list[str]:
     """The distinct ids of a label table; perhaps with its header, which is the id of no node."""
-    table = open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], options)
-    columns = label_columns(table, options)
+    table = open_table(path, options)
     found: dict[str, None] = {}
-    for batch in table.batches([columns.node_id], []):
+    for batch in table.batches(label_columns(table, options)[:1], []):
         found |= dict.fromkeys(map(str, batch.texts[0].values.to_pylist()))
     return list(found)
 

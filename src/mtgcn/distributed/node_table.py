@@ -1,7 +1,7 @@
 """Large node tables: read in batches, and an index of their ids.
 
 A table is read twice, first for the ids and to fit the preprocessing of its columns, then for the features.
-Preprocessing (`io/preprocessing/fit.py`) is fitted to all rows, or to a reproducible random sample if there are many.
+Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducible random sample if there are many.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
-from mtgcn.graph import LABEL_NAMES
-from mtgcn.io.columns import ID_NAMES, NodeColumns, given_kinds, node_columns, open_table
+from mtgcn.io.column_table import MISSING, ColumnTable, Texts
+from mtgcn.io.columns import NodeColumns, given_kinds, node_columns, open_table
 from mtgcn.io.graph_tables import SPARSE_BELOW, TextColumn, column_table, number_columns
 from mtgcn.io.ids import NodeIndex, checked_ids
-from mtgcn.io.options import PathLike, TableOptions, readable_file
-from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
-from mtgcn.io.preprocessing.fit import fit_columns
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
-from mtgcn.io.table import MISSING, Batch, Coded, Faults, NotNumbers, Table
+from mtgcn.io.options import PathLike, TableOptions
+from mtgcn.io.preprocessing import Preprocessor, fit_columns
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, UInt64
 
@@ -56,7 +54,7 @@ class FittedTable:
 
 def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None) -> FittedTable:
     """Read a node table once, and fit the preprocessing to at most `max_rows` rows."""
-    table = open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], options)
+    table = open_table(path, options)
     columns = node_columns(table, options, labels_elsewhere=True)
     if not columns.features:
         raise InputError(f"{table.path} has no column that could be a feature; add some")

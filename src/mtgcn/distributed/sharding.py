@@ -29,9 +29,9 @@ from mtgcn.distributed.node_table import FittedTable, LargeIndex, fit_table
 from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_text, part_name, write_part
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
-from mtgcn.io.columns import SOURCE_NAMES, TARGET_NAMES, open_table
+from mtgcn.io.columns import open_table
 from mtgcn.io.graph_tables import edge_batches
-from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.io.options import TableOptions
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, Real
 from mtgcn.storage.files import HeldElsewhere, check_folder, has_other_files, updating
@@ -99,7 +99,7 @@ def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableO
     if not 1 <= parts <= MAX_PARTS:
         raise InputError(f"--parts is {parts}; give 1 to {MAX_PARTS}")
     check_destination(out)
-    edge_table = open_table(readable_file(edges), [SOURCE_NAMES, TARGET_NAMES], options)
+    edge_table = open_table(edges, options, edges=True)
     table = fit_table(nodes, options)
     if parts > len(table.ids):
         raise InputError(f"--parts is {parts} and exceeds the {len(table.ids)} nodes; give at most {len(table.ids)}")

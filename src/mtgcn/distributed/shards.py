@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from mtgcn.errors import InputError, reason
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.shapes import Int
 from mtgcn.storage.files import current_path, parsed_json, read_plain
 

@@ -13,9 +13,8 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph, Preprocessing
-from mtgcn.io.preprocessing.column_table import ColumnTable, table_of_array
-from mtgcn.io.preprocessing.fit import fit_columns
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.column_table import ColumnTable, table_of_array
+from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.labels import UNLABELED, encoded_texts, is_missing
 from mtgcn.shapes import Int
 

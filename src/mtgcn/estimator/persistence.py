@@ -30,7 +30,7 @@ from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED, GraphModel
 from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitudes, num_columns
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.methods import METHODS, create
 from mtgcn.storage.files import (
     HeldElsewhere,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.graph import LABEL_NAMES, WEIGHT_NAMES, Preprocessing
+from mtgcn.graph import LABEL_NAMES, WEIGHT_NAMES
+from mtgcn.io.column_table import COMMA, number_in
 from mtgcn.io.csv_table import CsvTable
-from mtgcn.io.options import Column, TableOptions, position_in_title
-from mtgcn.io.preprocessing.fit import IGNORE
-from mtgcn.io.preprocessing.values import COMMA, number_in
-from mtgcn.io.table import Table, is_finite_number
+from mtgcn.io.options import Column, PathLike, TableOptions, position_in_title, readable_file
+from mtgcn.io.preprocessing import IGNORE
+from mtgcn.io.table import ParquetTable, Table
 
 SOURCE_NAMES = ("source", "src", "from")
 TARGET_NAMES = ("target", "dst", "to")
@@ -22,23 +22,19 @@ PARQUET_SUFFIXES = (".parquet", ".pq")
 MIN_ROWS_WITH_DIGITS = 5  # below a header
 
 
-def open_table(path: Path, names: Sequence[Sequence[str]], options: TableOptions) -> Table:
-    """A table by its suffix. A first line with a name of each group of `names` is a header."""
+def open_table(given: PathLike, options: TableOptions, *, edges: bool = False) -> Table:
+    """A table of nodes, labels or `edges`, by its suffix."""
+    path = readable_file(given)
     if path.suffix.lower() in PARQUET_SUFFIXES:
-        from mtgcn.io.parquet_table import ParquetTable
-
         return ParquetTable(path)
-    return CsvTable(path, _header_test(names, options), options.delimiter)
-
-
-def _header_test(names: Sequence[Sequence[str]], options: TableOptions) -> Callable[[list[str], list[list[str]]], bool]:
-    given = (*options.columns.values(), *(options.features or ()))
+    names = [SOURCE_NAMES, TARGET_NAMES] if edges else [ID_NAMES + LABEL_NAMES]
+    columns = (*options.columns.values(), *(options.features or ()))
 
     def is_header(first: list[str], others: list[list[str]]) -> bool:
         if options.header is not None:
             return options.header
         lower = {cell.lower() for cell in first}
-        if all(lower.intersection(some) for some in names) or any(name in first for name in given):
+        if all(lower.intersection(some) for some in names) or any(name in first for name in columns):
             return True
         # Text above a column of numbers is its name, and so is a word without digits above ids or dates with digits.
         rows = [row for row in others if len(row) == len(first)]
@@ -49,33 +45,27 @@ def _header_test(names: Sequence[Sequence[str]], options: TableOptions) -> Calla
                 return True
         return False
 
-    return is_header
+    return CsvTable(path, is_header, options.delimiter)
 
 
 def _is_number(cell: str) -> bool:
-    return is_finite_number(cell) or number_in(cell, COMMA) is not None
+    return number_in(cell) is not None or number_in(cell, COMMA) is not None
 
 
 def _has_digit(cell: str) -> bool:
     return any(map(str.isdigit, cell))
 
 
-@dataclass(frozen=True)
-class EdgeColumns:
-    source: int
-    target: int
-    weight: int | None
-
-
-def edge_columns(table: Table, options: TableOptions) -> EdgeColumns:
+def edge_columns(table: Table, options: TableOptions) -> tuple[int, int, int | None]:
+    """The columns of source, target and weight."""
     if len(table.columns) < 2:
         raise InputError(
             f"{table.path} has one column ({table.columns[0] or 'without a name'}); an edge list has two, source and "
             "target (is its delimiter one of comma, tab, semicolon, bar, space?)"
         )
-    source = _given_or_named(table, options.columns.get("source"), SOURCE_NAMES)
-    target = _given_or_named(table, options.columns.get("target"), TARGET_NAMES)
-    weight = _given_or_named(table, options.columns.get("weight"), WEIGHT_NAMES)
+    source = _given_or_named(table, options.columns, "source", SOURCE_NAMES)
+    target = _given_or_named(table, options.columns, "target", TARGET_NAMES)
+    weight = _given_or_named(table, options.columns, "weight", WEIGHT_NAMES)
     free = [column for column in range(len(table.columns)) if column not in (source, target, weight)]
     if source is None and free:
         source = free.pop(0)
@@ -85,7 +75,7 @@ def edge_columns(table: Table, options: TableOptions) -> EdgeColumns:
         raise InputError(f"{table.path}: source, target and weight need a column each; name different ones")
     if weight is None and "weight" not in options.columns and not table.has_header and free:
         weight = free[0]
-    return EdgeColumns(source, target, weight)
+    return source, target, weight
 
 
 @dataclass(frozen=True)
@@ -98,16 +88,21 @@ class NodeColumns:
 
 def node_columns(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeColumns:
     """With `labels_elsewhere`, a column holds labels only if it is given or named so."""
-    node_id = _given_or_named(table, options.columns.get("id"), ID_NAMES)
-    label = _given_or_named(table, options.columns.get("label"), LABEL_NAMES)
+    node_id = _given_or_named(table, options.columns, "id", ID_NAMES)
+    label = _given_or_named(table, options.columns, "label", LABEL_NAMES)
     if node_id is None:
         node_id = 0 if label != 0 or len(table.columns) == 1 else 1
     if label is None and "label" not in options.columns and not table.has_header and not labels_elsewhere:
         last = len(table.columns) - 1
         if last != node_id and not any(_is_number(row[last]) for row in table.sample if len(row) > last):
             label = last  # as in the published cora.content
-    if options.preprocessing is not None:
-        return NodeColumns(node_id, label, *_needed_columns(options.preprocessing, table))
+    if options.preprocessing is not None:  # the columns that it needs and the table has
+        found: dict[str, int] = {}
+        for name in options.preprocessing.needed:
+            column = name if name in table.columns else position_in_title(name)
+            if isinstance(column, int) or column in table.columns:
+                found[name] = _position(table, column)
+        return NodeColumns(node_id, label, tuple(found.values()), tuple(found))
     left_out = {_position(table, column) for column in options.exclude}
     left_out |= {_position(table, column) for column, kind in options.kinds.items() if kind == IGNORE}
     if options.features is None:
@@ -125,25 +120,11 @@ def title_of(table: Table, column: int) -> str:
     return table.columns[column] or f"column {column + 1}"
 
 
-def _needed_columns(preprocessing: Preprocessing, table: Table) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names of the columns that a fitted preprocessing needs and the table has."""
-    found: dict[str, int] = {}
-    for name in preprocessing.needed:
-        column = name if name in table.columns else position_in_title(name)
-        if isinstance(column, int) or column in table.columns:
-            found[name] = _position(table, column)
-    return tuple(found.values()), tuple(found)
-
-
-@dataclass(frozen=True)
-class LabelColumns:
-    node_id: int
-    label: int
-
-
-def label_columns(table: Table, options: TableOptions) -> LabelColumns:
-    node_id = _given_or_named(table, options.columns.get("id"), ID_NAMES)
-    label = _given_or_named(table, options.columns.get("label") or None, LABEL_NAMES)
+def label_columns(table: Table, options: TableOptions) -> tuple[int, int]:
+    """The columns of id and label; `label=False` is about the node table."""
+    columns = {role: column for role, column in options.columns.items() if column is not False}
+    node_id = _given_or_named(table, columns, "id", ID_NAMES)
+    label = _given_or_named(table, columns, "label", LABEL_NAMES)
     free = [column for column in range(len(table.columns)) if column not in (node_id, label)]
     if node_id is None and free:
         node_id = free.pop(0)
@@ -154,7 +135,7 @@ def label_columns(table: Table, options: TableOptions) -> LabelColumns:
             f"{table.path} has {len(table.columns)} columns and none is named label; "
             "name two columns id and label, or give their names"
         )
-    return LabelColumns(node_id, label)
+    return node_id, label
 
 
 def given_kinds(table: Table, options: TableOptions) -> dict[str, str]:
@@ -168,7 +149,8 @@ def given_kinds(table: Table, options: TableOptions) -> dict[str, str]:
     return {name_of(column): kind for column, kind in options.kinds.items() if kind != IGNORE}
 
 
-def _given_or_named(table: Table, given: Column | None, names: Sequence[str]) -> int | None:
+def _given_or_named(table: Table, columns: Mapping[str, Any], role: str, names: Sequence[str]) -> int | None:
+    given = columns.get(role)
     if given is False:
         return None
     if given is not None:

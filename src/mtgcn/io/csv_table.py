@@ -6,6 +6,7 @@ import codecs
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
-from mtgcn.io.table import Batch, Coded, FaultKind, Faults, NotNumbers, Table, is_finite_number, numbers_in, text_values
+from mtgcn.io.column_table import CODE, number_in
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
 from mtgcn.labels import MISSING_WORDS
 
 BLOCK_BYTES = 16 << 20
@@ -31,9 +33,8 @@ DELIMITERS = (";", "|", ",")  # the first one that splits all lines evenly
 MISSING_NUMBERS = sorted(
     {form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"}
 )
-_PLAIN = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
-_DECIMAL_COMMA = r"^\s*[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})\s*$"
-_CODE = r"^\s*[+-]?0[0-9]"  # 007 is a name
+_PLAIN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_DECIMAL_COMMA = r"^[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})$"
 COMMENT = re.compile(rb"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
 UTF8, WINDOWS = "utf-8", "cp1252"  # cp1252 includes Latin-1
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -47,10 +48,7 @@ class CsvTable(Table):
     unit = "line"
 
     def __init__(
-        self,
-        path: Path,
-        is_header: Callable[[list[str], list[list[str]]], bool],
-        delimiter: str | None = None,
+        self, path: Path, is_header: Callable[[list[str], list[list[str]]], bool], delimiter: str | None = None
     ) -> None:
         self.path = path
         self.encoding = encoding_of(path)
@@ -59,11 +57,11 @@ class CsvTable(Table):
         self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
             raise InputError(f"delimiter {self.delimiter!r}; give one character such as ',' or '\\t'")
-        self.check_width(beginning[0][1].count(self.delimiter) + 1)
         first, *others = [self._cells(line, number) for number, line in beginning]
         self.sample = [first, *(row for row in others if any(row))]
-        self.columns = ("",) * len(first)
         self.has_header = False
+        self.columns = ("",) * len(first)
+        self.check_columns(self.columns)
         if is_header(first, self.sample[1:]):
             self._take_header()
 
@@ -102,7 +100,7 @@ class CsvTable(Table):
                     raise
                 self._find_faults(faults, first_line, block, () if gaps else numbers)
                 if gaps and not faults:
-                    raise NotNumbers(self._not_numbers(block, numbers)) from None
+                    raise self._not_numbers(block, numbers) from None
                 if not faults:
                     message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
                     raise InputError(message) from None
@@ -170,8 +168,11 @@ class CsvTable(Table):
         if self.delimiter == " ":  # columns may be padded
             block = re.sub(rb" *\n *", NEWLINE, re.sub(rb" +", b" ", block)).lstrip(b" ")
         named = {str(column): kind for column, kind in types.items()}
+        # Arrow owns the copy: freeing Python bytes from arrow's threads at interpreter exit would abort the process.
+        content = pa.allocate_buffer(len(block))
+        memoryview(content).cast("B")[:] = block
         return arrow_csv.read_csv(
-            pa.BufferReader(_in_arrow_memory(block)),
+            pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
                 column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
             ),
@@ -204,18 +205,18 @@ class CsvTable(Table):
             raise ValueError("a number is not finite")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 
-    def _not_numbers(self, block: bytes, numbers: Sequence[int]) -> list[int]:
-        """The columns that are not numbers in this block."""
+    def _not_numbers(self, block: bytes, numbers: Sequence[int]) -> NotNumbers:
         rows = self._parsed(block, {column: pa.string() for column in numbers})
-        found = []
-        for column in numbers:
-            values = [value.strip() for value in _distinct(rows[str(column)]).to_pylist()]
-            if not all(is_finite_number(value) or value in MISSING_NUMBERS for value in values):
-                found.append(column)
-        return found or list(numbers)
+        values = {column: _distinct(rows[str(column)]).to_pylist() for column in numbers}
+        are_numbers = {
+            column: all(number_in(value) is not None or value.strip() in MISSING_NUMBERS for value in some)
+            for column, some in values.items()
+        }
+        return NotNumbers([column for column in numbers if not are_numbers[column]] or numbers)
 
     def _find_faults(self, faults: Faults, first_line: int, block: bytes, numbers: Sequence[int]) -> None:
         """Find the faults of a block line by line."""
+        due = len(self.columns)
         for number, line in enumerate(block.decode().split("\n"), first_line):
             if not line:
                 continue
@@ -223,23 +224,19 @@ class CsvTable(Table):
                 cells = self._cells(line, number)
             except InputError as error:
                 what = "lines cannot be split (an unclosed quote, or a huge cell)"
-                kind = FaultKind(what, "close the quotes, and keep every row on one line")
-                faults.add(kind, str(error), [f"line {number}"])
+                faults.add(what, "close the quotes, and keep every row on one line", str(error), [f"line {number}"])
                 continue
-            if len(cells) != len(self.columns):
-                due, counted = len(self.columns), f"{len(cells)} column{'s' * (len(cells) > 1)}"
-                alone = (
-                    f"{self.at(number)} has {counted} where line {self.first_place} has {due} ({shown(line)}); "
-                    "correct the line, or write the file again if it was cut off"
-                )
-                kind = FaultKind(
+            if len(cells) != due:
+                faults.add(
                     f"lines have more or fewer columns than line {self.first_place}, which has {due}",
                     "correct the lines (a cell that holds the delimiter needs quotes), or write the file again",
+                    f"{self.at(number)} has {len(cells)} column{'s' * (len(cells) > 1)} where line {self.first_place} "
+                    f"has {due} ({shown(line)}); correct the line, or write the file again if it was cut off",
+                    [f"line {number} has {len(cells)}"],
                 )
-                faults.add(kind, alone, [f"line {number} has {len(cells)}"])
                 continue
             for column in numbers:
-                if not is_finite_number(cells[column]):
+                if number_in(cells[column]) is None:
                     self.add_not_a_number(faults, number, column, cells[column])
 
     def _cells(self, line: str, number: int) -> list[str]:
@@ -261,20 +258,15 @@ class CsvTable(Table):
 
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
     """A tab; or what splits all first lines into the same number of cells; or the most frequent one in the first."""
-    first = lines[0]
+    first, even = lines[0], []
     if path.suffix == ".tsv" or "\t" in first:
         return "\t"
-    even = [some for some in DELIMITERS if _splits_evenly(lines, some)]
+    for delimiter in DELIMITERS:
+        with suppress(csv.Error):  # a cell of more than 128 KiB
+            widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+            even += [delimiter] if len(widths) == 1 and widths != {1} else []
     most = max(even or DELIMITERS, key=first.count)
     return most if most in first or " " not in first.strip() else " "
-
-
-def _splits_evenly(lines: Sequence[str], delimiter: str) -> bool:
-    try:
-        cells = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
-    except csv.Error:  # a cell of more than 128 KiB
-        return False
-    return len(cells) == 1 and cells != {1}
 
 
 def _distinct(column: pa.ChunkedArray) -> pa.Array:
@@ -286,48 +278,37 @@ def _are_numbers(values: pa.Array) -> bool:
     """Whether all distinct values of a column, missing ones aside, are numbers without leading zeros."""
     if len(values) <= FEW_VALUES:
         return _are_few_numbers(tuple(sorted(values.to_pylist())))
-    return _all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, _CODE)).as_py()
+    return _all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, "^" + CODE.pattern)).as_py()
 
 
 def _all_match(values: pa.Array, pattern: str) -> bool:
     trimmed = pc.utf8_trim_whitespace(values)
-    present = values.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(MISSING_NUMBERS))))
+    present = trimmed.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(MISSING_NUMBERS))))
     return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
 
 
 @lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1
 def _are_few_numbers(texts: tuple[str, ...]) -> bool:
-    present = [text for text in texts if text.strip() not in MISSING_NUMBERS]
-    return bool(present) and all(re.match(_PLAIN, text) and not re.match(_CODE, text) for text in present)
-
-
-def _in_arrow_memory(block: bytes) -> pa.Buffer:
-    """A copy owned by arrow. Freeing Python bytes from arrow's threads at interpreter exit would abort the process."""
-    copy = pa.allocate_buffer(len(block))
-    memoryview(copy).cast("B")[:] = block
-    return copy
+    present = [text for text in map(str.strip, texts) if text not in MISSING_NUMBERS]
+    return bool(present) and all(re.match(_PLAIN, text) and not CODE.match(text) for text in present)
 
 
 def encoding_of(path: Path) -> str:
-    """UTF-8 or Windows-1252; a file with lines in both is rejected."""
+    """UTF-8; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
     decoder = codecs.getincrementaldecoder(UTF8)()
-    try:
-        with path.open("rb") as file:
-            if file.read(2) in UTF16_MARKS:
-                raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
-            file.seek(0)
+    with path.open("rb") as file:
+        if file.read(2) in UTF16_MARKS:
+            raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
+        file.seek(0)
+        try:
             while chunk := file.read(CHUNK_BYTES):
                 decoder.decode(chunk)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return _windows(path)
-    return UTF8
-
-
-def _windows(path: Path) -> str:
-    """Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
-    first, other = "", ""
-    with path.open("rb") as file:
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            file.seek(0)
+        else:
+            return UTF8
+        first, other = "", ""
         for number, line in enumerate(file, 1):
             if line.isascii():
                 continue

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtgcn.errors import InputError
-from mtgcn.io.parquet_table import as_texts, is_day, is_numeric, is_textual, numbers_of
-from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
-from mtgcn.io.table import Coded
+from mtgcn.io.column_table import ColumnTable, Texts
+from mtgcn.io.table import Coded, as_texts, is_day, is_numeric, is_textual, numbers_of
 from mtgcn.labels import is_missing
 
 

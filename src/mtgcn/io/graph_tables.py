@@ -9,12 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
-from mtgcn.io.columns import EdgeColumns, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
+from mtgcn.io.column_table import COMMA, MISSING, ColumnTable, Texts, parse
+from mtgcn.io.columns import NodeColumns, edge_columns, given_kinds, label_columns, node_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
 from mtgcn.io.options import TableOptions
-from mtgcn.io.preprocessing import values
-from mtgcn.io.preprocessing.column_table import ColumnTable, Texts
-from mtgcn.io.table import MISSING, Batch, Coded, FaultKind, Faults, NotNumbers, Table
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
 from mtgcn.labels import UNLABELED, are_numbers, check_classes, classes_of, integer_text, is_missing
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
@@ -53,66 +52,54 @@ def edge_batches(
     table: Table, options: TableOptions, index: NodeIndex, home: str | None
 ) -> Iterator[tuple[EdgeRows, int]]:
     """Edges in batches, with the number of rows; faults are raised at the end."""
-    columns = edge_columns(table, options)
     if options.header is None and home is not None:
-        table = with_found_header(table, index, [columns.source, columns.target])
-        columns = edge_columns(table, options)
+        table = with_found_header(table, index, edge_columns(table, options)[:2])
+    source, target, weight = edge_columns(table, options)
+    commas = False
+    if weight is not None:
+        cells = [row[weight] for row in table.sample if len(row) > weight]
+        commas = any("," in cell for cell in cells) and np.isnan(parse(cells, COMMA)).mean() < 0.5
+        commas = commas and not table.numeric([weight])
+    texts = [source, target, weight] if commas and weight is not None else [source, target]
     faults = Faults(str(table.path))
     unknown = UnknownIds(table, home or "", options, "edges")
     empty = True
-    for batch, weights in _batches(table, columns, faults):
-        both = [
-            ids
-            for cells, number in zip(batch.texts, (columns.source, columns.target), strict=False)
-            if (ids := checked_ids(table, batch, cells, number, faults)) is not None
-        ]
+    for batch in table.batches(texts, [] if commas or weight is None else [weight]):
+        weights = None if weight is None else _weights(table, batch, weight, faults, commas=commas)
+        ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
+        both = [ids for ids in ends if ids is not None]
         if len(both) < 2:
             continue
-        if home is None:
-            source, target = (index.add(one) for one in both)
-        else:
-            source, target = unknown.resolved(index, batch, both)
-        known = (source != MISSING) & (target != MISSING)
+        found = [index.add(ids) for ids in both] if home is None else unknown.resolved(index, batch, both)
+        known = (found[0] != MISSING) & (found[1] != MISSING)
         empty = False
-        yield EdgeRows(source[known], target[known], None if weights is None else weights[known]), len(source)
+        yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
     faults.raise_first_kind()
     unknown.finish()
     if empty:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
 
 
-def _batches(table: Table, columns: EdgeColumns, faults: Faults) -> Iterator[tuple[Batch, np.ndarray | None]]:
-    """Batches with their weights: numbers, or text with decimal commas."""
-    ends = [columns.source, columns.target]
-    column = columns.weight
-    if column is None:
-        for batch in table.batches(ends, []):
-            yield batch, None
-        return
-    cells = [row[column] for row in table.sample if len(row) > column]
-    commas = any("," in cell for cell in cells) and np.isnan(values.parse(cells, values.COMMA)).mean() < 0.5
-    commas = commas and not table.numeric([column])
-    for batch in table.batches([*ends, column] if commas else ends, [] if commas else [column]):
-        weights = _comma_numbers(table, batch, column, faults) if commas else batch.numbers[:, 0]
-        negative = np.flatnonzero(weights < 0)
-        if len(negative):
-            first, name = int(negative[0]), table.name_of(column)
-            faults.add(
-                FaultKind(f"edges have a negative {name}", "weights must be >= 0"),
-                f"{table.at(int(batch.places[first]))}, {name} is {weights[first]:g}; weights must be >= 0",
-                [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:3]],
-                len(negative),
-            )
-        yield batch, weights
-
-
-def _comma_numbers(table: Table, batch: Batch, column: int, faults: Faults) -> np.ndarray:
-    cells: Coded = batch.texts[2]
-    numbers = np.append(values.parse(cells.values.to_pylist(), values.COMMA), np.nan)[cells.codes]
-    for row in np.flatnonzero(np.isnan(numbers)):
-        empty = cells.codes[row] == MISSING
-        table.add_not_a_number(faults, int(batch.places[row]), column, None if empty else cells.text(int(row)))
-    return numbers.astype(np.float32)
+def _weights(table: Table, batch: Batch, column: int, faults: Faults, *, commas: bool) -> np.ndarray:
+    if commas:
+        cells = batch.texts[2]
+        weights = np.append(parse(cells.values.to_pylist(), COMMA), np.nan)[cells.codes].astype(np.float32)
+        for row in np.flatnonzero(np.isnan(weights)).tolist():
+            text = None if cells.codes[row] == MISSING else cells.text(row)
+            table.add_not_a_number(faults, int(batch.places[row]), column, text)
+    else:
+        weights = batch.numbers[:, 0]
+    negative = np.flatnonzero(weights < 0)
+    if len(negative):
+        first, name = int(negative[0]), table.name_of(column)
+        faults.add(
+            f"edges have a negative {name}",
+            "weights must be >= 0",
+            f"{table.at(int(batch.places[first]))}, {name} is {weights[first]:g}; weights must be >= 0",
+            [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:3]],
+            len(negative),
+        )
+    return weights
 
 
 class Labels:
@@ -138,17 +125,16 @@ class Labels:
     def read(self, table: Table, options: TableOptions, home: str) -> None:
         """Read a label table; `home` is the source of the nodes, for messages."""
         if options.header is None:
-            table = with_found_header(table, self._index, [label_columns(table, options).node_id])
-        columns = label_columns(table, options)
+            table = with_found_header(table, self._index, label_columns(table, options)[:1])
+        node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
         faults = Faults(str(table.path))
         unknown = UnknownIds(table, home, options, "labels")
-        for batch in table.batches([columns.node_id, columns.label], []):
-            ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
-            if ids is None:
-                continue
-            [nodes] = unknown.resolved(self._index, batch, [ids])
-            self.add(table, batch, nodes, batch.texts[1])
+        for batch in table.batches([node_id, label], []):
+            ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
+            if ids is not None:
+                [nodes] = unknown.resolved(self._index, batch, [ids])
+                self.add(table, batch, nodes, batch.texts[1])
         faults.raise_first_kind()
         unknown.finish()
         if table not in self._tables and self._must_hold_labels:
@@ -167,7 +153,13 @@ class Labels:
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
         paths = " and ".join(str(table.path) for table in self._tables)
-        self._note_missing_words(paths, text, texts, code_of_text)
+        # A word such as none, or -1, may be meant as a class.
+        words = [number for number, word in enumerate(texts) if code_of_text[number] == UNLABELED]
+        words = [number for number in words if texts[number].casefold() != "nan"]
+        if words:
+            named = ", ".join(shown(texts[word]) for word in words[:3])
+            count = np.count_nonzero(np.isin(text, words))
+            note(f"{paths}: {count} labels are words for a missing value ({named}) and count as unlabelled")
         if not names:
             if self._must_hold_labels:
                 raise InputError(f"{paths}: every label is empty; label some nodes")
@@ -178,7 +170,19 @@ class Labels:
         labelled = np.flatnonzero(code != UNLABELED)
         order = labelled[np.argsort(node[labelled], kind="stable")]
         node, code, place, source = node[order], code[order], place[order], source[order]
-        self._reject_conflicts(paths, node, [names[some] for some in code], place, source)
+        conflicts = np.flatnonzero((node[1:] == node[:-1]) & (code[1:] != code[:-1]))
+        if len(conflicts):
+            ids, label = self._index.ids(), [shown(names[one]) for one in code]
+            faults, first = Faults(paths), int(conflicts[0])
+            given = [f"{self._tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
+            faults.add(
+                "labels contradict another of the same node",
+                "keep one label for each node",
+                f"two labels for node {shown(ids[node[first]])}: {given[0]}, {given[1]}; keep one",
+                [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]],
+                len(conflicts),
+            )
+            faults.raise_first_kind()
         labels[node] = code
         return labels, names
 
@@ -199,37 +203,6 @@ class Labels:
                 texts += [integer_text(texts[one]) for one in used]
                 text[rows] = place[text[rows]]
         return text
-
-    def _note_missing_words(self, paths: str, text: np.ndarray, texts: list[str], codes: np.ndarray) -> None:
-        """A word such as none, or -1, may be meant as a class."""
-        words = [number for number, word in enumerate(texts) if codes[number] == UNLABELED and word.casefold() != "nan"]
-        count = int(np.isin(text, words).sum())
-        if count:
-            named = ", ".join(shown(texts[word]) for word in words[:3])
-            note(f"{paths}: {count} labels are words for a missing value ({named}) and count as unlabelled")
-
-    def _reject_conflicts(
-        self, paths: str, node: np.ndarray, label: list[str], place: np.ndarray, source: np.ndarray
-    ) -> None:
-        """Reject nodes with two labels. All arrays are sorted by node."""
-        names = np.array(label)
-        conflicts = np.flatnonzero((node[1:] == node[:-1]) & (names[1:] != names[:-1]))
-        if not len(conflicts):
-            return
-        ids = self._index.ids()
-
-        def given(row: int) -> str:
-            return f"{self._tables[source[row]].at(int(place[row]))} has {shown(label[row])}"
-
-        faults = Faults(paths)
-        first = int(conflicts[0])
-        faults.add(
-            FaultKind("labels contradict another of the same node", "keep one label for each node"),
-            f"two labels for node {shown(ids[node[first]])}: {given(first)}, {given(first + 1)}; keep one",
-            [f"node {shown(ids[node[row]])}: {shown(label[row])} and {shown(label[row + 1])}" for row in conflicts[:3]],
-            len(conflicts),
-        )
-        faults.raise_first_kind()
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +259,16 @@ def _rows(
         known = len(index)
         found = index.add(ids)
         places.append(batch.places)
-        if len(index) - known < len(batch):
-            _add_repeated(table, columns.node_id, batch, found, np.concatenate(places), known, faults)
+        if len(index) - known < len(batch):  # nodes are numbered in order, so new ones are >= `known`
+            again = np.ones(len(found), dtype=bool)
+            again[np.unique(found, return_index=True)[1]] = False
+            rows, name = np.flatnonzero(again | (found < known)).tolist(), table.name_of(columns.node_id)
+            named = [f"{table.unit} {batch.places[row]} {shown(batch.texts[0].text(row))}" for row in rows[:3]]
+            alone = (
+                f"{table.at(int(batch.places[rows[0]]))}, {name}: node {shown(batch.texts[0].text(rows[0]))} is on "
+                f"{table.unit} {np.concatenate(places)[found[rows[0]]]} already; {ONE_ROW_PER_NODE}"
+            )
+            faults.add(f"rows repeat an id of {name}", ONE_ROW_PER_NODE, alone, named, len(rows))
             continue
         if columns.label is not None:
             labels.add(table, batch, found, batch.texts[1])
@@ -351,22 +332,3 @@ class TextColumn:
 
     def joined(self) -> Texts:
         return Texts(np.concatenate(self._codes), self._values.texts())
-
-
-def _add_repeated(
-    table: Table, column: int, batch: Batch, found: np.ndarray, places: np.ndarray, known: int, faults: Faults
-) -> None:
-    """Add the faults of repeated ids. Nodes are numbered in order, so new ones are >= `known`."""
-    _, first = np.unique(found, return_index=True)
-    again = np.ones(len(found), dtype=bool)
-    again[first] = False
-    again |= found < known
-    rows = np.flatnonzero(again)
-    row, text = int(rows[0]), batch.texts[0].text(int(rows[0]))
-    alone = (
-        f"{table.at(int(batch.places[row]))}, {table.name_of(column)}: node {shown(text)} is on "
-        f"{table.unit} {places[found[row]]} already; {ONE_ROW_PER_NODE}"
-    )
-    kind = FaultKind(f"rows repeat an id of {table.name_of(column)}", ONE_ROW_PER_NODE)
-    named = [f"{table.unit} {batch.places[row]} {shown(batch.texts[0].text(int(row)))}" for row in rows[:3]]
-    faults.add(kind, alone, named, len(rows))

@@ -9,20 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import LONGEST_NAME, InputError, note, shown
+from mtgcn.io.column_table import MISSING
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import (
-    MISSING,
-    Batch,
-    Coded,
-    FaultKind,
-    Faults,
-    Table,
-    codes_of,
-    number_value,
-    number_values,
-    numbers_in,
-    text_values,
-)
+from mtgcn.io.table import Batch, Coded, Faults, Table, codes_of, number_value, number_values, numbers_in, text_values
 from mtgcn.shapes import Int
 
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python writes it; 007 stays text
@@ -89,7 +78,8 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
     empty = batch.places[column.codes == MISSING]
     if len(empty):
         faults.add(
-            FaultKind(f"rows have nothing in {table.name_of(number)}", "give every row an id there, or delete the row"),
+            f"rows have nothing in {table.name_of(number)}",
+            "give every row an id there, or delete the row",
             f"{table.at(int(empty[0]))}, {table.name_of(number)} is empty; every row needs an id there",
             [f"{table.unit} {place}" for place in empty[:3]],
             len(empty),
@@ -121,16 +111,19 @@ class UnknownIds:
     def resolved(self, index: NodeIndex, batch: Batch, columns: Sequence[Coded]) -> list[np.ndarray]:
         """The node of each row, MISSING where it is left out. `finish` raises the errors."""
         found = [index.find(ids) for ids in columns]
-        unknown = [np.flatnonzero(nodes == MISSING) for nodes in found]
-        if not any(map(len, unknown)):
-            return found
-        if self._choice == "error":
-            self._refuse(batch, columns, unknown)
-            return found
-        for ids, rows in zip(columns, unknown, strict=True):
-            _, first = np.unique(ids.codes[rows], return_index=True)
-            self._ids.update(ids.text(int(row)) for row in rows[first])
-        return [index.add(ids) for ids in columns] if self._choice == "add" else found
+        named: dict[int, str] = {}  # by row; the first of two
+        for ids, nodes in zip(columns, found, strict=True):
+            rows = np.flatnonzero(nodes == MISSING)
+            if self._choice == "error":
+                for row in rows.tolist():
+                    named.setdefault(row, ids.text(row))
+            else:
+                _, first = np.unique(ids.codes[rows], return_index=True)
+                self._ids.update(ids.text(int(row)) for row in rows[first])
+        if named:
+            self._refuse(batch, dict(sorted(named.items())))
+        is_new = any((nodes == MISSING).any() for nodes in found)
+        return [index.add(ids) for ids in columns] if is_new and self._choice == "add" else found
 
     def finish(self) -> None:
         """Raise an error or a note, once the whole table is read."""
@@ -143,23 +136,17 @@ class UnknownIds:
         else:
             note(f"{self._table.path}: {self._what} of {unknown} are left out")
 
-    def _refuse(self, batch: Batch, columns: Sequence[Coded], unknown: Sequence[np.ndarray]) -> None:
-        named: dict[int, str] = {}  # by row; the first of two
-        for ids, rows in zip(columns, unknown, strict=True):
-            for row in rows.tolist():
-                named.setdefault(row, ids.text(row))
-        rows_in_order = sorted(named)
-        table, first = self._table, rows_in_order[0]
+    def _refuse(self, batch: Batch, named: dict[int, str]) -> None:
+        table, first = self._table, next(iter(named))
         place = int(batch.places[first])
-        header = place == table.first_place and not table.has_header
         adding = ", or --unknown-nodes add to add the nodes" if self._may_add else ""
         remedy = f"or use --unknown-nodes drop to leave such {self._what} out{adding}"
-        alone = f"{table.at(place)}: node {shown(named[first])} is not in {self._home}; add it there, {remedy}" + (
-            ", or --header if this line names the columns" if header else ""
-        )
-        kind = FaultKind(f"{self._what} are of nodes that are not in {self._home}", f"add these there, {remedy}")
-        places = [f"{table.unit} {batch.places[row]} {shown(named[row])}" for row in rows_in_order[:3]]
-        self._faults.add(kind, alone, places, len(named))
+        alone = f"{table.at(place)}: node {shown(named[first])} is not in {self._home}; add it there, {remedy}"
+        if place == table.first_place and not table.has_header:
+            alone += ", or --header if this line names the columns"
+        places = [f"{table.unit} {batch.places[row]} {shown(named[row])}" for row in list(named)[:3]]
+        what = f"{self._what} are of nodes that are not in {self._home}"
+        self._faults.add(what, f"add these there, {remedy}", alone, places, len(named))
 
 
 def with_found_header(table: Table, index: NodeIndex, columns: Sequence[int]) -> Table:

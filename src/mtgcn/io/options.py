@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from mtgcn.errors import InputError, reason, unknown_name
 from mtgcn.graph import Preprocessing
-from mtgcn.io.preprocessing.fit import IGNORE, KINDS
+from mtgcn.io.preprocessing import IGNORE, KINDS
 
 PathLike = str | os.PathLike[str]
 Column = str | int  # a name, a title such as "column 3", or a position counted from 0

@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.graph import LABEL_NAMES, Graph, GraphArrays, Preprocessing
-from mtgcn.io.columns import ID_NAMES, SOURCE_NAMES, TARGET_NAMES, open_table
+from mtgcn.graph import Graph, GraphArrays, Preprocessing
+from mtgcn.io.columns import open_table
 from mtgcn.io.graph_files import SUFFIXES, read_graph_file
 from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, read_edges, read_nodes
 from mtgcn.io.ids import NodeIndex
-from mtgcn.io.options import PathLike, TableOptions, readable_file
-from mtgcn.io.preprocessing.fit import fit_columns
+from mtgcn.io.options import PathLike, TableOptions
+from mtgcn.io.preprocessing import fit_columns
 from mtgcn.io.table import Table
 
 
@@ -67,10 +67,20 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
 
 def read_tables(options: TableOptions) -> GraphArrays:
     """The graph of an edge list, a node table and a label table, joined by node ids."""
-    edge_table = _opened(options.edges, [SOURCE_NAMES, TARGET_NAMES], options)
-    node_table = _opened(options.nodes, [ID_NAMES + LABEL_NAMES], options)
-    label_table = _opened(options.labels, [ID_NAMES + LABEL_NAMES], options)
-    _check_options(options, edge_table, node_table, label_table)
+    edge_table = open_table(options.edges, options, edges=True) if options.edges is not None else None
+    node_table = open_table(options.nodes, options) if options.nodes is not None else None
+    label_table = open_table(options.labels, options) if options.labels is not None else None
+    if edge_table is None and node_table is None:
+        raise InputError("neither an edge list nor a node table; give at least one of them")
+    given = {role: column for role, column in options.columns.items() if column is not False}
+    for table, where, wanted in (
+        (edge_table, "an edge list", [given.get(role) for role in ("source", "target", "weight")]),
+        (node_table, "a node table", [options.features, options.exclude or None, list(options.kinds) or None]),
+        (node_table or label_table, "a node or label table", [given.get("id"), given.get("label")]),
+    ):
+        column = next((some for some in wanted if some is not None), None)
+        if column is not None and table is None:
+            raise InputError(f"column {column!r} is looked for in {where} and there is none; give one")
     if node_table is None:
         index = NodeIndex()
         nodes = NodeRows(index, Labels(index), None, {})
@@ -87,17 +97,28 @@ def read_tables(options: TableOptions) -> GraphArrays:
         labels.read(label_table, _options_for(label_table, node_table, options), home=str(home.path if home else ""))
     node_ids = index.ids()
     codes, class_names = labels.encoded(few_labels=options.few_labels)
-    features, preprocessing = _features(nodes, options, added=len(index) - listed)
+    features: sp.csr_array | np.ndarray | None = None
+    preprocessing: Preprocessing | None = None
+    if nodes.columns is not None:
+        rows = replace(nodes.columns, absent=len(index) - listed)
+        preprocessing = options.preprocessing or fit_columns(rows, nodes.kinds, scale=options.scale)
+        features = preprocessing.matrix(rows)
+        features = features if features.shape[1] else None
     sources, targets = edges.sources, edges.targets
     if node_table is None:  # sorted, so that the order of the edges does not matter
         order = np.argsort(node_ids, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
+        place = np.argsort(order)
         node_ids, sources, targets, codes = node_ids[order], place[sources], place[targets], codes[order]
-    labelled, names = codes if class_names else None, () if preprocessing is None else preprocessing.names
-    weights, directed = edges.weights, None
     return GraphArrays(
-        node_ids, sources, targets, weights, features, names, labelled, class_names, directed, preprocessing
+        node_ids,
+        sources,
+        targets,
+        edges.weights,
+        features,
+        () if preprocessing is None else preprocessing.names,
+        codes if class_names else None,
+        class_names,
+        preprocessing=preprocessing,
     )
 
 
@@ -106,40 +127,8 @@ def read_labels(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Class codes of known nodes and class names from a label table; see `Labels.encoded`."""
     labels = Labels(NodeIndex.of(node_ids))
-    labels.read(open_table(readable_file(path), [ID_NAMES + LABEL_NAMES], options), options, home="the graph")
+    labels.read(open_table(path, options), options, home="the graph")
     return labels.encoded(beside, few_labels=options.few_labels)
-
-
-def _features(
-    nodes: NodeRows, options: TableOptions, added: int
-) -> tuple[sp.csr_array | np.ndarray | None, Preprocessing | None]:
-    if nodes.columns is None:
-        return None, None
-    table = replace(nodes.columns, absent=added)
-    preprocessing = options.preprocessing or fit_columns(table, nodes.kinds, scale=options.scale)
-    features = preprocessing.matrix(table)
-    return (features, preprocessing) if features.shape[1] else (None, preprocessing)
-
-
-def _opened(given: PathLike | None, names: Sequence[Sequence[str]], options: TableOptions) -> Table | None:
-    return None if given is None else open_table(readable_file(given), names, options)
-
-
-def _check_options(
-    options: TableOptions, edge_table: Table | None, node_table: Table | None, label_table: Table | None
-) -> None:
-    if edge_table is None and node_table is None:
-        raise InputError("neither an edge list nor a node table; give at least one of them")
-    columns = options.columns
-    given = {role: column for role, column in columns.items() if column is not False}
-    for table, where, wanted in (
-        (edge_table, "an edge list", [given.get(role) for role in ("source", "target", "weight")]),
-        (node_table, "a node table", [options.features, options.exclude or None, list(options.kinds) or None]),
-        (node_table or label_table, "a node or label table", [given.get("id"), given.get("label")]),
-    ):
-        column = next((some for some in wanted if some is not None), None)
-        if column is not None and table is None:
-            raise InputError(f"column {column!r} is looked for in {where} and there is none; give one")
 
 
 def _options_for(table: Table, other: Table | None, options: TableOptions) -> TableOptions:

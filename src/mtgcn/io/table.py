@@ -1,4 +1,4 @@
-"""Tables in files, read batch after batch; CSV and Parquet implement `Table`.
+"""Tables in files, read batch after batch: `Table`, implemented here for Parquet and in `csv_table` for CSV.
 
 Values go between arrow and NumPy by their bytes: where pyarrow converts values itself, it imports pandas, which takes
 longer than reading a small table.
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError, check_names, shown
+from mtgcn.errors import InputError, check_names, reason, shown
+from mtgcn.io.column_table import MISSING, PLACES_SHOWN
 from mtgcn.shapes import Float, Int
 
-MISSING = -1  # the code of an empty cell
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-NO_FINITE_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
-PLACES_SHOWN = 3
-
-
-@dataclass(frozen=True)
-class FaultKind:
-    """Faults with the same message and remedy."""
-
-    what: str  # for instance "values are not numbers"
-    remedy: str
+NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
+PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
+MILLISECONDS_A_DAY = 86_400_000
 
 
 class Faults:
@@ -41,28 +35,25 @@ class Faults:
 
     def __init__(self, title: str) -> None:
         self._title = title  # of the file
-        self._counts: dict[FaultKind, int] = {}
-        self._places: dict[FaultKind, list[str]] = {}
-        self._alone: dict[FaultKind, str] = {}
+        self._found: dict[str, tuple[int, list[str], str, str]] = {}  # count, places, message for one, remedy
 
     def __bool__(self) -> bool:
-        return bool(self._counts)
+        return bool(self._found)
 
-    def add(self, kind: FaultKind, alone: str, places: Sequence[str], count: int | None = None) -> None:
-        """Add faults at these places (the first few, with `count`); `alone` is the message for a single one."""
-        self._alone.setdefault(kind, alone)
-        self._counts[kind] = self._counts.get(kind, 0) + (len(places) if count is None else count)
-        known = self._places.setdefault(kind, [])
-        known.extend(places[: PLACES_SHOWN - len(known)])
+    def add(self, what: str, remedy: str, alone: str, places: Sequence[str], count: int | None = None) -> None:
+        """Add faults of the kind `what` at these places (the first few, with `count`); `alone` is the message for a
+        single one."""
+        before, known, alone, remedy = self._found.get(what, (0, [], alone, remedy))
+        number = len(places) if count is None else count
+        self._found[what] = before + number, [*known, *places][:PLACES_SHOWN], alone, remedy
 
     def raise_first_kind(self) -> None:
         """Raise an error for the kind of fault found first, if there is any."""
-        for kind, count in self._counts.items():
+        for what, (count, places, alone, remedy) in self._found.items():
             if count == 1:
-                raise InputError(self._alone[kind])
+                raise InputError(alone)
             more = ", …" if count > PLACES_SHOWN else ""
-            places = ", ".join(self._places[kind])
-            raise InputError(f"{self._title}: {count} {kind.what} ({places}{more}); {kind.remedy}")
+            raise InputError(f"{self._title}: {count} {what} ({', '.join(places)}{more}); {remedy}")
 
 
 def text_values(texts: Sequence[str]) -> pa.StringArray:
@@ -82,10 +73,6 @@ def number_values(numbers: np.ndarray) -> pa.NumericArray:
     """
     content = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, content])
-
-
-def text_value(text: str) -> pa.StringScalar:
-    return text_values([text])[0]
 
 
 def number_value(number: float) -> pa.NumericScalar:
@@ -117,23 +104,16 @@ class Coded:
         """Encode a column; `cleaned` is applied to the distinct values only."""
         encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
         codes, values = codes_of(encoded.indices), cleaned(encoded.dictionary)
-        if values.null_count or not values.equals(encoded.dictionary):  # values may have become equal or empty
-            codes, values = _encoded_again(codes, values)
         if pa.types.is_string(values.type):
-            empty = text_value("")
-            if pc.index(values, empty).as_py() != MISSING:
-                present = pc.if_else(pc.equal(values, empty), no_value(values.type), values)
-                codes, values = _encoded_again(codes, present)
+            values = pc.if_else(pc.equal(values, text_values([""])[0]), no_value(values.type), values)
+        if values.null_count or not values.equals(encoded.dictionary):  # values may have become equal or empty
+            again = values.dictionary_encode()
+            codes = np.append(codes_of(again.indices), MISSING)[codes]  # the last entry is for MISSING
+            values = again.dictionary
         return Coded(codes, values, stays_text)
 
     def text(self, row: int) -> str:
         return str(self.values[int(self.codes[row])].as_py())
-
-
-def _encoded_again(codes: np.ndarray, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    again = values.dictionary_encode()
-    code_of_value = np.append(codes_of(again.indices), MISSING)  # the last entry is for MISSING
-    return code_of_value[codes], again.dictionary
 
 
 def codes_of(indices: pa.Array) -> Int[np.ndarray, "rows"]:
@@ -199,7 +179,12 @@ class Table(ABC):
         return f"column {shown(self.columns[column])}" if self.columns[column] else f"column {column + 1}"
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Reject repeated and invalid column names."""
+        """Reject too many columns, and repeated or invalid names."""
+        if len(names) > MAX_COLUMNS:
+            raise InputError(
+                f"{self.path} has {len(names)} columns, more than {MAX_COLUMNS}; check the delimiter, or give wide "
+                "features as a sparse matrix in a .npz file (--graph)"
+            )
         named = Counter(name for name in names if name)
         check_names(named, "column", str(self.path))
         [(most, times)] = named.most_common(1) or [("", 0)]
@@ -207,38 +192,138 @@ class Table(ABC):
             place = self.at(self.first_place) if self.unit == "line" else str(self.path)
             raise InputError(f"{place} names column {shown(most)} twice; rename one")
 
-    def check_width(self, columns: int) -> None:
-        """Reject too many columns."""
-        if columns > MAX_COLUMNS:
-            raise InputError(
-                f"{self.path} has {columns} columns, more than {MAX_COLUMNS}; check the delimiter, or give wide "
-                "features as a sparse matrix in a .npz file (--graph)"
-            )
-
     def at(self, place: int) -> str:
         """A line or row, for messages."""
         return f"{self.path} {self.unit} {place}"
 
     def add_not_a_number(self, faults: Faults, place: int, column: int, value: Any) -> None:
         """Add the fault of a cell that is not a finite number."""
-        cell = f"{self.at(place)}, {self.name_of(column)}"
-        text = "" if value is None else str(value).strip()
+        name, text = self.name_of(column), "" if value is None else str(value).strip()
         if not text:
             fault = "is empty; write a number there, or leave the column out"
-        elif NUMBER.fullmatch(text) or NO_FINITE_NUMBER.fullmatch(text):
+        elif NUMBER.fullmatch(text):
             fault = f"is {shown(text)}; give a finite number that single precision can hold"
         else:
             fault = f"is {shown(text)}, not a number; correct it, or leave the column out"
-        kind = FaultKind(
-            f"cells of {self.name_of(column)} are not finite numbers",
-            "correct them (numbers up to 3e38), or leave the column out",
-        )
-        faults.add(kind, f"{cell} {fault}", [f"{self.unit} {place} {shown(text)}"])
+        remedy = "correct them (numbers up to 3e38), or leave the column out"
+        places = [f"{self.unit} {place} {shown(text)}"]
+        faults.add(f"cells of {name} are not finite numbers", remedy, f"{self.at(place)}, {name} {fault}", places)
 
 
-def is_finite_number(text: str) -> bool:
-    """Whether a cell is a number that is finite in single precision."""
-    if not NUMBER.fullmatch(text):
-        return False
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(np.float32(text)))
+class ParquetTable(Table):
+    """Named, typed columns; pyarrow's reader is imported only here."""
+
+    unit = "row"
+    has_header = True
+    first_place = 1
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow.parquet import ParquetFile
+
+        self.path, self.sample, self._open = path, [], partial(ParquetFile, path)
+        try:
+            with self._open() as file:
+                schema, rows = file.schema_arrow, file.metadata.num_rows
+        except (pa.ArrowException, OSError, ValueError) as problem:
+            raise self._unreadable(problem) from None
+        fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
+        self.columns, self.types = tuple(field.name for field in fields), [field.type for field in fields]
+        self.check_columns(self.columns)
+        if not self.columns or not rows:
+            raise InputError(f"{path} holds {rows} rows of {len(self.columns)} columns; write it again, with some rows")
+
+    def numeric(self, columns: Sequence[int]) -> list[int]:
+        return [column for column in columns if is_numeric(self.types[column]) or is_day(self.types[column])]
+
+    def days(self, columns: Sequence[int]) -> frozenset[int]:
+        return frozenset(column for column in columns if is_day(self.types[column]))
+
+    def categories(self, columns: Sequence[int]) -> frozenset[int]:
+        return frozenset(column for column in columns if pa.types.is_dictionary(self.types[column]))
+
+    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
+        faults = Faults(str(self.path))
+        wanted = sorted({*texts, *numbers})
+        before = 0
+        try:
+            with self._open() as file:
+                names = [self.columns[column] for column in wanted]
+                for rows in file.iter_batches(max(1, CELLS_AT_ONCE // len(wanted)), columns=names):
+                    rows.validate(full=True)  # text may be invalid UTF-8
+                    places = np.arange(before + 1, before + rows.num_rows + 1)
+                    before += rows.num_rows
+                    values = np.empty((len(places), len(numbers)), np.float32)
+                    for place, column in enumerate(numbers):
+                        cells = rows.column(self.columns[column])
+                        values[:, place] = self._numbers(cells, column, places, gaps, faults)
+                    coded = [self._coded(rows.column(self.columns[column]), column) for column in texts]
+                    if rows.num_rows and not faults:
+                        yield Batch(coded, values, places)
+        except (pa.ArrowException, OSError, ValueError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise self._unreadable(problem) from None
+        faults.raise_first_kind()
+
+    def _coded(self, column: pa.Array, number: int) -> Coded:
+        if pa.types.is_dictionary(column.type):  # with possibly equal entries
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        if not (is_numeric(kind) or is_textual(kind) or pa.types.is_temporal(kind)):
+            raise InputError(
+                f"{self.path}, {self.name_of(number)} is of type {kind}; give text or numbers, one column for each "
+                "feature, or leave the column out"
+            )
+        return Coded.of(column, as_texts, stays_text=is_textual(kind))
+
+    def _numbers(self, column: pa.Array, number: int, places: np.ndarray, gaps: bool, faults: Faults) -> np.ndarray:
+        found = numbers_of(column)
+        if found is None:
+            raise InputError(
+                f"{self.path}, {self.name_of(number)} is of type {column.type}, not numbers; write a numeric column, "
+                "or leave it out"
+            )
+        for row in np.flatnonzero(np.isinf(found) if gaps else ~np.isfinite(found)):
+            self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
+        return found
+
+    def _unreadable(self, problem: Exception) -> InputError:
+        return InputError(f"{self.path} cannot be read as Parquet ({reason(problem)}); was it cut off? write it again")
+
+
+def numbers_of(column: pa.Array) -> np.ndarray | None:
+    """Numbers in single precision, dates as days since 1970, NaN for nulls; None for other types."""
+    if is_day(column.type):
+        milliseconds = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return numbers_in(milliseconds) / MILLISECONDS_A_DAY
+    if not is_numeric(column.type):
+        return None
+    return numbers_in(column.cast(pa.float32(), safe=False))
+
+
+def as_texts(values: pa.Array) -> pa.Array:
+    """Integers, also those that pandas stored as floats because of gaps; otherwise text."""
+    kind = values.type
+    if pa.types.is_signed_integer(kind) or pa.types.is_uint8(kind) or pa.types.is_uint16(kind):
+        return values.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        values = values.cast(pa.float64())
+        values = pc.if_else(pc.is_finite(values), values, no_value(values.type))
+        whole = pc.all(pc.equal(pc.round(values), values)).as_py()
+        if whole is not False and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
+            return values.cast(pa.int64())
+    return values.cast(pa.string())
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+
+
+def is_textual(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind)
+
+
+def is_day(kind: pa.DataType) -> bool:
+    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)

@@ -23,13 +23,7 @@ class PredictThenPropagate(TrainedOnLabels):
     """With the paper's network and optimiser; the last of `epochs` epochs, since there are no validation nodes.
 
     The paper scales feature rows to sum 1 and trains for up to 10,000 epochs. In 200 epochs the loss of such small
-    features hardly decreases, so rows have length 1.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("appnp").fit(task)), 2)
-    0.96
-    """
+    features hardly decreases, so rows have length 1."""
 
     hidden_channels: PositiveInt = 64  # of the hidden layer
     weight_decay: NonNegativeFloat = 5e-3  # of Adam: λ

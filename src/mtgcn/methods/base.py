@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.arrays import all_finite
 from mtgcn.memory import check_fits, default_budget, threads_for, trim_freed_blocks
 from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
+from mtgcn.nn.gcn import GCN
 from mtgcn.settings import NonNegativeInt, Settings
 from mtgcn.shapes import Float
 from mtgcn.splits import Split
@@ -87,12 +88,16 @@ class Method(Settings, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkMethod(Method):
-    """A method that trains `network(task)` and returns `network.trained()` as the parameters of its prediction."""
+class NetworkMethod(NetworkSettings, Method):
+    """A method that trains `network(task)`, a GCN for every run unless it says otherwise."""
 
-    @abstractmethod
     def network(self, task: Task) -> StackedNetwork:
         """The untrained networks of all runs."""
+        return GCN(task, peers=1, settings=self)
+
+    def train(self, network: StackedNetwork, phases: Sequence[Phase], **more: Any) -> dict[str, np.ndarray]:
+        """The history of training with Adam."""
+        return train(network, phases, Adam(self.learning_rate, self.weight_decay), **more)
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
@@ -104,18 +109,25 @@ class NetworkMethod(Method):
         network.load_trained(parameters)
         return each_peer(network.probabilities())
 
+    def bytes_per_run(self, task: Task) -> int:
+        return GCN.bytes_per_model(task, self.hidden_channels)
+
 
 @dataclass(frozen=True, kw_only=True)
-class TrainedOnLabels(NetworkSettings, NetworkMethod):
+class TrainedOnLabels(NetworkMethod):
     """One network per run, trained on the labels alone; the last epoch predicts."""
 
     epochs: NonNegativeInt = 200  # of training
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        phase = Phase(self.epochs, lambda: supervised_step(network, task))
-        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
-        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
+        history = self.train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
+        return network_prediction(network, history)
+
+
+def network_prediction(network: StackedNetwork, history: dict[str, np.ndarray], **more: Any) -> Prediction:
+    """The mean of the peers, and what `NetworkMethod.apply` reads."""
+    return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained(), **more)
 
 
 def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
@@ -140,19 +152,17 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
         )
     at_once = max(1, budget // per_run) if per_run else task.runs
     runs = math.ceil(task.runs / math.ceil(task.runs / at_once))
+    parts = []
     with threads_for(per_run and per_run * runs + method.shared_bytes(task)):
-        prediction = Prediction.concatenate([_fit_checked(method, chunk) for chunk in task.chunks(runs)])
+        for chunk in task.chunks(runs):
+            with watching_divergence() as diverged:
+                try:
+                    prediction = method.fit(chunk)
+                except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
+                    raise _failure(f"could not be calculated ({error})", method, diverged) from error
+            parts.append(checked_prediction(method, chunk, prediction, diverged))
     trim_freed_blocks()
-    return prediction
-
-
-def _fit_checked(method: Method, task: Task) -> Prediction:
-    with watching_divergence() as diverged:
-        try:
-            prediction = method.fit(task)
-        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
-            raise _failure(f"could not be calculated ({error})", method, diverged) from error
-    return checked_prediction(method, task, prediction, diverged)
+    return Prediction.concatenate(parts)
 
 
 def checked_prediction(method: Method, task: Task, prediction: Prediction, diverged: Sequence[str]) -> Prediction:

@@ -26,8 +26,7 @@ from mtgcn.methods.base import Method
 from mtgcn.methods.linear import Logistic
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
-from mtgcn.shapes import Float
-from mtgcn.task import Nodes, Prediction, Task
+from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -38,13 +37,7 @@ LARGEST_SCALE = 1000  # above this, a propagated error is not scaled
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectAndSmooth(Method):
-    """With the weights and steps of the authors' program for a linear prediction with autoscale.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("correct-and-smooth").fit(task)), 2)
-    0.96
-    """
+    """With the weights and steps of the authors' program for a linear prediction with autoscale."""
 
     correction_alpha: Annotated[float, Ge(0), Le(1)] = 0.98  # α1: how far errors are propagated
     correction_steps: NonNegativeInt = 50  # of propagating them
@@ -55,36 +48,31 @@ class CorrectAndSmooth(Method):
 
     def fit(self, task: Task) -> Prediction:
         adjacency = _adjacency_operator(task.graph, task.device)
-        predicted = torch.from_numpy(self._logistic.fit(task).probabilities).to(task.device).permute(1, 2, 0)
-        labels, is_labelled = _labels(task.labelled, predicted)
-        corrected = self.corrected(predicted, labels, is_labelled, adjacency)
-        smoothed = self.smoothed(corrected, labels, is_labelled, adjacency)
+        predicted = torch.from_numpy(self._logistic.fit(task).probabilities).to(task.device).permute(1, 2, 0)  # Z
+        run, place = task.labelled.present.nonzero(as_tuple=True)
+        nodes = task.labelled.index[run, place]
+        labels, is_labelled = torch.zeros_like(predicted), torch.zeros_like(predicted[:, :1])
+        labels[nodes, task.labelled.classes[run, place], run] = 1  # Y
+        is_labelled[nodes, 0, run] = 1
+
+        def propagated(start: Tensor, alpha: float, steps: int, smallest: float) -> Tensor:
+            first = start.flatten(1).contiguous()
+            values = first
+            for _ in range(steps):
+                values = adjacency.multiply(values).mul_(alpha).add_(first, alpha=1 - alpha).clamp_(smallest, 1)
+            return values.view(start.shape)
+
+        error = is_labelled * (labels - predicted)
+        errors = propagated(error, self.correction_alpha, self.correction_steps, -1)  # E
+        usual = error.abs().sum((NODES, CLASSES)) / is_labelled.sum((NODES, CLASSES)).clamp(min=1)  # σ
+        scale = usual / errors.abs().sum(CLASSES, keepdim=True)
+        corrected = predicted + errors * torch.where(scale <= LARGEST_SCALE, scale, 1.0)  # Z'
+
+        start = torch.where(is_labelled > 0, labels, corrected)
+        smoothed = propagated(start, self.smoothing_alpha, self.smoothing_steps, 0).clamp(0, 1)  # G
         total = smoothed.sum(CLASSES, keepdim=True)
         answer = torch.where(total > 0, smoothed / total, predicted)
         return Prediction(answer.permute(2, 0, 1).contiguous().cpu().numpy())
-
-    def corrected(
-        self,
-        predicted: Float[Tensor, "nodes classes runs"],
-        labels: Float[Tensor, "nodes classes runs"],
-        is_labelled: Float[Tensor, "nodes 1 runs"],
-        adjacency: SparseOperator,
-    ) -> Float[Tensor, "nodes classes runs"]:
-        error = is_labelled * (labels - predicted)
-        propagated = _propagated(error, adjacency, self.correction_alpha, self.correction_steps, (-1, 1))
-        usual = error.abs().sum((NODES, CLASSES)) / is_labelled.sum((NODES, CLASSES)).clamp(min=1)  # σ
-        scale = usual / propagated.abs().sum(CLASSES, keepdim=True)
-        return predicted + propagated * torch.where(scale <= LARGEST_SCALE, scale, 1.0)
-
-    def smoothed(
-        self,
-        corrected: Float[Tensor, "nodes classes runs"],
-        labels: Float[Tensor, "nodes classes runs"],
-        is_labelled: Float[Tensor, "nodes 1 runs"],
-        adjacency: SparseOperator,
-    ) -> Float[Tensor, "nodes classes runs"]:
-        start = torch.where(is_labelled > 0, labels, corrected)
-        return _propagated(start, adjacency, self.smoothing_alpha, self.smoothing_steps, (0, 1)).clamp(0, 1)
 
     @property
     def _logistic(self) -> Logistic:
@@ -92,31 +80,6 @@ class CorrectAndSmooth(Method):
 
     def bytes_per_run(self, task: Task) -> int:
         return self._logistic.bytes_per_run(task) + 4 * 8 * task.num_nodes * task.num_classes
-
-
-def _propagated(
-    start: Float[Tensor, "nodes classes runs"],
-    adjacency: SparseOperator,
-    alpha: float,
-    steps: int,
-    bounds: tuple[float, float],
-) -> Float[Tensor, "nodes classes runs"]:
-    """`steps` times x := α S x + (1 - α) start, each time cut off at the bounds."""
-    first = start.flatten(1).contiguous()
-    place = first
-    for _ in range(steps):
-        place = adjacency.multiply(place).mul_(alpha).add_(first, alpha=1 - alpha).clamp_(*bounds)
-    return place.view(start.shape)
-
-
-def _labels(labelled: Nodes, like: Float[Tensor, "nodes classes runs"]) -> tuple[Tensor, Tensor]:
-    """One-hot rows at the labelled nodes of each run, and 1 where they are: nodes x classes or 1 x runs."""
-    run, place = labelled.present.nonzero(as_tuple=True)
-    nodes = labelled.index[run, place]
-    labels, is_labelled = torch.zeros_like(like), torch.zeros_like(like[:, :1])
-    labels[nodes, labelled.classes[run, place], run] = 1
-    is_labelled[nodes, 0, run] = 1
-    return labels, is_labelled
 
 
 @cached_per_graph

@@ -41,13 +41,7 @@ class DeepWalk(Method):
 
     Embeddings do not depend on labels: they are cached and shared by all label rates. Runs with the same embedding have
     correlated errors, so the runs of a cell share several. Each embedding is trained by one thread, since the updates
-    of several have no fixed order.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("deepwalk").fit(task)), 2)
-    0.96
-    """
+    of several have no fixed order."""
 
     uses_features: ClassVar[bool] = False
     walks_per_node: Annotated[int, Ge(1), Le(10_000)] = 10  # γ in the paper: walks that start at each node
@@ -61,23 +55,8 @@ class DeepWalk(Method):
     strength: PositiveFloat = 1.0  # C of the logistic regression: inverse of the ridge penalty
 
     def fit(self, task: Task) -> Prediction:
-        vectors = self._vectors(task)
-        rows = np.concatenate([labelled_rows(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
-        classifiers = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
-        scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
-        return Prediction(probabilities(scores), groups=self._groups(task))
-
-    def bytes_per_run(self, task: Task) -> int:
-        return 8 * task.num_nodes * (2 * self.dimensions + 2 * task.num_classes)
-
-    def _groups(self, task: Task) -> Int[np.ndarray, "runs"] | None:
-        """The embedding of each run; None: each has its own."""
-        return None if self.embeddings is None else np.array([seed % self.embeddings for seed in task.seeds])
-
-    def _vectors(self, task: Task) -> list[Float[np.ndarray, "nodes dimensions"]]:
-        """The embedding of each run, which depends on that run's seed alone."""
-        groups = self._groups(task)
         # Shared embeddings have seeds of the experiment, so that final and development runs share none.
+        groups = None if self.embeddings is None else np.array([seed % self.embeddings for seed in task.seeds])
         seeds = task.seeds if groups is None else tuple(run_seed(task.seed, int(number)) for number in groups)
         adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
         edges = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-edges
@@ -85,12 +64,17 @@ class DeepWalk(Method):
         distinct = sorted(set(seeds))
         with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
             found = dict(zip(distinct, pool.map(lambda seed: self._kept_embedding(edges, seed), distinct), strict=True))
-        return [found[seed] for seed in seeds]
+        vectors = [found[seed] for seed in seeds]
+        rows = np.concatenate([labelled_rows(vectors[run], task.labelled[run : run + 1]) for run in range(task.runs)])
+        classifiers = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
+        scores = np.concatenate([classifiers[run : run + 1].scores(vectors[run]) for run in range(task.runs)])
+        return Prediction(probabilities(scores), groups=groups)
+
+    def bytes_per_run(self, task: Task) -> int:
+        return 8 * task.num_nodes * (2 * self.dimensions + 2 * task.num_classes)
 
     def _kept_embedding(self, edges: sp.csr_array, seed: int) -> Float[np.ndarray, "nodes dimensions"]:
-        settings = asdict(self)
-        for other in ("embeddings", "strength"):  # do not affect embeddings
-            del settings[other]
+        settings = {key: value for key, value in asdict(self).items() if key not in ("embeddings", "strength")}
         name = fingerprint((RECIPE, settings, seed, _gensim().__version__, np.__version__), edges)
         shapes = {"vectors": (edges.shape[0], self.dimensions)}
         return cached_arrays("deepwalk", name, shapes, lambda: {"vectors": self.embedding(edges, seed)})["vectors"]

@@ -13,50 +13,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from mtgcn.errors import InputError
-from mtgcn.methods.base import NetworkMethod, TrainedOnLabels, supervised_step
-from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
-from mtgcn.nn.gcn import GCN
+from mtgcn.methods.base import NetworkMethod, TrainedOnLabels, network_prediction, supervised_step
+from mtgcn.nn.base import CLASSES
 from mtgcn.settings import NonNegativeInt
-from mtgcn.task import Nodes, Prediction, Task
-from mtgcn.training.loop import Adam, Phase, train
+from mtgcn.task import Prediction, Task
+from mtgcn.training.loop import Phase
 from mtgcn.training.losses import supervised_loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class GCNWithoutValidation(TrainedOnLabels):
-    """The last of `epochs` epochs.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("gcn").fit(task)), 2)
-    0.96
-    """
-
-    def network(self, task: Task) -> GCN:
-        return GCN(task, peers=1, settings=self)
-
-    def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels)
+    """The last of `epochs` epochs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GCNWithValidation(NetworkSettings, NetworkMethod):
-    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club(with_validation=True)
-    >>> round(accuracy(create("gcn+v").fit(task)), 2)
-    0.96
-    """
+class GCNWithValidation(NetworkMethod):
+    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
 
     uses_validation: ClassVar[bool] = True
     epochs: NonNegativeInt = 200  # of training
-
-    def network(self, task: Task) -> GCN:
-        return GCN(task, peers=1, settings=self)
 
     def fit(self, task: Task) -> Prediction:
         validation = task.validation
@@ -68,27 +45,17 @@ class GCNWithValidation(NetworkSettings, NetworkMethod):
         best = network.clone_parameters()
         best_score = torch.full((task.runs,), -torch.inf, device=task.device)
 
+        @torch.no_grad()
         def keep_the_best() -> None:
-            score = validation_score(network, validation)
+            network.eval()
+            log_probabilities = network.logits_at(validation.index).log_softmax(CLASSES)
+            network.train()
+            right = (log_probabilities.max(CLASSES).indices[..., 0] == validation.classes.T) & validation.present.T
+            # The bonus for a small loss is below any step of accuracy.
+            score = right.sum(0) + 0.5 / (1 + supervised_loss(log_probabilities, validation)[:, 0])
             network.copy_runs(network.clone_parameters(), best, score > best_score)
             torch.maximum(score, best_score, out=best_score)
 
-        phase = Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)
-        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
+        history = self.train(network, [Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)])
         network.load_state_dict(best)
-        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
-
-    def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels)
-
-
-@torch.no_grad()
-def validation_score(network: GCN, validation: Nodes) -> Tensor:
-    """Accuracy of each run's first peer on its validation nodes, with a bonus below any step of accuracy for a
-    smaller loss."""
-    network.eval()
-    log_probabilities = network.logits_at(validation.index).log_softmax(CLASSES)
-    network.train()
-    right = (log_probabilities.max(CLASSES).indices[..., 0] == validation.classes.T) & validation.present.T
-    loss = supervised_loss(log_probabilities, validation)[:, 0]
-    return right.sum(0) + 0.5 / (1 + loss)
+        return network_prediction(network, history)

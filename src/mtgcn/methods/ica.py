@@ -11,8 +11,9 @@ with features x and the weights w, b and u, c of two logistic regressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Annotated, Literal
 
 import numpy as np
@@ -35,13 +36,7 @@ class IterativeClassification(Method):
     """As Kipf and Welling (2017, section 5.3) ran it, with the `strength` of their program.
 
     They selected count or proportion on 500 validation nodes. Here each run cross-validates on its labels; of equals it
-    takes count, their program's default. Edges are weighted, self-edges ignored. Everything runs on the CPU.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("ica").fit(task)), 2)
-    0.96
-    """
+    takes count, their program's default. Edges are weighted, self-edges ignored. Everything runs on the CPU."""
 
     iterations: NonNegativeInt = 10  # over all nodes; it stops early once nothing changes
     strength: PositiveFloat = 1.0  # C of both logistic regressions: the larger, the weaker the ridge penalty
@@ -51,53 +46,64 @@ class IterativeClassification(Method):
     feature_scaling: FeatureScaling = "none"  # what each feature row is divided by
 
     def fit(self, task: Task) -> Prediction:
+        nodes, classes = task.num_nodes, task.num_classes
         features = scaled_features(task.graph, self.feature_scaling)
         rows = labelled_rows(features, task.labelled)
-        places = Places(task)
-        edges = places.edges(self._proportional(task))
+        # A place is a node of a run; the runs come one after the other.
+        present = task.labelled.present.cpu().numpy()
+        labelled = task.labelled.index.cpu().numpy() + nodes * np.arange(task.runs)[:, None]
+        known = np.full(task.runs * nodes, MISSING)
+        known[labelled[present]] = task.labelled.classes.cpu().numpy()[present]
+        given = known != MISSING
+        edges = self._edges(task)
 
-        local = one_vs_rest(rows, task.labelled, task.num_classes, self.strength)
-        scores = local.scores(features).reshape(places.count, task.num_classes)
-        assigned = np.eye(task.num_classes)[np.where(places.given, places.classes, scores.argmax(axis=1))]
+        local = one_vs_rest(rows, task.labelled, classes, self.strength)
+        scores = local.scores(features).reshape(-1, classes)
+        assigned = np.eye(classes)[np.where(given, known, scores.argmax(axis=1))]
 
         # Trained once, with the local classifier's predictions for the neighbours.
-        rows_and_neighbours = np.concatenate([rows, places.at_labelled(edges @ assigned)], axis=2)
-        relational = one_vs_rest(rows_and_neighbours, task.labelled, task.num_classes, self.strength)
-        own_part, neighbours_part = _parts(relational, features.shape[1])
-        from_features = own_part.scores(features).reshape(places.count, task.num_classes)
+        neighbours = (edges @ assigned)[labelled] * present[..., None]
+        relational = one_vs_rest(np.concatenate([rows, neighbours], axis=2), task.labelled, classes, self.strength)
+        of_features, of_neighbours = np.split(relational.weights, [features.shape[1]], axis=1)
+        from_features = LinearClassifiers(of_features, relational.constants).scores(features).reshape(-1, classes)
 
         def score(some: Int[np.ndarray, "some"], edges_of_some: sp.csr_array) -> Float[np.ndarray, "some classes"]:
             counts = edges_of_some @ assigned
-            return from_features[some] + np.einsum("sn,snc->sc", counts, neighbours_part[places.run[some]])
+            return from_features[some] + np.einsum("sn,snc->sc", counts, of_neighbours[some // nodes])
 
-        waves = [(some, edges[some]) for some in self._waves(places, edges)]
+        waves: Iterable[np.ndarray] = [np.flatnonzero(~given)]
+        if self.order == "random":
+            position = [np.random.default_rng([seed, ORDER]).permutation(nodes) for seed in task.seeds]
+            waves = waves_of_an_order(edges, np.concatenate(position), moving=~given)
+        with_edges = [(some, edges[some]) for some in waves]
         for _ in range(self.iterations):
             before = assigned.copy()
-            for some, edges_of_some in waves:
+            for some, edges_of_some in with_edges:
                 scores[some] = score(some, edges_of_some)
-                assigned[some] = np.eye(task.num_classes)[scores[some].argmax(axis=1)]
+                assigned[some] = np.eye(classes)[scores[some].argmax(axis=1)]
             if np.array_equal(assigned, before):
                 break
         if self.iterations:  # labelled nodes keep their class; their probabilities are those of the last classifier
-            labelled = np.flatnonzero(places.given)
-            scores[labelled] = score(labelled, edges[labelled])
-        return Prediction(probabilities(scores).reshape(task.runs, task.num_nodes, task.num_classes))
+            scores[given] = score(np.flatnonzero(given), edges[given])
+        return Prediction(probabilities(scores).reshape(task.runs, nodes, classes))
 
-    def _proportional(self, task: Task) -> Bool[np.ndarray, "runs"]:
-        """Whether a run looks at the neighbours' proportions instead of their counts."""
-        if self.neighbours != "cross-validated":
-            return np.full(task.runs, self.neighbours == "proportion")
-        by_count, by_proportion = (
-            sum(_right_of_held_out(replace(self, neighbours=way), *part) for part in _parted(task, self.folds))
-            for way in ("count", "proportion")
-        )
-        return np.asarray(by_proportion > by_count)
-
-    def _waves(self, places: Places, edges: sp.csr_array) -> Iterator[Int[np.ndarray, "some"]]:
-        if self.order == "together":
-            return iter([np.flatnonzero(~places.given)])
-        position = [random.permutation(places.nodes) for random in _generators(places.task, ORDER)]
-        return waves_of_an_order(edges, np.concatenate(position), moving=~places.given)
+    def _edges(self, task: Task) -> sp.csr_array:
+        """Edges between places, without self-edges; where a run takes proportions, those of a node sum to 1."""
+        proportional = np.full(task.runs, self.neighbours == "proportion")
+        if self.neighbours == "cross-validated":
+            more_right = np.zeros(task.runs, dtype=np.int64)  # held-out labels predicted correctly, against count
+            ways = replace(self, neighbours="proportion"), replace(self, neighbours="count")
+            for (way, sign), (kept, held_out) in product(zip(ways, (1, -1), strict=True), _parted(task, self.folds)):
+                assigned = way.fit(kept).probabilities.argmax(axis=2)
+                found = np.take_along_axis(assigned, held_out.index.numpy(), axis=1) == held_out.classes.numpy()
+                more_right += sign * np.sum(found & held_out.present.numpy(), axis=1)
+            proportional = more_right > 0
+        weights = task.graph.adjacency.astype(np.float64)
+        weights = sp.csr_array(weights - sp.diags_array(weights.diagonal()))
+        weights.eliminate_zeros()
+        sums = weights.sum(axis=1)
+        shares = sp.diags_array(np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0)) @ weights
+        return sp.csr_array(sp.block_diag([shares if share else weights for share in proportional], format="csr"))
 
     def bytes_per_run(self, task: Task) -> int:
         inputs = task.labelled.index.shape[1] * (task.graph.num_features + task.num_classes)
@@ -105,44 +111,13 @@ class IterativeClassification(Method):
         return 8 * (5 * inputs + at_nodes + 4 * task.graph.adjacency.nnz)
 
 
-class Places:
-    """Every node of every run, the runs one after the other."""
-
-    def __init__(self, task: Task) -> None:
-        self.task, self.nodes = task, task.num_nodes
-        self.count = task.runs * self.nodes
-        self.run = np.repeat(np.arange(task.runs), self.nodes)
-        self._present = task.labelled.present.cpu().numpy()
-        self._labelled = task.labelled.index.cpu().numpy() + self.nodes * np.arange(task.runs)[:, None]
-        self.given: Bool[np.ndarray, "places"] = np.zeros(self.count, dtype=bool)
-        self.given[self._labelled[self._present]] = True
-        self.classes = np.zeros(self.count, dtype=np.int64)
-        self.classes[self._labelled[self._present]] = task.labelled.classes.cpu().numpy()[self._present]
-
-    def edges(self, proportional: Bool[np.ndarray, "runs"]) -> sp.csr_array:
-        """Edges between different nodes of the same run; in proportional runs, those of a node sum to 1."""
-        weights = self.task.graph.adjacency.astype(np.float64)
-        weights = sp.csr_array(weights - sp.diags_array(weights.diagonal()))
-        weights.eliminate_zeros()
-        sums = weights.sum(axis=1)
-        shares = sp.diags_array(np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0)) @ weights
-        return sp.csr_array(sp.block_diag([shares if share else weights for share in proportional], format="csr"))
-
-    def at_labelled(self, values: Float[np.ndarray, "places any"]) -> Float[np.ndarray, "runs examples any"]:
-        """The rows of each run's labelled nodes; padding is 0."""
-        return values[self._labelled] * self._present[..., None]
-
-
-def _generators(task: Task, purpose: int) -> Iterator[np.random.Generator]:
-    return (np.random.default_rng([seed, purpose]) for seed in task.seeds)
-
-
 def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
     """Fold after fold: the task without some of each run's labels, and those labels. The labels of each class are
     divided in random order; a run has fewer folds if no class has that many labels."""
     labelled = task.labelled.to(torch.device("cpu"))
     fold = np.full(labelled.index.shape, MISSING)
-    for run, random in enumerate(_generators(task, FOLDS)):
+    for run, seed in enumerate(task.seeds):
+        random = np.random.default_rng([seed, FOLDS])
         present, classes = labelled.present[run].numpy(), labelled.classes[run].numpy()
         folds = np.clip(np.bincount(classes[present]).max(), 2, most_folds)
         for number in np.unique(classes[present]):
@@ -152,19 +127,6 @@ def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
         held_out = torch.from_numpy(fold == number)
         kept = Nodes(labelled.index.masked_fill(held_out, MISSING), labelled.classes)
         yield replace(task, labelled=kept), Nodes(labelled.index.masked_fill(~held_out, MISSING), labelled.classes)
-
-
-def _right_of_held_out(method: IterativeClassification, task: Task, held_out: Nodes) -> Int[np.ndarray, "runs"]:
-    """The number of correct predictions among the held-out labels of each run."""
-    assigned = method.fit(task).probabilities.argmax(axis=2)
-    right = np.take_along_axis(assigned, held_out.index.numpy(), axis=1) == held_out.classes.numpy()
-    return np.sum(right & held_out.present.numpy(), axis=1)
-
-
-def _parts(relational: LinearClassifiers, features: int) -> tuple[LinearClassifiers, np.ndarray]:
-    """A classifier of the features alone, and the weights of the neighbours' classes."""
-    own = LinearClassifiers(relational.weights[:, :features], relational.constants)
-    return own, relational.weights[:, features:]
 
 
 def waves_of_an_order(

@@ -87,13 +87,7 @@ def _logits(
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(LinearOnFeatures):
-    """Features alone, without edges: R = X.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("logistic").fit(task)), 2)
-    0.96
-    """
+    """Features alone, without edges: R = X."""
 
     def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
         return propagated_features(graph, self.feature_scaling, 0, 0.0, device)
@@ -103,13 +97,7 @@ class Logistic(LinearOnFeatures):
 class SimpleGraphConvolution(LinearOnFeatures):
     """SGC (Wu, Zhang, de Souza, Fifty, Yu and Weinberger, ICML 2019), a GCN without nonlinearities: R = Â^K X.
 
-    Â = D̃^-1/2 (A + I) D̃^-1/2, with the row sums D̃ of A + I.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("sgc").fit(task)), 2)
-    0.96
-    """
+    Â = D̃^-1/2 (A + I) D̃^-1/2, with the row sums D̃ of A + I."""
 
     steps: NonNegativeInt = 2  # K: how often features are propagated
 
@@ -121,13 +109,7 @@ class SimpleGraphConvolution(LinearOnFeatures):
 class PageRankFeatures(LinearOnFeatures):
     """Personalised PageRank (after Gasteiger, Bojchevski and Günnemann, ICLR 2019) before the classifier: R = Z_K.
 
-    Z_0 = X,  Z_k+1 = (1 - α) Â Z_k + α X, with Â of `sgc`. Restarts keep nodes apart however long the walk.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("ppr").fit(task)), 2)
-    0.96
-    """
+    Z_0 = X,  Z_k+1 = (1 - α) Â Z_k + α X, with Â of `sgc`. Restarts keep nodes apart however long the walk."""
 
     steps: NonNegativeInt = 20  # K of the walk
     restart: Annotated[float, Ge(0), Le(1)] = 0.1  # α: probability that a walk returns to its start

@@ -31,13 +31,7 @@ from mtgcn.task import Prediction, Task
 
 @dataclass(frozen=True, kw_only=True)
 class ParWalks(Method):
-    """The class of the labelled node with the largest absorption.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("lp").fit(task)), 2)
-    0.96
-    """
+    """The class of the labelled node with the largest absorption."""
 
     uses_features: ClassVar[bool] = False
     alpha: PositiveFloat = 1e-6  # α: absorption of the walk

@@ -30,6 +30,7 @@ from torch.nn.functional import normalize
 
 from mtgcn.errors import InputError
 from mtgcn.methods.self_training import SelfTraining
+from mtgcn.nn.base import StackedNetwork
 from mtgcn.nn.gcn import GCN
 from mtgcn.settings import Ge, Le, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
@@ -50,13 +51,7 @@ MAX_ROUNDS = 20  # of k-means
 
 @dataclass(frozen=True, kw_only=True)
 class MultiStage(SelfTraining):
-    """Multi-stage: all confident predictions join the labels.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("multi-stage", epochs=100).fit(task)), 2)
-    0.96
-    """
+    """Multi-stage: all confident predictions join the labels."""
 
     # K in the paper; None: the paper's number for its datasets, 3 elsewhere
     stages: Annotated[int, Ge(1), Le(100)] | None = None
@@ -85,17 +80,12 @@ def default_stages(task: Task) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class M3S(MultiStage):
-    """M3S: confident predictions join the labels if a clustering confirms them.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("m3s", epochs=100).fit(task)), 2)
-    0.96
-    """
+    """M3S: confident predictions join the labels if a clustering confirms them."""
 
     clusters: PositiveInt = 200  # of k-means; with fewer nodes every node is one
 
-    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+        assert isinstance(network, GCN)  # as `network` returns it
         points = normalize(network.embeddings()[:, :, 0], dim=2).transpose(0, 1).contiguous()  # runs, nodes, hidden
         confirmed = one_hot_classes(classes_by_cluster(points, self.clusters, task).T, task.num_classes)
         return super().propose(network, task, per_class) & confirmed

@@ -18,7 +18,7 @@ from mtgcn.linalg.normalisation import normalized_laplacian, scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import LARGEST, Gt, Le, NonNegativeFloat
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 
 MOST_FEATURES = 20_000  # their square, in doubles, is 3.2 GB
@@ -33,9 +33,9 @@ Ambient = Annotated[float, Gt(0, remedy="more than 0, or the answer is not uniqu
 
 @dataclass(frozen=True, kw_only=True)
 class ManifoldRegularization(Method):
-    """f(x) = x W with the W that minimises, over the l labelled nodes and all n nodes,
+    """f(x) = x W, fitted to l labelled nodes of n:
 
-        Σ_labelled |y_i - x_i W|² + ambient (|W|² + ratio · tr((X W)ᵀ L (X W))),
+        W = argmin  Σ_labelled |y_i - x_i W|² + ambient (|W|² + ratio · tr((X W)ᵀ L (X W))),
 
     so `ambient` is the paper's γ_A l and `ambient · ratio` its γ_I l / n². What the paper leaves to the user:
 
@@ -44,13 +44,7 @@ class ManifoldRegularization(Method):
     - Each run selects the two weights from `AMBIENTS` and `RATIOS` by the leave-one-out error on its labels, which has
       a closed form. The printed numbers come from weights tuned on validation nodes.
     - Targets are one-hot columns minus the share of the class among the run's labels, which is added to the scores
-      again. Scores of a node sum to 1; negative ones are set to 0 to make probabilities.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("mani-reg").fit(task)), 2)
-    0.96
-    """
+      again. Scores of a node sum to 1; negative ones are set to 0 to make probabilities."""
 
     ambient: Ambient | None = None  # None: chosen for each run by leaving its labels out one at a time
     ratio: NonNegativeFloat | None = None  # of smoothness to size; None: chosen together with `ambient`
@@ -63,18 +57,29 @@ class ManifoldRegularization(Method):
                 f"{features.shape[1]} features need a matrix of their square, the limit is {MOST_FEATURES}; give fewer"
             )
         smoothness = (features.T @ (normalized_laplacian(task.graph) @ features)).toarray()  # Xᵀ L X
-        distinct, place = np.unique(task.labelled.index.clamp(min=0).cpu().numpy(), return_inverse=True)
-        labelled = _Labelled(task, torch.from_numpy(place.reshape(task.labelled.index.shape)).to(task.device))
+        distinct, inverse = np.unique(task.labelled.index.clamp(min=0).cpu().numpy(), return_inverse=True)
+        # The column of each labelled node in the kernel: runs, labelled.
+        place = torch.from_numpy(inverse.reshape(task.labelled.index.shape)).to(task.device)
+        present = task.labelled.present[..., None]
+        both = present & present.transpose(1, 2)  # without padding
+        one_hot = torch.nn.functional.one_hot(task.labelled.classes, task.num_classes) * present
+        prior = one_hot.sum(1).double() / present.sum(1)  # runs, classes
+        targets = torch.where(present, one_hot - prior[:, None], 0)
+        run = torch.arange(task.runs, device=task.device)[:, None]
         best_error = torch.full((task.runs,), torch.inf, dtype=torch.float64, device=task.device)
         best_scores = torch.zeros(task.num_nodes, task.runs, task.num_classes, dtype=torch.float64, device=task.device)
         for ratio in RATIOS if self.ratio is None else (self.ratio,):
             kernel = graph_kernel(features, smoothness, ratio, distinct, task.device)
             for ambient in AMBIENTS if self.ambient is None else (self.ambient,):
-                coefficients, error = labelled.least_squares(kernel[distinct] / ambient)
-                scores = kernel @ labelled.at_columns(coefficients / ambient)
-                best_scores = torch.where((error < best_error)[:, None], scores.view_as(best_scores), best_scores)
+                among = torch.where(both, (kernel[distinct] / ambient)[place[:, :, None], place[:, None]], 0)
+                coefficients, error = _least_squares(among, targets)
+                # Each run's coefficients at the columns of its nodes, so that one product serves all runs.
+                placed = targets.new_zeros(len(distinct), task.runs, task.num_classes)
+                placed.index_put_((place, run), coefficients / ambient, accumulate=True)
+                scores = (kernel @ placed.flatten(1)).view_as(best_scores)
+                best_scores = torch.where((error < best_error)[:, None], scores, best_scores)
                 best_error = torch.minimum(error, best_error)
-        scores = (best_scores + labelled.prior).clamp(min=0).transpose(0, 1)
+        scores = (best_scores + prior).clamp(min=0).transpose(0, 1)
         return Prediction((scores / scores.sum(-1, keepdim=True)).float().cpu().numpy())
 
     def bytes_per_run(self, task: Task) -> int:
@@ -93,31 +98,12 @@ def graph_kernel(
     return torch.from_numpy(features @ solved.cpu().numpy()).to(device)
 
 
-class _Labelled:
-    """The labelled nodes of all runs as targets and as columns of a kernel."""
-
-    def __init__(self, task: Task, place: Int[Tensor, "runs labelled"]) -> None:
-        self.place, self.present = place, task.labelled.present[..., None]
-        one_hot = torch.nn.functional.one_hot(task.labelled.classes, task.num_classes) * self.present
-        self.prior = one_hot.sum(1).double() / self.present.sum(1)  # runs, classes
-        self.targets = torch.where(self.present, one_hot - self.prior[:, None], 0)
-        self.columns = int(place.max()) + 1
-
-    def least_squares(
-        self, kernel: Float[Tensor, "columns columns"]
-    ) -> tuple[Float[Tensor, "runs labelled classes"], Float[Tensor, "runs"]]:
-        """The coefficients c of the answer K c, which solve (K + I) c = targets, and the squared error of each run when
-        every label is predicted from the others: c_i / ((K + I)⁻¹)_ii is by how much node i would be missed."""
-        both = self.present & self.present.transpose(1, 2)  # without padding
-        among = torch.where(both, kernel[self.place[:, :, None], self.place[:, None]], 0)
-        inverse = torch.linalg.inv(among + torch.eye(among.shape[1], dtype=among.dtype, device=among.device))
-        coefficients = inverse @ self.targets
-        missed_by = coefficients / inverse.diagonal(dim1=1, dim2=2)[..., None]
-        return coefficients, missed_by.square().sum((1, 2))
-
-    def at_columns(self, coefficients: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "columns runs·classes"]:
-        """Each run's coefficients at the columns of its nodes, 0 elsewhere, so that one product serves all runs."""
-        runs, _, classes = coefficients.shape
-        placed = coefficients.new_zeros(self.columns, runs, classes)
-        run = torch.arange(runs, device=self.place.device)[:, None]
-        return placed.index_put_((self.place, run), coefficients, accumulate=True).flatten(1)
+def _least_squares(
+    kernel: Float[Tensor, "runs labelled labelled"], targets: Float[Tensor, "runs labelled classes"]
+) -> tuple[Float[Tensor, "runs labelled classes"], Float[Tensor, "runs"]]:
+    """The coefficients c of the answer K c, which solve (K + I) c = targets, and the squared error of each run when
+    every label is predicted from the others: c_i / ((K + I)⁻¹)_ii is by how much node i would be missed."""
+    inverse = torch.linalg.inv(kernel + torch.eye(kernel.shape[1], dtype=kernel.dtype, device=kernel.device))
+    coefficients = inverse @ targets
+    missed_by = coefficients / inverse.diagonal(dim1=1, dim2=2)[..., None]
+    return coefficients, missed_by.square().sum((1, 2))

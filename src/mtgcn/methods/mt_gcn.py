@@ -28,7 +28,7 @@ from torch import Tensor
 
 from mtgcn.methods.base import NetworkMethod, supervised_step
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
-from mtgcn.nn.base import CLASSES, NODES, PEERS, NetworkSettings, StackedNetwork, each_peer, mean_of_peers, rows_at
+from mtgcn.nn.base import CLASSES, NODES, PEERS, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
@@ -46,14 +46,8 @@ from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 
 @dataclass(frozen=True, kw_only=True)
-class MTGCN(NetworkSettings, NetworkMethod):
-    """Settings cover what the paper leaves open; defaults follow the authors' program.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("mt-gcn").fit(task)), 2)
-    0.96
-    """
+class MTGCN(NetworkMethod):
+    """Settings cover what the paper leaves open; defaults follow the authors' program."""
 
     backbone: Backbone = "gcn"  # the peers' network: gcn, chebyshev, appnp, gat, or a torch module
     per_class: PositiveInt | None = None  # t; None: the paper's number for its datasets, its rule elsewhere

@@ -46,13 +46,7 @@ class Planetoid(Method):
     - Features are scaled to the mean squared row length of Citeseer, 32, which the learning rate of the classes suits.
     - The softmax over all nodes costs n². It is estimated from the nodes of the batch and `others` random nodes, and
       exact on graphs with no more nodes than that.
-    - The last epoch predicts; the program reports the best test accuracy of any epoch.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("planetoid", epochs=200).fit(task)), 2)
-    0.96
-    """
+    - The last epoch predicts; the program reports the best test accuracy of any epoch."""
 
     draws_by_place: ClassVar[bool] = True
     embedding_size: PositiveInt = 50  # of a node's embedding
@@ -70,7 +64,9 @@ class Planetoid(Method):
 
     def fit(self, task: Task) -> Prediction:
         # Contexts are learned for a few runs at a time, which fill the memory; classes for all runs together.
-        at_once = max(1, default_budget(task.device) // self._bytes_of_a_batch(task))
+        in_batch = min(task.num_nodes, self.walks_at_once * (self.walk_length + 1))
+        batch_bytes = 4 * 3 * in_batch * min(task.num_nodes, in_batch + self.others)
+        at_once = max(1, default_budget(task.device) // (batch_bytes + self.bytes_per_run(task)))
         tables = [self.embeddings(some_runs) for some_runs in task.chunks(at_once)]
         classifier = Classifier(task, torch.cat(tables), self.row_square)
         history = classifier.train(self.epochs, self.learning_rate)
@@ -88,12 +84,6 @@ class Planetoid(Method):
 
     def bytes_per_run(self, task: Task) -> int:
         return 4 * 3 * task.num_nodes * self.embedding_size
-
-    def _bytes_of_a_batch(self, task: Task) -> int:
-        """About the memory of one run for a batch of walks."""
-        in_batch = min(task.num_nodes, self.walks_at_once * (self.walk_length + 1))
-        softmax_over = min(task.num_nodes, in_batch + self.others)
-        return 4 * 3 * in_batch * softmax_over + self.bytes_per_run(task)
 
 
 class ContextModel:
@@ -131,16 +121,14 @@ class ContextModel:
         self, batch: Int[Tensor, "runs batch"]
     ) -> tuple[Int[Tensor, "runs some"], Float[Tensor, "runs some"]]:
         """The nodes of the batch and some others, and the logarithm of how many nodes each of them stands for."""
-        device = batch.device
         drawn = np.stack([random.choice(self.nodes, self.others, replace=False) for random in self.random])
-        others = torch.from_numpy(drawn).to(device)
-        in_batch = torch.zeros(len(batch), self.nodes + 1, dtype=torch.bool, device=device).scatter_(1, batch, True)
+        others = torch.from_numpy(drawn).to(batch.device)
+        in_batch = torch.zeros_like(self.bias, dtype=torch.bool).scatter_(1, batch, True)
         fresh = ~in_batch.gather(1, others)
         outside = self.nodes - in_batch[:, :-1].sum(1, keepdim=True)
         share = (outside / fresh.sum(1, keepdim=True).clamp(min=1)).log()
-        log_share = torch.cat(
-            [torch.where(batch < self.nodes, 0.0, -torch.inf), torch.where(fresh, share, -torch.inf)], 1
-        )
+        in_run = torch.where(batch < self.nodes, 0.0, -torch.inf)
+        log_share = torch.cat([in_run, torch.where(fresh, share, -torch.inf)], 1)
         return torch.cat([batch, torch.where(fresh, others, self.nodes)], 1), log_share
 
 
@@ -233,12 +221,19 @@ class Classifier:
         """Gradient descent on the labels; returns the loss of every epoch."""
         layers = [self.from_embedding] + ([self.from_features, self.from_both] if self.features is not None else [])
         optimizer = torch.optim.SGD([self.embedding, *(part for layer in layers for part in layer)], lr=learning_rate)
-        rows = None if self.features is None else self._labelled_rows(self.features)
+        rows = None
+        if self.features is not None:  # (runs · labelled) x (features · runs): each run meets its own weights
+            index = self.task.labelled.index.clamp(min=0).cpu().numpy()
+            chosen = self.features[index.ravel()]
+            run = np.repeat(np.arange(len(index)).repeat(index.shape[1]), np.diff(chosen.indptr))
+            shape = (index.size, self.features.shape[1] * len(index))
+            matrix = sp.csr_array((chosen.data, chosen.indices * len(index) + run, chosen.indptr), shape=shape)
+            rows = SparseOperator(matrix, self.task.device)
         history = torch.empty(epochs, self.task.runs, 1, device=self.task.device)
         for epoch in range(epochs):
             product = None if rows is None else rows(self.from_features[0].flatten(0, 1))
-            outputs = self._logits(self.embedding, product)
-            loss = torch.stack([self._loss(logits) for logits in outputs]).sum(0)
+            by_layer = [logits.log_softmax(-1).permute(1, 2, 0) for logits in self._logits(self.embedding, product)]
+            loss = torch.stack([supervised_loss(one[..., None], self.task.labelled) for one in by_layer]).sum(0)
             optimizer.zero_grad()
             loss.sum().backward()
             optimizer.step()
@@ -257,15 +252,6 @@ class Classifier:
             product = operator(self.features, self.task.device)(self.from_features[0]).transpose(0, 1)
         return self._logits(table[:, :-1], product)[-1].softmax(-1).cpu().numpy()
 
-    def _labelled_rows(self, features: sp.csr_array) -> SparseOperator:
-        """The features of the labelled nodes, (runs · labelled) x (features · runs): each run meets its own weights."""
-        index = self.task.labelled.index.clamp(min=0).cpu().numpy()
-        rows = features[index.ravel()]
-        run = np.repeat(np.arange(len(index)).repeat(index.shape[1]), np.diff(rows.indptr))
-        shape = (index.size, features.shape[1] * len(index))
-        matrix = sp.csr_array((rows.data, rows.indices * len(index) + run, rows.indptr), shape=shape)
-        return SparseOperator(matrix, self.task.device)
-
     def _logits(self, embedding: Tensor, features_product: Tensor | None) -> list[Float[Tensor, "runs some classes"]]:
         """Logits of each layer from embeddings and features · weights; the last predicts."""
         weight, bias = self.from_embedding
@@ -276,7 +262,3 @@ class Classifier:
         weight, bias = self.from_both
         both = torch.cat([by_features.softmax(-1), by_embedding.softmax(-1)], -1)
         return [by_features, by_embedding, torch.baddbmm(bias[:, None], both, weight.transpose(0, 1))]
-
-    def _loss(self, logits: Float[Tensor, "runs labelled classes"]) -> Float[Tensor, "runs 1"]:
-        log_probabilities = logits.log_softmax(-1).permute(1, 2, 0)[..., None]
-        return supervised_loss(log_probabilities, self.task.labelled)

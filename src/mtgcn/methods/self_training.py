@@ -21,7 +21,6 @@ What the paper leaves open, and the choice here:
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -31,13 +30,12 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.random_walks import absorbing_walk
-from mtgcn.methods.base import NetworkMethod, supervised_step
-from mtgcn.nn.base import CLASSES, NetworkSettings, mean_of_peers
-from mtgcn.nn.gcn import GCN
+from mtgcn.methods.base import NetworkMethod, network_prediction, supervised_step
+from mtgcn.nn.base import CLASSES, StackedNetwork
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
-from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.loop import Phase, Step
 from mtgcn.training.pseudo_labels import (
     default_per_class,
     joined,
@@ -52,22 +50,13 @@ Contested = Literal["both", "neither"]  # which labels a node gets that two clas
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoTraining(NetworkSettings, NetworkMethod):
-    """Co-training: labels from random walks, then a GCN.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("co-training").fit(task)), 2)
-    0.96
-    """
+class CoTraining(NetworkMethod):
+    """Co-training: labels from random walks, then a GCN."""
 
     per_class: PositiveInt | None = None  # t: pseudo labels per class; None: as for mt-gcn
     epochs: NonNegativeInt = 200  # of training
     alpha: PositiveFloat = 1e-6  # α: absorption of the walk
     contested: Contested = "both"  # which labels a node gets that two classes claim
-
-    def network(self, task: Task) -> GCN:
-        return GCN(task, peers=1, settings=self)
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
@@ -75,19 +64,10 @@ class CoTraining(NetworkSettings, NetworkMethod):
         if self.contested == "neither":
             marks = unambiguous(marks)
         grown = replace(task, labelled=joined(task.labelled, marks))
-        phase = Phase(self.epochs, lambda: supervised_step(network, grown))
-        history = train(network, [phase], Adam(self.learning_rate, self.weight_decay))
+        history = self.train(network, [Phase(self.epochs, lambda: supervised_step(network, grown))])
         record = PseudoLabelRecord(task)
         record.add(marks.any(CLASSES), epoch=1)
-        return Prediction(
-            mean_of_peers(network.probabilities()),
-            history,
-            pseudo_labelled_at=record.first_epochs(),
-            parameters=network.trained(),
-        )
-
-    def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels)
+        return network_prediction(network, history, pseudo_labelled_at=record.first_epochs())
 
 
 def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "nodes classes runs"]:
@@ -98,16 +78,19 @@ def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "no
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowingGCN(NetworkSettings, NetworkMethod):
-    """A GCN that is trained in stages; before each but the first, pseudo labels join the labels."""
+class SelfTraining(NetworkMethod):
+    """Self-training: labels from the GCN's most confident predictions.
+
+    The GCN is trained in stages; before each but the first, pseudo labels join the labels.
+    """
 
     per_class: PositiveInt | None = None  # t: pseudo labels per class in all; None: as for mt-gcn
     epochs: NonNegativeInt = 200  # of every stage: before the first growth and after each
     restart: bool = False  # whether a new network is trained after the last growth
 
-    @abstractmethod
-    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         """Pseudo labels, about `per_class` of each class, beside all labels so far, which are those of `task`."""
+        return most_confident_per_class(network.logits_without_dropout(), per_class, labelled_mask(task))
 
     def growths(self, task: Task) -> int:
         """How often the label set grows; t is divided among the growths."""
@@ -117,102 +100,52 @@ class GrowingGCN(NetworkSettings, NetworkMethod):
         """Whether a new network, with its own seed, is trained after this growth, counted from 1."""
         return self.restart
 
-    def network(self, task: Task) -> GCN:
-        return GCN(task, peers=1, settings=self)
-
     def fit(self, task: Task) -> Prediction:
-        stages = _Stages(self, task)
-        history = stages.train()
-        return Prediction(
-            mean_of_peers(stages.network.probabilities()),
-            history,
-            pseudo_labelled_at=stages.record.first_epochs(),
-            parameters=stages.network.trained(),
-        )
+        growths = self.growths(task)
+        per_class = math.ceil((self.per_class or default_per_class(task.graph)) / growths)
+        network, current, record = self.network(task), task, PseudoLabelRecord(task)
 
-    def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels)
+        def step() -> Step:
+            return supervised_step(network, current)
 
+        def grow(growth: int) -> None:
+            nonlocal current
+            marks = self.propose(network, current, per_class)
+            record.add(marks.any(CLASSES), epoch=growth * self.epochs + 1)
+            current = replace(current, labelled=joined(current.labelled, marks))
 
-class _Stages:
-    """The network and its labels, which change from stage to stage."""
-
-    def __init__(self, method: GrowingGCN, task: Task) -> None:
-        self.method, self.task = method, task
-        growths = method.growths(task)
-        self.growths = range(1, growths + 1)
-        self.per_class = math.ceil((method.per_class or default_per_class(task.graph)) / growths)
-        self.network = method.network(task)
-        self.record = PseudoLabelRecord(task)
-
-    def train(self) -> dict[str, np.ndarray]:
-        """The history of all networks, one after the other. Stages with the same network share Adam's moments."""
-        adam = Adam(self.method.learning_rate, self.method.weight_decay)
-        histories, phases = [], [Phase(self.method.epochs, self.step)]
-        for growth in self.growths:
-            if self.method.starts_afresh(growth, last=self.growths[-1]):
-                histories.append(train(self.network, phases, adam))
-                self.grow(growth)
-                seeds = tuple(run_seed(seed, growth) for seed in self.task.seeds)
-                self.network = self.method.network(replace(self.task, seeds=seeds))
-                phases = [Phase(self.method.epochs, self.step)]
+        # Stages with the same network share Adam's moments.
+        histories, phases = [], [Phase(self.epochs, step)]
+        for growth in range(1, growths + 1):
+            if self.starts_afresh(growth, last=growths):
+                histories.append(self.train(network, phases))
+                grow(growth)
+                network = self.network(replace(task, seeds=tuple(run_seed(seed, growth) for seed in task.seeds)))
+                phases = [Phase(self.epochs, step)]
             else:
-                phases.append(Phase(self.method.epochs, self.step, before=partial(self.grow, growth)))
-        histories.append(train(self.network, phases, adam))
-        return {key: np.concatenate([history[key] for history in histories]) for key in histories[0]}
-
-    def step(self) -> Step:
-        return supervised_step(self.network, self.task)
-
-    def grow(self, growth: int) -> None:
-        marks = self.method.propose(self.network, self.task, self.per_class)
-        self.record.add(marks.any(CLASSES), epoch=growth * self.method.epochs + 1)
-        self.task = replace(self.task, labelled=joined(self.task.labelled, marks))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelfTraining(GrowingGCN):
-    """Self-training: labels from the GCN's most confident predictions.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("self-training").fit(task)), 2)
-    0.96
-    """
-
-    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
-        return most_confident_per_class(network.logits_without_dropout(), per_class, labelled_mask(task))
+                phases.append(Phase(self.epochs, step, before=partial(grow, growth)))
+        histories.append(self.train(network, phases))
+        history = {key: np.concatenate([one[key] for one in histories]) for key in histories[0]}
+        return network_prediction(network, history, pseudo_labelled_at=record.first_epochs())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Union(SelfTraining):
-    """Union: labels from random walks and from the GCN.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("union").fit(task)), 2)
-    0.96
-    """
+    """Union: labels from random walks and from the GCN."""
 
     alpha: PositiveFloat = 1e-6  # α: absorption of the walk
     contested: Contested = "both"  # which labels a node gets that two classes claim
 
-    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
         return marks if self.contested == "both" else unambiguous(marks)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection(SelfTraining):
-    """Intersection: labels on which random walks and the GCN agree.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("intersection").fit(task)), 2)
-    0.96
-    """
+    """Intersection: labels on which random walks and the GCN agree."""
 
     alpha: PositiveFloat = 1e-6  # α: absorption of the walk
 
-    def propose(self, network: GCN, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         return super().propose(network, task, per_class) & most_absorbing(task, per_class, self.alpha)

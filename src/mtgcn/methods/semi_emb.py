@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.methods.base import NetworkMethod
-from mtgcn.nn.base import CLASSES, NODES, NetworkSettings, mean_of_peers, rows_at
+from mtgcn.methods.base import NetworkMethod, network_prediction
+from mtgcn.nn.base import CLASSES, NODES, rows_at
 from mtgcn.nn.chebyshev import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
-from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.loop import Phase, Step
 from mtgcn.training.losses import supervised_loss
 
 if TYPE_CHECKING:
@@ -36,19 +36,13 @@ SMALLEST_SQUARE = 1e-12  # below this a distance is 0 and has no gradient
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
+class SemiSupervisedEmbedding(NetworkMethod):
     """What the paper leaves open, and the choice here:
 
     - The embedding is the output layer, the first of the paper's three variants.
     - An epoch uses every edge, weighted, and one random partner per node, where the paper steps through single pairs.
       Both parts are means, so that the size of the graph does not matter.
-    - The network is that of `gcn` without propagation.
-
-    >>> from mtgcn.methods import create, karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(create("semi-emb").fit(task)), 2)
-    0.96
-    """
+    - The network is that of `gcn` without propagation."""
 
     draws_by_place: ClassVar[bool] = True
     epochs: NonNegativeInt = 200  # of training
@@ -66,18 +60,14 @@ class SemiSupervisedEmbedding(NetworkSettings, NetworkMethod):
         def step() -> Step:
             embedding = network.logits()
             at_labelled = rows_at(embedding, task.labelled.index).log_softmax(CLASSES)
-            pull = edges.mean_square(embedding)
-            push = repulsion(embedding, strangers.next_partners(), self.margin)
-            return Step(
-                {
-                    "supervised": supervised_loss(at_labelled, task.labelled),
-                    "neighbours": self.embedding_weight * pull,
-                    "strangers": self.embedding_weight * push,
-                }
-            )
+            losses = {
+                "supervised": supervised_loss(at_labelled, task.labelled),
+                "neighbours": self.embedding_weight * edges.mean_square(embedding),
+                "strangers": self.embedding_weight * repulsion(embedding, strangers.next_partners(), self.margin),
+            }
+            return Step(losses)
 
-        history = train(network, [Phase(self.epochs, step)], Adam(self.learning_rate, self.weight_decay))
-        return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained())
+        return network_prediction(network, self.train(network, [Phase(self.epochs, step)]))
 
     def bytes_per_run(self, task: Task) -> int:
         return Chebyshev.bytes_per_model(task, self.hidden_channels, degree=0)

@@ -13,10 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.graph import LABEL_NAMES
-from mtgcn.io.columns import ID_NAMES, open_table, title_of
-from mtgcn.io.options import readable_file
-from mtgcn.io.table import MISSING, Coded
+from mtgcn.io.column_table import MISSING
+from mtgcn.io.columns import open_table, title_of
+from mtgcn.io.table import Coded
 from mtgcn.studio.predictions import ProjectPredictions
 from mtgcn.studio.project import Project
 from mtgcn.studio.source import LoadedGraph, table_options
@@ -103,7 +102,7 @@ def _text_table(project: Project, loaded: LoadedGraph) -> _TextTable | None:
         return None
     files = table_options(project.source, project.files, project.state.load)
     assert files.nodes is not None, "just checked"
-    table = open_table(readable_file(files.nodes), [ID_NAMES + LABEL_NAMES], files)
+    table = open_table(files.nodes, files)
     if len(table.columns) > MAX_COLUMNS:
         return None
     columns = list(range(len(table.columns)))

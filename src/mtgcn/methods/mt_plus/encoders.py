@@ -18,7 +18,7 @@ from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import feature_singular_vectors
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation, Views, activated
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Float
 from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.task import MISSING
 from mtgcn.training.loop import Adam, Phase, Step, train
@@ -132,22 +132,18 @@ def training_rows(
     for number, rows in enumerate(corrupted):
         receiver, giver = (keyed_bits(keys, seed, 2 * number + half) for half in (0, 1))
         rows.copy_(propagated(graph.communicator.permute(features, receiver, giver)))
-    return Views(propagated(features), corrupted, _batches(graph, keys, settings, seed))
 
-
-def _batches(
-    graph: Graph, keys: Int[Tensor, "nodes"], settings: InfomaxSettings, seed: int
-) -> Int[Tensor, "epochs batch"]:
-    """The nodes of each epoch: all of a small graph, else consecutive parts of random orders. MISSING stands for the
-    nodes of other processes."""
-    nodes, epochs, size = graph.num_nodes, max(1, settings.epochs), settings.batch_size
-    rows = torch.arange(len(keys), device=keys.device)
-    if nodes <= size:
-        batch = torch.full((nodes,), MISSING, device=keys.device)
-        return batch.scatter_(0, graph.communicator.numbers(len(keys), keys.device), rows).repeat(epochs, 1)
-    batches = torch.full((epochs * size,), MISSING, device=keys.device)
-    for number in range(-(-len(batches) // nodes)):
-        slots = graph.communicator.positions(keyed_bits(keys, seed, BATCH_STREAM + number)) + number * nodes
-        used = slots < len(batches)
-        batches[slots[used]] = rows[used]
-    return batches.view(epochs, size)
+    # The nodes of each epoch: all of a small graph, else consecutive parts of random orders. MISSING stands for the
+    # nodes of other processes.
+    nodes, epochs = graph.num_nodes, max(1, settings.epochs)
+    own = torch.arange(len(keys), device=device)
+    if nodes <= settings.batch_size:
+        batch = torch.full((nodes,), MISSING, device=device)
+        batches = batch.scatter_(0, graph.communicator.numbers(len(keys), device), own).repeat(epochs, 1)
+    else:
+        slots = torch.full((epochs * settings.batch_size,), MISSING, device=device)
+        for number in range(-(-len(slots) // nodes)):
+            place = graph.communicator.positions(keyed_bits(keys, seed, BATCH_STREAM + number)) + number * nodes
+            slots[place[place < len(slots)]] = own[place < len(slots)]
+        batches = slots.view(epochs, -1)
+    return Views(propagated(features), corrupted, batches)

@@ -30,20 +30,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtgcn.communicator import Communicator
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
 from mtgcn.linalg.normalisation import device_adjacency, device_features, neighbour_sums, row_sums, without_self_loops
-from mtgcn.linalg.operators import Operator, ResidentOperator, SparseOperator
+from mtgcn.linalg.operators import ResidentOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.linalg.truncated_svd import OVERSAMPLING, feature_singular_vectors, leading_singular_vectors, num_components
 from mtgcn.memory import trim_freed_blocks
 from mtgcn.methods.mt_plus.encoders import Encoders, encode, know_encoders, trained_encoders
 from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Float
 from mtgcn.training.progress import stage
 
 if TYPE_CHECKING:
@@ -150,24 +149,21 @@ class NodeViews:
 def build_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.device) -> NodeViews:
     """All views of a graph; random numbers follow from the seed and from the node's features and edges."""
     with stage("features and edges"):
-        unseeded = _unseeded_views(graph, settings.of_views, device)
+        unseeded = _views(graph, settings.of_views, device)
     with stage("embeddings"):
-        seeded = _seeded_views(graph, settings.of_views, seed, device)
+        seeded = _views(graph, settings.of_views, device, seed)
     rows = {**unseeded.rows, **seeded.rows}
     return NodeViews({name: rows[name] for name in NAMES}, {**unseeded.parameters, **seeded.parameters})
 
 
 @cached_per_graph
-def _unseeded_views(graph: Graph, settings: ViewSettings, device: torch.device) -> NodeViews:
-    return views_of(Inputs(graph, settings, device), [name for name in NAMES if not VIEWS[name].seeded])
+def _views(graph: Graph, settings: ViewSettings, device: torch.device, seed: int | None = None) -> NodeViews:
+    """The views that depend on this seed or, without one, those that depend on none."""
+    names = [name for name in NAMES if VIEWS[name].seeded == (seed is not None)]
+    return views_of(Inputs(graph, settings, device, seed or 0), names)
 
 
-@cached_per_graph
-def _seeded_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.device) -> NodeViews:
-    return views_of(Inputs(graph, settings, device, seed), [name for name in NAMES if VIEWS[name].seeded])
-
-
-def views_of(inputs: Inputs, names: Iterable[str] = NAMES) -> NodeViews:
+def views_of(inputs: Inputs, names: Iterable[str]) -> NodeViews:
     """These views, one after the other."""
     return NodeViews(dict(_each_view(inputs, names)), inputs.parameters)
 
@@ -190,10 +186,14 @@ def _each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows
     for name in names:
         trim_freed_blocks()
         rows = VIEWS[name].rows(inputs)
-        if VIEWS[name].centred:
-            scale_to_length_one(rows)
-            mean = inputs.learned(f"{name}/centre", partial(_row_mean, inputs.communicator, rows))
-            centre(rows, inputs.to_device(mean))
+        if VIEWS[name].centred:  # in place, since tables may be large
+            values = rows[:, :-1]
+            functional.normalize(values, out=values)
+            values -= inputs.to_device(
+                inputs.learned(f"{name}/centre", partial(inputs.communicator.mean_of_rows, values))
+            )
+            length = torch.linalg.vector_norm(values, dim=1, keepdim=True)
+            values.mul_(torch.where(length < MIN_ROW_LENGTH, 0.0, 1 / length.clamp(min=MIN_ROW_LENGTH)))
         yield name, rows
     inputs.release()
 
@@ -223,10 +223,11 @@ class Inputs:
         self.parameters = dict(parameters or {})
         self._tables: dict[str, Any] = {}  # not cached_property, whose lock is shared by all threads
 
-    def learned(self, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+    def learned(self, name: str, compute: Callable[[], np.ndarray | Tensor]) -> np.ndarray:
         """The parameter of that name, computed if it is not there yet."""
         if name not in self.parameters:
-            self.parameters[name] = compute()
+            values = compute()
+            self.parameters[name] = values.cpu().numpy() if isinstance(values, Tensor) else values
         return self.parameters[name]
 
     def to_device(self, values: np.ndarray) -> Tensor:
@@ -247,29 +248,20 @@ class Inputs:
         return personalized_page_rank(rows, self.adjacency, self.settings.far_steps, self.settings.far_restart)
 
     @property
-    def features(self) -> Operator:
-        """X, rows of length 1."""
-        return graph_operators(self.graph, SCALING, self.device).feature_operator()
-
-    @property
     def adjacency(self) -> SparseOperator:
         """Â = D̃^-1/2 (A + I) D̃^-1/2."""
         return graph_operators(self.graph, SCALING, self.device).adjacency
 
     @property
-    def keys(self) -> Int[Tensor, "nodes"]:
-        """A random word for each node that depends on its features and edges, not on its position."""
-        return node_keys(self.graph, self.device)
-
-    @property
     def reduced_features(self) -> Float[Tensor, "nodes directions"]:
-        """X in its leading singular vectors."""
-        basis = self.learned(f"{FEATURES}/basis", lambda: _host(self._feature_basis()))
-        table: Tensor = self._once("features", lambda: self.features(self.to_device(basis)))
+        """X, rows of length 1, in its leading singular vectors."""
+        basis = self.learned(
+            f"{FEATURES}/basis",
+            lambda: feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions).float(),
+        )
+        operators = graph_operators(self.graph, SCALING, self.device)
+        table: Tensor = self._once("features", lambda: operators.feature_operator()(self.to_device(basis)))
         return table
-
-    def _feature_basis(self) -> Float[Tensor, "features directions"]:
-        return feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions).float()
 
     @property
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
@@ -294,7 +286,7 @@ class Inputs:
             rows,
             lambda values: along_edges(scale * values),
             count,
-            keyed_normal(self.keys, 0, min(count + OVERSAMPLING, nodes)),
+            keyed_normal(node_keys(self.graph, self.device), 0, min(count + OVERSAMPLING, nodes)),
             self.communicator.orthonormal,
             self.communicator.gram,
         )
@@ -333,20 +325,15 @@ class Inputs:
 
     def embeddings(self, name: str) -> Rows:
         """Embeddings by the encoder of that name."""
-        weight, bias = (
-            self.learned(f"{name}/{part}", lambda part=part: self._trained()[part][ENCODERS.index(name)])  # type: ignore[misc]
-            for part in ("weight", "bias")
-        )
-        slope = self.settings.infomax_slope
-        return encode(self.graph, self.settings.encoder_input, weight, bias, slope, self.device)
+        seen, settings = self.settings.encoder_input, self.settings.encoders(self.graph)
 
-    def _trained(self) -> Encoders:
-        def train() -> Encoders:
-            settings = self.settings.encoders(self.graph)
-            return trained_encoders(self.graph, self.settings.encoder_input, settings, self.seed, self.device)
+        def trained(part: str) -> np.ndarray:
+            arguments = self.graph, seen, settings, self.seed, self.device
+            encoders: Encoders = self._once("encoders", partial(trained_encoders, *arguments))
+            return encoders[part][ENCODERS.index(name)]
 
-        encoders: Encoders = self._once("encoders", train)
-        return encoders
+        weight, bias = (self.learned(f"{name}/{part}", partial(trained, part)) for part in ("weight", "bias"))
+        return encode(self.graph, seen, weight, bias, self.settings.infomax_slope, self.device)
 
 
 def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
@@ -397,37 +384,9 @@ def _without_self_loops(graph: Graph) -> sp.csr_array:
     return neighbours
 
 
-# ------------------------------------------------------------------------------- rows, in place: tables may be large
-
-
 def with_ones(rows: Float[Tensor, "nodes width"]) -> Rows:
     """Append the column of ones."""
     return torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
-
-
-def scale_to_length_one(rows: Rows) -> None:
-    """Scale each row, but for its last column of ones, to length 1."""
-    functional.normalize(rows[:, :-1], out=rows[:, :-1])
-
-
-def centre(rows: Rows, mean: Float[Tensor, "width"]) -> None:
-    """Subtract the mean and scale each row to length 1 again."""
-    centred = rows[:, :-1]
-    centred -= mean
-    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
-    centred.mul_(torch.where(length < MIN_ROW_LENGTH, 0.0, 1 / length.clamp(min=MIN_ROW_LENGTH)))
-
-
-def _row_mean(communicator: Communicator, rows: Rows) -> np.ndarray:
-    return _host(communicator.mean_of_rows(rows[:, :-1]))
-
-
-def _host(values: Tensor) -> np.ndarray:
-    array: np.ndarray = values.cpu().numpy()
-    return array
-
-
-# ------------------------------------------------------------------------------------------------------------- memory
 
 
 def view_bytes(graph: Graph, settings: ViewSettings) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtgcn.io.preprocessing.values import BOOLEAN, COMMA, POINT, date_format, is_boolean, is_code, number_in, parse
+from mtgcn.io.column_table import BOOLEAN, CODE, COMMA, POINT, date_format, is_boolean, number_in, parse
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_numbers(text, point, comma):
 
 
 def test_leading_zeros_are_codes():
-    codes = [is_code(text) for text in ("007", "-01", "0", "0.5", "10", "0,5")]
+    codes = [bool(CODE.match(text)) for text in ("007", "-01", "0", "0.5", "10", "0,5")]
     assert codes == [True, True, False, False, False, False]
 
 

@@ -1,4 +1,4 @@
-"""Archives and Chameleon, by hand on a few nodes."""
+"""Planetoid's files, Cora as text, archives, Chameleon and restricted unpickling."""
 
 import io
 import json
@@ -10,21 +10,29 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.datasets import SourceUnreachable, graph_data, load, where
+from mtgcn.datasets import SourceUnreachable, formats, load, where
+from mtgcn.datasets.formats import GRAPH_ARCHIVE, PLANETOID, undirected, unpickled
 from mtgcn.errors import InputError
+from mtgcn.labels import UNLABELED
+from mtgcn.splits import SPLIT_PARTS
 
 EDGES = ((0, 1), (1, 0), (1, 2), (3, 3))  # both ways, one way, and a self-loop; node 3 has no neighbour
 MATRIX = sp.csr_matrix((np.ones(4, np.float32), tuple(zip(*EDGES, strict=True))), shape=(4, 4))
 FEATURES = sp.csr_matrix(np.array([[0, 2.5, 0], [1, 0, 0], [0, 0, 0], [0, 0, 3]], dtype=np.float32))
 
 
+def as_years_ago(pickled):
+    """numpy and scipy have moved their modules since."""
+    for now, then in ((b"numpy._core.", b"numpy.core."), (b"scipy.sparse._csr\n", b"scipy.sparse.csr\n")):
+        pickled = pickled.replace(b"c" + now, b"c" + then)
+    return pickled
+
+
 def pickled(value):
-    """An array of one object, pickled as years ago: numpy and scipy have moved their modules since."""
+    """An array of one object, pickled as years ago."""
     array = np.empty((), dtype=object)
     array[()] = value
-    content = pickle.dumps(array, protocol=3)
-    for now, then in ((b"numpy._core.", b"numpy.core."), (b"scipy.sparse._csr\n", b"scipy.sparse.csr\n")):
-        content = content.replace(b"c" + now, b"c" + then)
+    content = as_years_ago(pickle.dumps(array, protocol=3))
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|O", "fortran_order": False, "shape": ()})
     return header.getvalue() + content
@@ -50,7 +58,7 @@ def members(**changed):
 
 
 def read(content):
-    return graph_data.read_archive("small", "small.npz", {"small.npz": content})
+    return formats.read_archive("small", "small.npz", {"small.npz": content})
 
 
 def test_archive():
@@ -120,7 +128,7 @@ def test_invalid_archives(content, message):
 
 
 def test_archive_size_limit(monkeypatch):
-    monkeypatch.setattr(graph_data, "MEMBER_BYTES", 1000)
+    monkeypatch.setattr(formats, "MEMBER_BYTES", 1000)
     with pytest.raises(InputError, match=r"node_label unpacks to \d+ bytes, more than 1000"):
         read(archived(members(node_label=plain(np.zeros(10_000)))))
 
@@ -176,7 +184,7 @@ FILES = {
 
 
 def test_chameleon():
-    dataset = graph_data.read_chameleon(FILES)
+    dataset = formats.read_chameleon(FILES)
     graph = dataset.graph
     edges = sp.triu(graph.adjacency).tocoo()
     assert sorted(zip(edges.row.tolist(), edges.col.tolist(), strict=True)) == [(0, 1), (0, 9), (1, 2)]
@@ -209,3 +217,86 @@ def test_chameleon_missing_file(github, cache, given):
         load("chameleon")
     # Complete files are kept; the next attempt fetches the rest only.
     assert sorted(path.name for path in (cache / "chameleon").iterdir()) == ["edges.csv", "features.json"]
+
+
+def planetoid_files():
+    """Six nodes on a path."""
+    parts = {
+        "allx": sp.csr_matrix(np.array([[1, 0], [2, 0], [3, 0]], dtype=np.float32)),
+        "tx": sp.csr_matrix(np.array([[0, 4], [0, 5]], dtype=np.float32)),
+        "ally": np.array([[1, 0], [0, 1], [0, 0]]),  # node 2 has a row, but no class in it
+        "ty": np.array([[0, 1], [1, 0]]),
+        "y": np.array([[1, 0]]),
+        "graph": {node: [other for other in (node - 1, node + 1) if 0 <= other < 6] for node in range(6)},
+    }
+    parts["x"] = parts["allx"][:1]
+    files = {f"ind.small.{name}": as_years_ago(pickle.dumps(part, protocol=3)) for name, part in parts.items()}
+    return files | {"ind.small.test.index": b"5\n3\n"}
+
+
+def test_planetoid_rows_are_placed_by_index(monkeypatch):
+    monkeypatch.setattr(formats, "_planetoid_split", lambda train, test: (train, test.tolist()))
+    dataset = formats.read_planetoid("small", planetoid_files())
+    graph = dataset.graph
+    np.testing.assert_array_equal(graph.features.toarray(), [[1, 0], [2, 0], [3, 0], [0, 5], [0, 0], [0, 4]])
+    np.testing.assert_array_equal(graph.labels, [0, 1, UNLABELED, 0, UNLABELED, 1])
+    assert (graph.features.dtype, graph.num_edges, dataset.edges_listed) == (np.float32, 5, 5)
+    assert dataset.public_split == (1, [5, 3])
+
+
+def test_undirected():
+    adjacency = undirected(np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2]), nodes=3)
+    np.testing.assert_array_equal(adjacency.toarray(), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.data
+def test_both_formats_of_cora_agree(real_files):
+    pickled = formats.read_planetoid("cora", real_files[0], formats.CORA_CLASSES)
+    text = formats.read_cora_text(real_files[1])
+    for one, other in (
+        *((getattr(pickled.graph, part), getattr(text.graph, part)) for part in ("labels", "node_ids", "class_names")),
+        *((getattr(pickled.public_split, part), getattr(text.public_split, part)) for part in SPLIT_PARTS),
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert (pickled.graph.adjacency != text.graph.adjacency).nnz == 0
+    assert (pickled.graph.features != text.graph.features).nnz == 0
+    assert pickled.edges_listed == text.edges_listed == 5429
+
+
+@pytest.mark.parametrize(("kind", "title"), [(PLANETOID, "a Planetoid file"), (GRAPH_ARCHIVE, "an archive of a graph")])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_code_in_a_pickle_does_not_run(protocol, kind, title, tmp_path):
+    victim = tmp_path / "made-by-the-pickle"
+    content = pickle.dumps({0: [Malicious(victim)]}, protocol)
+    with pytest.raises(InputError, match=rf"graph.pickle is not {title}: it asks for (posix|nt)\.mkdir, which"):
+        unpickled(content, "graph.pickle", kind)
+    assert not victim.exists()
+    pickle.loads(content)  # the attack itself is a real one
+    assert victim.exists()
+
+
+def test_types_are_admitted_per_kind():
+    content = b"\x80\x02ccollections\ndefaultdict\nc__builtin__\nlist\n\x85RK\x00]K\x01as."  # of Python 2
+    assert unpickled(content, "ind.cora.graph", PLANETOID) == {0: [1]}
+    with pytest.raises(InputError, match=r"dblp.npz is not an archive of a graph: it asks for collections.defaultdict"):
+        unpickled(content, "dblp.npz", GRAPH_ARCHIVE)
+
+
+@pytest.mark.parametrize("name", [b"eval", b"getattr", b"__import__", b"exec"])
+def test_builtins_are_not_admitted(name):
+    with pytest.raises(InputError, match=r"which graph data do not need"):
+        unpickled(b"c__builtin__\n" + name + b"\n(S'1'\ntR.", "ind.cora.graph", PLANETOID)
+
+
+@pytest.mark.parametrize("content", [b"", b"no pickle at all", b"\x80\x02}q\x00(K"])
+def test_invalid_pickles(content):
+    with pytest.raises(InputError, match=r"ind.cora.x is not a Planetoid file"):
+        unpickled(content, "ind.cora.x", PLANETOID)
+
+
+def test_arrays_as_python_2_wrote_them():
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
+    int32 = b"cnumpy\ndtype\nU\x02i4K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    numbers = b"U\x08" + np.array([7, 200], dtype="<i4").tobytes()
+    content = b"\x80\x02" + array + b"(K\x01K\x02\x85" + int32 + b"\x89" + numbers + b"tb."
+    np.testing.assert_array_equal(unpickled(content, "ind.cora.y", PLANETOID), [7, 200])

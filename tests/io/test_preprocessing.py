@@ -1,16 +1,18 @@
-"""Column types, and fitted preprocessing."""
+"""Column types and fitted preprocessing. Any columns give finite features or an error in one line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from mtgcn.errors import InputError
-from mtgcn.io.preprocessing.column_table import ColumnTable, Texts, table_of_array
-from mtgcn.io.preprocessing.fit import Size, are_amounts, fit_columns, infer_types
-from mtgcn.io.preprocessing.preprocessor import Preprocessor
+from mtgcn.io.column_table import LARGEST, ColumnTable, Texts, table_of_array
+from mtgcn.io.preprocessing import Preprocessor, Size, are_amounts, fit_columns, infer_types
 
 ROWS = 100
 
@@ -286,3 +288,71 @@ def test_sparse_duplicates():
     twice = sp.csr_array(([1.0, 2.0, 5.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
     np.testing.assert_array_equal(table_of_array(twice).number(1), [3, 0])
     assert twice.nnz == 3
+
+
+LENGTH = 12
+words = st.sampled_from(
+    ["", "NA", "?", "ja", "1", "2,5", "1.234", "007", "-3e4", "2024-01-01", "31.12.2023", "Köln", "Ulm", "x y", "∞"]
+)
+
+
+def column(cells):
+    return st.lists(cells, min_size=LENGTH, max_size=LENGTH)
+
+
+text_columns = st.one_of(
+    *map(column, (words, st.text(max_size=5), st.sampled_from(["1", "2,5", "NA", "3"]))),
+    column(st.sampled_from(["1.2.2024", "-", "3.4.2023"])),
+)
+number_columns = column(
+    st.one_of(
+        st.floats(allow_infinity=False, width=32),
+        st.integers(0, 3).map(float),
+        st.sampled_from([0.0, 1.0, 1e30, -1e-30]),
+    )
+)
+tables = st.lists(st.one_of(text_columns, number_columns), min_size=1, max_size=4)
+
+
+def any_table(columns, absent=0):
+    typed = [column if isinstance(column[0], str) else np.array(column, np.float32) for column in columns]
+    return replace(table_of(**{f"c{place}": column for place, column in enumerate(typed)}), absent=absent)
+
+
+def answer_or_line(ask):
+    """The answer; None for an error in one line."""
+    try:
+        return ask()
+    except InputError as error:
+        message = str(error)
+    assert message.count("\n") == 0
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@example(columns=[[0.0] * (LENGTH - 1) + [LARGEST]], absent=0, scale=True)  # learned numbers are as large
+@example(columns=[[0.0] * (LENGTH // 2) + [LARGEST] * (LENGTH - LENGTH // 2)], absent=1, scale=False)
+@given(columns=tables, absent=st.integers(0, 2), scale=st.booleans())
+def test_any_table(columns, absent, scale):
+    table = any_table(columns, absent)
+    preprocessing = answer_or_line(lambda: fit_columns(table, scale=scale))
+    if preprocessing is None:
+        return
+    matrix = preprocessing.matrix(table)
+    assert matrix.shape == (LENGTH + absent, len(preprocessing.names))
+    assert np.isfinite(matrix).all()
+    assert len(preprocessing.lines()) == len(columns)
+    kept = Preprocessor.of(json.loads(json.dumps(preprocessing.plain())))
+    assert np.array_equal(kept.matrix(table), matrix)
+    # A single row is transformed as among the others.
+    alone = any_table([column[3:4] for column in columns])
+    assert np.array_equal(kept.matrix(alone), matrix[3:4])
+
+
+@settings(max_examples=100, deadline=None)
+@given(columns=tables, others=st.data())
+def test_any_other_table(columns, others):
+    preprocessing = answer_or_line(lambda: fit_columns(any_table(columns)))
+    new = [others.draw(st.one_of(text_columns, number_columns)) for _ in columns]
+    matrix = None if preprocessing is None else answer_or_line(lambda: preprocessing.matrix(any_table(new)))
+    assert matrix is None or np.isfinite(matrix).all()

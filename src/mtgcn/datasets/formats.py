@@ -1,0 +1,227 @@
+"""The file formats of the datasets, each read into a `Dataset`.
+
+Planetoid's files (Yang, Cohen and Salakhutdinov, 2016) hold the citation graphs Cora, Citeseer and PubMed. The texts
+`cora.content` (paper, words, class) and `cora.cites` (cited, citing) hold the same Cora with papers in another order;
+`cora_order.txt` lists the paper at each of Planetoid's positions, found by matching words, classes and edges, so that
+results do not depend on the source.
+
+Archives of the repository `EdisonLeeeee/GraphData` hold `adj_matrix` and `node_attr` (pickled scipy matrices),
+`node_label`, and optionally `metadata`. Their adjacency may be directed and have self-loops, and their classes may
+start at 1 or have gaps; here edges are undirected with weight 1 and no self-loops, and classes are 0, 1, ….
+
+Chameleon (Rozemberczki, Allen and Sarkar, 2021) has pages of Wikipedia about chameleons, and links between them:
+`edges.csv` has two page numbers a line, `features.json` the words of each page, `target.csv` its monthly traffic. The
+class of a page is the quintile of its traffic.
+"""
+
+from __future__ import annotations
+
+import collections
+import io
+import json
+import pickle
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.lib import format as npy
+
+from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.labels import UNLABELED
+from mtgcn.splits import Split
+
+# `x` and `y` repeat the training nodes, which open `allx` and `ally`; `tx` and `ty` are the test nodes.
+_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+CORA_TEXT_FILES = ("cora.content", "cora.cites")
+CORA_CLASSES = (  # in the order of Planetoid's class numbers
+    *("Theory", "Reinforcement_Learning", "Genetic_Algorithms", "Neural_Networks"),
+    *("Probabilistic_Methods", "Case_Based", "Rule_Learning"),
+)
+_PUBLIC_TRAIN, _PUBLIC_TEST = 140, 1000  # the nodes that open and that close Planetoid's order
+CHAMELEON_FILES = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/target.csv")
+_QUINTILES = (0.2, 0.4, 0.6, 0.8)
+MEMBER_BYTES = 64 << 20  # limit of an unpacked array; the largest has 16 MB
+
+# The types that a pickle may use, by module and name in the files. Other pickles may run any code.
+_ARRAYS: dict[tuple[str, str], Any] = {
+    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): np.ndarray,
+    # a private function of numpy, whose module depends on the version
+    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+    ("scipy.sparse.csr", "csr_matrix"): sp.csr_matrix,
+}
+PLANETOID, GRAPH_ARCHIVE = "a Planetoid file", "an archive of a graph"
+ADMITTED = {
+    PLANETOID: _ARRAYS | {("__builtin__", "list"): list, ("collections", "defaultdict"): collections.defaultdict},
+    GRAPH_ARCHIVE: _ARRAYS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    graph: Graph
+    edges_listed: int  # as the source lists them, duplicates and self-edges included
+    public_split: Split | None = None
+
+
+def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int, *, self_loops: bool = True) -> sp.csr_array:
+    """The symmetric adjacency with weight 1 for every listed edge; `self_loops` are kept unless it is False."""
+    if not self_loops:
+        sources, targets = (ends[sources != targets] for ends in (sources, targets))
+    listed = sp.coo_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(nodes, nodes)).tocsr()
+    adjacency = listed + listed.T
+    adjacency.data[:] = 1
+    return adjacency
+
+
+class _RestrictedUnpickler(pickle.Unpickler):
+    admitted: Mapping[tuple[str, str], Any]
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return self.admitted[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which graph data do not need") from None
+
+
+def unpickled(content: bytes, origin: str, kind: str) -> Any:
+    """The object pickled in `content`, of the types of `kind`; `origin` names the file in errors."""
+    reader = _RestrictedUnpickler(io.BytesIO(content), encoding="latin1")  # preserves the bytes of Python 2 strings
+    reader.admitted = ADMITTED[kind]
+    try:
+        return reader.load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise InputError(f"{origin} is not {kind}: {error}; delete it to fetch it again") from error
+
+
+def planetoid_files(name: str) -> tuple[str, ...]:
+    return tuple(f"ind.{name}.{part}" for part in _PARTS)
+
+
+def read_planetoid(name: str, files: Mapping[str, bytes], class_names: tuple[str, ...] = ()) -> Dataset:
+    """The dataset in Planetoid's node order; nodes without a label row are unlabelled."""
+    *pickles, index = planetoid_files(name)
+    _, y, tx, ty, allx, ally, neighbours = (unpickled(files[part], part, PLANETOID) for part in pickles)
+    test = np.array(files[index].split(), dtype=np.int64)
+    nodes = len(neighbours)
+    # The node of each row: `tx` follows `test.index`, which is not sorted and, in Citeseer, has gaps.
+    described = np.concatenate([np.arange(allx.shape[0]), test])
+    rows = np.arange(len(described))
+    placement = sp.coo_array((np.ones(len(rows), np.float32), (described, rows)), shape=(nodes, len(rows))).tocsr()
+    one_hot = np.vstack([ally, ty])
+    labels = np.full(nodes, UNLABELED)
+    labels[described] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), UNLABELED)
+    sources = np.repeat(list(neighbours), [len(targets) for targets in neighbours.values()])
+    targets = np.concatenate([np.array(listed, dtype=np.int64) for listed in neighbours.values()])
+    graph = Graph(
+        adjacency=undirected(sources, targets, nodes),
+        features=sp.csr_array(placement @ sp.csr_array(sp.vstack([allx, tx]))),
+        labels=labels,
+        class_names=class_names,
+        name=name,
+    )
+    # Each edge is in the lists of both ends.
+    return Dataset(graph, edges_listed=len(sources) // 2, public_split=_planetoid_split(len(y), test))
+
+
+def _planetoid_split(train: int, test: np.ndarray) -> Split:
+    """The first nodes for training, the next 500 for validation."""
+    return Split(train=np.arange(train), validation=np.arange(train, train + 500), test=np.sort(test))
+
+
+def read_cora_text(files: Mapping[str, bytes]) -> Dataset:
+    """Cora in Planetoid's node order."""
+    papers = resources.files("mtgcn.datasets").joinpath("cora_order.txt").read_text(encoding="ascii").split()
+    position = {paper: node for node, paper in enumerate(papers)}
+    nodes = len(position)
+    labels = np.empty(nodes, dtype=np.int64)
+    features: list[np.ndarray] = [np.empty(0)] * nodes
+    for line in files["cora.content"].splitlines():
+        paper, rest = line.split(b"\t", maxsplit=1)
+        words, class_name = rest.rsplit(b"\t", maxsplit=1)
+        node = position[paper.decode("ascii")]
+        labels[node] = CORA_CLASSES.index(class_name.decode("ascii"))
+        # One digit and one tab per word: every second byte is a digit.
+        features[node] = np.frombuffer(words, dtype=np.uint8)[::2] == ord("1")
+    ends = np.array([position[paper] for paper in files["cora.cites"].decode("ascii").split()]).reshape(-1, 2)
+    graph = Graph(
+        adjacency=undirected(ends[:, 0], ends[:, 1], nodes),
+        features=sp.csr_array(np.stack(features).astype(np.float32)),
+        labels=labels,
+        class_names=CORA_CLASSES,
+        name="cora",
+    )
+    return Dataset(graph, len(ends), _planetoid_split(_PUBLIC_TRAIN, np.arange(nodes - _PUBLIC_TEST, nodes)))
+
+
+def read_archive(name: str, filename: str, files: Mapping[str, bytes]) -> Dataset:
+    """The dataset in the node order of the archive."""
+
+    def unpacked(member: str) -> io.BytesIO:
+        entry = archive.getinfo(f"{member}.npy")
+        if entry.file_size > MEMBER_BYTES:
+            raise ValueError(f"{member} unpacks to {entry.file_size} bytes, more than {MEMBER_BYTES}")
+        return io.BytesIO(archive.read(entry))
+
+    def pickled(member: str) -> Any:
+        content = unpacked(member)
+        if npy.read_magic(content) != (1, 0):
+            raise ValueError(f"{member} is not of version 1.0 of numpy's format")
+        npy.read_array_header_1_0(content)
+        return unpickled(content.read(), f"{member} of {filename}", GRAPH_ARCHIVE).item()
+
+    def matrix(member: str) -> sp.csr_array:
+        found = pickled(member)
+        if not isinstance(found, sp.csr_matrix):
+            raise ValueError(f"{member} is of type {type(found).__name__}, not a sparse matrix")
+        found.check_format(full_check=True)
+        found.sum_duplicates()
+        return sp.csr_array(found)
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(files[filename])) as archive:
+            adjacency, features = matrix("adj_matrix"), matrix("node_attr")
+            node_label = npy.read_array(unpacked("node_label"), allow_pickle=False)
+            numbers, labels = np.unique(node_label, return_inverse=True)
+            metadata = pickled("metadata") if "metadata.npy" in archive.namelist() else {}
+            names = metadata.get("class_names", ())
+            class_names = tuple(str(names[number] if numbers.max() < len(names) else number) for number in numbers)
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise InputError(f"{filename} is not {GRAPH_ARCHIVE}: {error}; delete it to fetch it again") from error
+    edges = adjacency.tocoo()
+    links = undirected(edges.row, edges.col, adjacency.shape[0], self_loops=False)
+    listed = adjacency.nnz  # the entries of the matrix; if it is symmetric, the undirected edges
+    if not (adjacency != adjacency.T).nnz:
+        listed = (listed + int(np.count_nonzero(adjacency.diagonal()))) // 2
+    return Dataset(Graph(links, features, labels, class_names=class_names, name=name), listed)
+
+
+def read_chameleon(files: Mapping[str, bytes]) -> Dataset:
+    """Chameleon with pages in the order of their numbers."""
+    ends, targets = (
+        np.loadtxt(io.BytesIO(files[f"chameleon/{table}.csv"]), np.int64, delimiter=",", skiprows=1, ndmin=2)
+        for table in ("edges", "target")
+    )
+    words_of: Mapping[str, list[int]] = json.loads(files["chameleon/features.json"])
+    pages = len(targets)
+    traffic = np.empty(pages)
+    traffic[targets[:, 0]] = targets[:, 1]
+    page = np.repeat([int(number) for number in words_of], [len(words) for words in words_of.values()])
+    word = np.concatenate([np.array(words, dtype=np.int64) for words in words_of.values()])
+    features = sp.coo_array((np.ones(len(word), np.float32), (page, word)), shape=(pages, word.max() + 1)).tocsr()
+    features.data[:] = 1
+    graph = Graph(
+        adjacency=undirected(ends[:, 0], ends[:, 1], pages, self_loops=False),
+        features=features,
+        labels=np.searchsorted(np.quantile(traffic, _QUINTILES), traffic),
+        name="chameleon",
+    )
+    return Dataset(graph, edges_listed=len(ends))
