@@ -34,7 +34,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.methods import m3s
 from mtgcn.methods.m3s import M3S, MultiStage, default_stages, k_means
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Task, observe
 from mtgcn.training.pseudo_labels import (

@@ -17,7 +17,7 @@ import torch
 
 from mtgcn import MutualTeachingClassifier, load
 from mtgcn.linalg.layout_2d import layout_2d, nearest_rows
-from mtgcn.report.fit_view import map_rows
+from mtgcn.report.fit_page import map_rows
 
 PER_CLASS = 20
 ASKED, NEAR, ON_THE_MAP = 1000, 30, 10  # nodes asked; how many of their nearest on the map are among the nearest

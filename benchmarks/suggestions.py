@@ -29,7 +29,7 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks, method_from_text
-from mtgcn.report.svg import padded, round_numbers, spaced_out
+from mtgcn.report.charts import padded, round_numbers, spaced_out
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
 from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features, uncertainty_of

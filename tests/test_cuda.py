@@ -8,9 +8,9 @@ from torch import nn
 
 from mtgcn.communicator import ONE_PROCESS
 from mtgcn.graph import Graph
-from mtgcn.linalg import arrays
-from mtgcn.linalg.graph_operators import graph_operators
+from mtgcn.linalg import operators
 from mtgcn.linalg.node_keys import keyed_bits, keyed_normal, node_keys
+from mtgcn.linalg.normalisation import graph_operators
 from mtgcn.linalg.operators import MAX_PIECE, SparseOperator
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus.settings import ViewSettings
@@ -18,7 +18,7 @@ from mtgcn.methods.mt_plus.views import Inputs
 from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
-from mtgcn.training.recording import recording
+from mtgcn.training.loop import recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -153,13 +153,13 @@ def test_what_is_made_of_a_graph_is_what_the_cpu_makes(kind: str):
 
 
 def test_arrays_go_there_and_back_in_pieces(monkeypatch):
-    monkeypatch.setattr(arrays, "PIECE", 1000)
+    monkeypatch.setattr(operators, "PIECE", 1000)
     array = np.arange(12_345).reshape(5, -1)
     array.setflags(write=False)
-    sent = arrays.on_device(array, np.int32, CUDA)
+    sent = operators.on_device(array, np.int32, CUDA)
     assert torch.equal(sent.cpu(), torch.from_numpy(array.astype(np.int32)))
-    np.testing.assert_array_equal(arrays.on_host(sent * 2), array * 2)
-    np.testing.assert_array_equal(arrays.on_host(sent.T), array.T)
+    np.testing.assert_array_equal(operators.on_host(sent * 2), array * 2)
+    np.testing.assert_array_equal(operators.on_host(sent.T), array.T)
 
 
 @pytest.mark.parametrize("nodes", [200, 5000])  # all of them take part in a round of teaching, or some

@@ -114,10 +114,7 @@ def test_invalid_options(command, received, options, complaint):
     assert received == []
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("fit", ALL), ("compare", ALL), ("predict", OF_TABLES)],
-)
+@pytest.mark.parametrize(("name", "options"), [("fit", ALL), ("compare", ALL), ("predict", OF_TABLES)])
 def test_help(name, options):
     listed = " ".join(CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"}).output.split())
     for option in ALL:

@@ -18,11 +18,7 @@ COMMANDS = typer.main.get_command(app).commands
 WIDTH = 80
 
 
-def test_every_command_has_examples():
-    assert set(EXAMPLES) == set(COMMANDS)
-
-
-@pytest.mark.parametrize("example", [example for examples in EXAMPLES.values() for example in examples])
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_can_be_parsed(example):
     program, name, *arguments = shlex.split(example)
     assert program == "mtgcn"
@@ -36,7 +32,9 @@ def test_help_shows_the_examples(name, option):
     done = CliRunner().invoke(app, [name, option], env={"COLUMNS": str(WIDTH)})
     assert done.exit_code == 0
     lines = [line.strip() for line in done.output.splitlines()]
-    assert lines[lines.index("Examples:") + 1 :][: len(EXAMPLES[name])] == list(EXAMPLES[name])
+    shown = [line for line in lines[lines.index("Examples:") + 1 :] if line]
+    assert shown == [example for example in EXAMPLES if example.startswith(f"mtgcn {name}")]
+    assert shown
 
 
 def test_help_marks_required_options():

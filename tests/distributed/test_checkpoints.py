@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from mtgcn.distributed.checkpoints import FolderCheckpoints
-from mtgcn.distributed.local_graph import read_local_graph
-from mtgcn.distributed.shards import read_manifest
+from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import InputError
 from mtgcn.methods import create
 from mtgcn.nn.base import StackedParameters

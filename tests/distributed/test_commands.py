@@ -10,8 +10,7 @@ import pytest
 from mtgcn import read_graph
 from mtgcn.distributed.commands import main
 from mtgcn.distributed.fitting import local_labels
-from mtgcn.distributed.local_graph import read_local_graph
-from mtgcn.distributed.shards import read_manifest
+from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.io.options import TableOptions

@@ -8,16 +8,14 @@ import torch
 
 from mtgcn import read_graph
 from mtgcn.communicator import ONE_PROCESS
-from mtgcn.distributed import local_graph
+from mtgcn.distributed import shards as shards_module
 from mtgcn.distributed.communicator import RankCommunicator, Ranks
-from mtgcn.distributed.local_graph import parts_of, read_local_graph
 from mtgcn.distributed.sharding import shard_files
-from mtgcn.distributed.shards import read_manifest
+from mtgcn.distributed.shards import parts_of, read_local_graph, read_manifest
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
-from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import as_tensor, node_keys, splitmix64
-from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.normalisation import graph_operators, normalized_adjacency
 from mtgcn.training import pseudo_labels
 from mtgcn.training.pseudo_labels import most_confident
 from thread_ranks import on_ranks
@@ -60,7 +58,7 @@ def test_single_rank_without_torchrun(monkeypatch):
     values = torch.arange(4)
     assert ranks.sum(values) is values
     assert ranks.gather("value") == ["value"]
-    assert ranks.from_first("value") == "value"
+    assert ranks.on_first(lambda: "value") == "value"
     assert ranks.exchange(torch.ones(0, 2), [0], [0]).shape == (0, 2)
     assert ranks.first_to_report()
     assert ranks.sent == 0
@@ -85,7 +83,7 @@ def test_error_of_one_rank_is_raised_on_all():
 
         with pytest.raises(InputError, match="part 1 is damaged"):
             ranks.together(read)
-        assert ranks.from_first(f"rank {ranks.rank}") == "rank 0"
+        assert ranks.on_first(lambda: f"rank {ranks.rank}") == "rank 0"
         return ranks.together(lambda: 10 * ranks.rank)
 
     assert on_ranks(3, work) == [0, 10, 20]
@@ -134,7 +132,7 @@ def test_more_ranks_than_parts_are_refused(files):
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("at_once", [7, 1 << 21])
 def test_local_rows_and_products(files, on_graph, count, at_once, monkeypatch):
-    monkeypatch.setattr(local_graph, "ENTRIES_AT_ONCE", at_once)
+    monkeypatch.setattr(shards_module, "ENTRIES_AT_ONCE", at_once)
     whole = read_graph(files / "edges.csv", nodes=files / "nodes.csv")
     values = torch.from_numpy(np.random.default_rng(0).random((60, 3), dtype=np.float32))
     weight = torch.from_numpy(np.random.default_rng(1).random((60, 3), dtype=np.float32))

@@ -10,8 +10,8 @@ import torch
 from mtgcn import datasets
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.experiments import run as module
-from mtgcn.experiments.run import chosen_splits, labels_per_class_of, run_cell
+from mtgcn.experiments import scoring as module
+from mtgcn.experiments.scoring import chosen_splits, labels_per_class_of, run_cell
 from mtgcn.experiments.tables import summarise_cell
 from mtgcn.splits import Split, draw_over_all, draw_splits
 from mtgcn.task import run_seed
@@ -48,7 +48,7 @@ def test_rows_of_over_all_splits(ring, constant):
 
 def test_seconds_cover_the_whole_fit(ring, constant, monkeypatch):
     clock = iter([10.0, 16.0])
-    monkeypatch.setattr("mtgcn.experiments.run.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("mtgcn.experiments.scoring.perf_counter", lambda: next(clock))
     splits = draw_splits(ring, labels_per_class=1, runs=4, seed=0)
     rows = run_cell(ring, splits, constant(), name="constant", seed=0)
     assert [row.seconds for row in rows] == [1.5] * 4

@@ -6,8 +6,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.nn.appnp import APPNP
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import APPNP, GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 

@@ -11,7 +11,7 @@ from torch.nn.functional import nll_loss
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 

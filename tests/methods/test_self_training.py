@@ -12,7 +12,7 @@ from mtgcn.methods import create
 from mtgcn.methods.base import supervised_step
 from mtgcn.methods.m3s import classes_by_cluster, default_stages
 from mtgcn.methods.self_training import most_absorbing
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed
 from mtgcn.training.loop import Adam, Phase, train

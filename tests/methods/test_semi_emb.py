@@ -6,7 +6,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.methods.semi_emb import Edges, Strangers, repulsion
-from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.nn.networks import Chebyshev
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 

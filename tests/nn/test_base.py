@@ -6,7 +6,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.nn.base import NetworkSettings, each_peer, mean_of_peers, rows_at
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.task import MISSING
 
 
@@ -46,14 +46,6 @@ def test_initial_weights_depend_on_seed_and_peer_alone(two_runs, weights_of):
     for peer in range(2):
         assert all(same(models[2 + peer], weights_of(again, 1, peer)))
         assert all(same(models[2 + peer], weights_of(single, 0, peer)))
-
-
-def test_without_bias_only_weights_are_trained(two_runs):
-    network = GCN(two_runs, 2, NetworkSettings(bias=False))
-    assert [name for name, _ in network.named_parameters()] == ["weight0", "weight1"]
-    assert set(network.trained()) == {"weight0", "bias0", "weight1", "bias1"}
-    assert not network.bias0.any()
-    assert not network.bias1.any()
 
 
 def test_copy_runs_copies_marked_runs(two_runs, weights_of):

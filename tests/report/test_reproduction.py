@@ -12,8 +12,7 @@ from mtgcn.experiments.curves import Band, Curves
 from mtgcn.experiments.plan import place_of
 from mtgcn.experiments.protocol import PAPER_TABLES, WORLD
 from mtgcn.experiments.tables import stored_evidence
-from mtgcn.report.grids import findings
-from mtgcn.report.reproduction import commands, html_page, latex_tables
+from mtgcn.report.reproduction import commands, findings, html_page, latex_tables
 
 SECTIONS = {"tables", "label-rates", "differences", "ranks", "calibration", "time"}
 

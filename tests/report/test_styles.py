@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mtgcn.report.styles import DARK, LIGHT, class_colours, class_variables, colour_variables
+from mtgcn.report.pages import DARK, LIGHT, class_colours, class_variables, colour_variables
 
 
 def luminance(colour):

@@ -4,11 +4,11 @@ import torch
 
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.base import supervised_step
-from mtgcn.nn.base import NetworkSettings
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.base import NetworkSettings, StackedParameters
+from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
-from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.loop import Adam, Optimiser, Phase, Step, train
 from mtgcn.training.progress import watching_divergence
 
 
@@ -34,7 +34,7 @@ def test_adam_matches_torch(size, weight_decay):
     reference = torch.optim.Adam(
         [{"params": [theirs.decays], "weight_decay": weight_decay or 0}, {"params": [theirs.stays]}], lr=0.1
     )
-    optimisation = adam.begin(ours)
+    optimisation = Optimiser(adam, ours)
     for step in range(5):
         gradient = size * torch.randn(2, 3, generator=torch.Generator().manual_seed(step))
         for parameter in (*ours.parameters(), *theirs.parameters()):
@@ -155,32 +155,26 @@ def test_without_bias_the_biases_stay_zero(task):
     assert set(network.trained()) == {"weight0", "bias0", "weight1", "bias1"}  # stored like any other
 
 
-class Slope:
-    """A minimal `Trainable`: one number per model, not decayed."""
-
-    runs, peers, device, can_be_recorded = 2, 1, torch.device("cpu"), True
+class Slope(StackedParameters):
+    """One number per model, not decayed."""
 
     def __init__(self):
-        self.values = torch.nn.Parameter(torch.zeros(2, 1))
-        self.epochs, self.in_training = 0, False
-
-    def parameters(self):
-        return [self.values]
+        super().__init__(runs=2, peers=1, device=torch.device("cpu"))
+        self.add_parameter("values", torch.zeros(2, 1), run_axis=0)
+        self.epochs = 0
+        self.eval()
 
     def decayed_parameters(self):
         return []
-
-    def train(self):
-        self.in_training = True
 
     def new_epoch(self):
         self.epochs += 1
 
 
-def test_minimal_trainable():
+def test_steps_of_a_constant_gradient():
     slope = Slope()
     history = train(slope, [Phase(4, lambda: Step({"loss": 1 * slope.values}))], Adam(0.5, weight_decay=9.0))
-    assert (slope.epochs, slope.in_training) == (4, True)
+    assert (slope.epochs, slope.training) == (4, True)
     # With a constant gradient every step of Adam is the learning rate.
     np.testing.assert_allclose(history["loss"][..., 0], [[0, 0], [-0.5, -0.5], [-1, -1], [-1.5, -1.5]], atol=1e-6)
 

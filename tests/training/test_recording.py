@@ -7,7 +7,7 @@ from mtgcn.methods import create
 from mtgcn.methods.base import fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
-from mtgcn.training.recording import PseudoLabelRecord, recording
+from mtgcn.training.loop import PseudoLabelRecord, recording
 
 
 def marks(*pairs):

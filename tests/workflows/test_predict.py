@@ -1,7 +1,6 @@
 """`mtgcn predict`: nodes of the model, new nodes, other graphs, and the table that is written."""
 
 import csv
-import errno
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ from mtgcn.graph import UNLABELED
 from mtgcn.io.options import TableOptions
 from mtgcn.methods import METHODS
 from mtgcn.workflows.fit import fit_files
-from mtgcn.workflows.predict import Predictions, predict_files, write_predictions
+from mtgcn.workflows.predict import Predictions, predict_files, predictions_table
 
 NODES = 40
 
@@ -330,11 +329,9 @@ def four_nodes():
 
 
 @pytest.mark.parametrize("batch", [1, 3, 10_000])
-def test_predictions_table(four_nodes, tmp_path, monkeypatch, batch):
+def test_predictions_table(four_nodes, monkeypatch, batch):
     monkeypatch.setattr("mtgcn.workflows.predict.ROWS_PER_BATCH", batch)
-    path = tmp_path / "new" / "predictions.csv"
-    write_predictions(path, four_nodes)
-    assert path.read_bytes().decode().split("\n") == [
+    assert predictions_table(four_nodes).decode().split("\n") == [
         'id,predicted,probability,probability_a,"probability_b, or ""c""",peers_agree,role,pseudo_label_epoch',
         "007,a,0.800000,0.800000,0.200000,yes,given,",
         '"n, 2","b, or ""c""",0.700000,0.300000,0.700000,yes,pseudo-label,201',
@@ -343,24 +340,11 @@ def test_predictions_table(four_nodes, tmp_path, monkeypatch, batch):
         "",
     ]
     assert four_nodes.count_by_class() == {"a": 2, 'b, or "c"': 2}
-    write_predictions(path, replace(four_nodes, peers=None))
-    assert {row["peers_agree"] for row in csv.DictReader(path.read_text().splitlines())} == {""}
+    without_peers = predictions_table(replace(four_nodes, peers=None)).decode()
+    assert {row["peers_agree"] for row in csv.DictReader(without_peers.splitlines())} == {""}
 
 
 def test_peers_of_small_weight_do_not_count_for_agreement(four_nodes):
     assert four_nodes.peers_agree.tolist() == [True, True, True, False]
     assert replace(four_nodes, weights=np.array([0.85, 0.15])).peers_agree.all()
     assert replace(four_nodes, weights=np.array([0.7, 0.3])).peers_agree.tolist() == [True, True, True, False]
-
-
-def test_a_full_disk_keeps_the_old_file(four_nodes, tmp_path, monkeypatch):
-    path = tmp_path / "predictions.csv"
-    path.write_text("older")
-
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(InputError, match=r"cannot write .*predictions.csv: No space left on device; make room"):
-        write_predictions(path, four_nodes)
-    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("predictions.csv", "older")]

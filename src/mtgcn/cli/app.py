@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import mtgcn
-from mtgcn.cli import data, experiments, fit, reproduction, studio
+from mtgcn.cli import data, experiments, fit
 from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
 from mtgcn.memory import keep_freed_blocks
@@ -23,66 +23,46 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, studio.studio),
+    "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, fit.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
-    "The paper's tables": (reproduction.reproduce, reproduction.report),
+    "The paper's tables": (experiments.reproduce, experiments.report),
 }
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "datasets": (
-        "mtgcn datasets",
-        "mtgcn datasets cora",
-    ),
-    "methods": (
-        "mtgcn methods",
-        "mtgcn methods mt-plus",
-        "mtgcn methods mine:Shares",
-    ),
-    "run": (
-        "mtgcn run --dataset cora --labels-per-class 2",
-        "mtgcn run --dataset pubmed --labels-per-class 3 --method mt-gcn --set peers=4",
-        "mtgcn run --edges e.csv --labels l.csv --labels-per-class 3 --out rows/",
-        "mtgcn run --graph graph.npz --split splits.json --method mine:Shares --json",
-    ),
-    "compare": (
-        "mtgcn compare --dataset citeseer --labels-per-class 3 --methods lp,gcn,mt-plus",
-        "mtgcn compare --edges edges.csv --nodes nodes.csv --labels-per-class 3",
-        "mtgcn compare --graph data.pt --labels-per-class 5 --latex table.tex",
-        "mtgcn compare --dataset cora --split public --report page.html --out rows/",
-        "mtgcn compare --dataset digits --labels-per-class 2 --methods gcn,mine:Shares",
-    ),
-    "reproduce": (
-        "mtgcn reproduce",
-        "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
-        "mtgcn reproduce --suite world --datasets dblp,chameleon",
-        "mtgcn reproduce --suite world --ray head:6379",
-    ),
-    "report": (
-        "mtgcn report model/",
-        "mtgcn report model/ --out page.html",
-        "mtgcn report reproduction/",
-    ),
-    "demo": ("mtgcn demo",),
-    "fit": (
-        "mtgcn fit --edges edges.csv --labels labels.csv --out model/",
-        "mtgcn fit --edges e.csv --nodes n.csv --column label=topic --out model/",
-        "mtgcn fit --nodes table.csv --knn 10 --out model/ --report page.html",
-    ),
-    "predict": (
-        "mtgcn predict model/ --out predictions.csv",
-        "mtgcn predict model/ --nodes new.csv --out predictions.csv",
-    ),
-    "suggest": (
-        "mtgcn suggest model/",
-        "mtgcn suggest model/ --count 3 --json",
-        "mtgcn suggest model/ --out to-label.csv",
-    ),
-    "label": ("mtgcn label model/ to-label.csv",),
-    "studio": (
-        "mtgcn studio",
-        "mtgcn studio --dataset digits --project digits/",
-        "mtgcn studio --edges edges.csv --nodes nodes.csv --port 8080 --no-browser",
-    ),
-}
+EXAMPLES = (
+    "mtgcn datasets",
+    "mtgcn datasets cora",
+    "mtgcn methods",
+    "mtgcn methods mt-plus",
+    "mtgcn methods mine:Shares",
+    "mtgcn run --dataset cora --labels-per-class 2",
+    "mtgcn run --dataset pubmed --labels-per-class 3 --method mt-gcn --set peers=4",
+    "mtgcn run --edges e.csv --labels l.csv --labels-per-class 3 --out rows/",
+    "mtgcn run --graph graph.npz --split splits.json --method mine:Shares --json",
+    "mtgcn compare --dataset citeseer --labels-per-class 3 --methods lp,gcn,mt-plus",
+    "mtgcn compare --edges edges.csv --nodes nodes.csv --labels-per-class 3",
+    "mtgcn compare --graph data.pt --labels-per-class 5 --latex table.tex",
+    "mtgcn compare --dataset cora --split public --report page.html --out rows/",
+    "mtgcn compare --dataset digits --labels-per-class 2 --methods gcn,mine:Shares",
+    "mtgcn reproduce",
+    "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
+    "mtgcn reproduce --suite world --datasets dblp,chameleon",
+    "mtgcn reproduce --suite world --ray head:6379",
+    "mtgcn report model/",
+    "mtgcn report model/ --out page.html",
+    "mtgcn report reproduction/",
+    "mtgcn demo",
+    "mtgcn fit --edges edges.csv --labels labels.csv --out model/",
+    "mtgcn fit --edges e.csv --nodes n.csv --column label=topic --out model/",
+    "mtgcn fit --nodes table.csv --knn 10 --out model/ --report page.html",
+    "mtgcn predict model/ --out predictions.csv",
+    "mtgcn predict model/ --nodes new.csv --out predictions.csv",
+    "mtgcn suggest model/",
+    "mtgcn suggest model/ --count 3 --json",
+    "mtgcn suggest model/ --out to-label.csv",
+    "mtgcn label model/ to-label.csv",
+    "mtgcn studio",
+    "mtgcn studio --dataset digits --project digits/",
+    "mtgcn studio --edges edges.csv --nodes nodes.csv --port 8080 --no-browser",
+)
 
 app = typer.Typer(
     name="mtgcn",
@@ -103,14 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # The context's object is the command line, which pages of results quote.
         status = app(args=typed, prog_name="mtgcn", standalone_mode=False, obj=shlex.join(["mtgcn", *typed]))
+        flush_output()
     except typer.TyperException as error:
         return _complain(error.format_message())
     except InputError as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(_system_error(error))
-    if (failure := flush_output()) is not None:
-        return _complain(_system_error(failure))
     if status == INTERRUPTED:
         print("mtgcn: interrupted", file=sys.stderr)
     return status or 0
@@ -144,12 +123,11 @@ def _root(
         raise typer.Exit
 
 
-def paragraphs(command: Callable[..., None]) -> str:
-    """The docstring of a command, one line per paragraph, so that the terminal wraps it."""
-    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
-
-
 for panel, commands in COMMANDS.items():
     for command in commands:
-        examples = "\n  ".join(["Examples:", *EXAMPLES[command.__name__]])
-        app.command(rich_help_panel=panel, help=paragraphs(command), epilog=examples)(command)
+        # One line per paragraph, so that the terminal wraps it.
+        paragraphs = [" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n")]
+        examples = [line for line in EXAMPLES if line.split()[1] == command.__name__]
+        app.command(rich_help_panel=panel, help="\n\n".join(paragraphs), epilog="\n  ".join(["Examples:", *examples]))(
+            command
+        )

@@ -1,4 +1,4 @@
-"""`mtgcn fit`, `predict`, `suggest` and `label`: models of graphs in files."""
+"""`mtgcn fit`, `predict`, `suggest`, `label` and `studio`: models of graphs in files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.options import AsJson, Columns, Device, Seed, Settings, listed, method_names, print_json, remark
+from mtgcn.cli.options import (
+    AsJson,
+    Columns,
+    Device,
+    Seed,
+    Settings,
+    dataset_names,
+    listed,
+    method_names,
+    print_json,
+    print_result,
+)
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,9 +38,7 @@ def fit(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the model; an existing model there is replaced.",
-            show_default="required without --check",
-            metavar="DIR",
+            help="Folder for the model, replaced if it has one.", show_default="required without --check", metavar="DIR"
         ),
     ] = None,
     files: TableOptions,
@@ -71,10 +80,7 @@ def fit(
         seed=seed,
         device=device,
     )
-    if as_json:
-        print_json(asdict(summary))
-    else:
-        print(*summary_lines(summary), sep="\n")
+    print_result(asdict(summary), summary_lines(summary), as_json)
 
 
 @takes_graph_files("edges", "nodes", "graph", "columns", "unknown_nodes", "header")
@@ -83,8 +89,7 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
     files: TableOptions,
     new_graph: Annotated[
-        bool,
-        typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's."),
+        bool, typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's.")
     ] = False,
     with_known: Annotated[bool, typer.Option("--all", help="List the nodes of the model beside new nodes.")] = False,
     device: Device = "auto",
@@ -102,16 +107,12 @@ def predict(
     _check_output(out, as_json)
     predictions, notes = predict_files(model, files, out=out, new_graph=new_graph, with_known=with_known, device=device)
     counts = predictions.count_by_class()
-    if as_json:
-        print_json({"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes})
-        return
-    for note in notes:
-        remark(f"note: {note}")
     found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
+    content = {"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes}
     if is_standard_output(out):
-        remark(found)
+        print_result(content, (), as_json, [*(f"note: {note}" for note in notes), found])
     else:
-        print(found, out, sep="\n")
+        print_result(content, (found, str(out)), as_json, [f"note: {note}" for note in notes])
 
 
 def label(
@@ -132,7 +133,7 @@ def label(
     Embeddings are reused. The model in the folder is replaced once the refit is complete.
     """
     from mtgcn.io.options import parsed_roles
-    from mtgcn.workflows.label import label_files, label_lines
+    from mtgcn.workflows.fit import label_files, label_lines
 
     summary = label_files(
         model,
@@ -142,10 +143,7 @@ def label(
         folds=folds,
         device=device,
     )
-    if as_json:
-        print_json(asdict(summary))
-    else:
-        print(*label_lines(summary), sep="\n")
+    print_result(asdict(summary), label_lines(summary), as_json)
 
 
 def suggest(
@@ -162,22 +160,74 @@ def suggest(
 ) -> None:
     """Suggest nodes to label next, with reasons. A larger --count keeps the first suggestions."""
     from mtgcn.estimator.persistence import load_model
-    from mtgcn.workflows.label import suggestion_table, write_suggestions
-    from mtgcn.workflows.output import is_standard_output
+    from mtgcn.workflows.output import is_standard_output, table_bytes, write_output
 
     if out is not None:
         _check_output(out, as_json)
     suggestions = load_model(model).suggest(count)
     if out is not None:
-        write_suggestions(out, suggestions)
+        rows = ([str(one.node), "", one.predicted, f"{one.score:.6f}", one.reason] for one in suggestions)
+        write_output(out, table_bytes(["id", "label", "predicted", "score", "reason"], rows))
     if as_json:
         print_json({"suggestions": [asdict(suggestion) for suggestion in suggestions]})
     elif out is None:
-        from mtgcn.report.tables import print_table
+        from mtgcn.report.tables import Table, print_table
 
-        print_table(suggestion_table(suggestions))
+        cells = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in suggestions]
+        print_table(
+            Table.of_text(["node", "predicted", "score", "why"], cells, title="Nodes to label next", prose=True)
+        )
     elif not is_standard_output(out):
         print(out)
+
+
+@takes_graph_files()
+def studio(
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="Start with graph and labels of a model saved by mtgcn fit.", metavar="[MODEL]"),
+    ] = None,
+    *,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Start with a built-in dataset, such as digits.", metavar="NAME", autocompletion=dataset_names
+        ),
+    ] = None,
+    files: TableOptions,
+    project: Annotated[
+        Path, typer.Option(help="Folder of the labels, files and model; nothing is written elsewhere.", metavar="DIR")
+    ] = Path("mtgcn-studio"),
+    host: Annotated[
+        str, typer.Option(help="Address of this machine to serve the page at.", metavar="ADDRESS")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", "--no-open", help="Print the address without opening a browser.", metavar="")
+    ] = False,
+    device: Device = "auto",
+) -> None:
+    """Label nodes in the browser while a model predicts the rest.
+
+    Prints the address of the page. Its token gives access to the project, so keep it private. An existing project is
+    continued.
+    """
+    from mtgcn.studio.server import start
+
+    named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": files.given}
+    if sum(named.values()) > 1:
+        both = " and ".join(name for name, given in named.items() if given)
+        raise InputError(f"{both} are different graphs; give one of them")
+    start(
+        project,
+        model=model,
+        dataset=dataset,
+        files=files if files.given else None,
+        host=host,
+        port=port,
+        open_browser=not no_browser,
+        device=device,
+    )
 
 
 def _check_output(out: Path, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,8 +24,7 @@ Edges = Annotated[
     typer.Option(help="Edges, one per line: two node ids and optionally a weight. CSV or Parquet.", metavar="FILE"),
 ]
 Nodes = Annotated[
-    Path | None,
-    typer.Option(help="Nodes: id, features and optionally the label. CSV or Parquet.", metavar="FILE"),
+    Path | None, typer.Option(help="Nodes: id, features and optionally the label. CSV or Parquet.", metavar="FILE")
 ]
 Labels = Annotated[
     Path | None, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")
@@ -106,6 +106,17 @@ def remark(message: str) -> None:
 
 def print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, allow_nan=False, default=str))  # str: paths
+
+
+def print_result(content: dict[str, Any], lines: Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:
+    """Print the result of a command as JSON, or as lines of text with remarks on standard error."""
+    if as_json:
+        print_json(content)
+        return
+    for message in remarks:
+        remark(message)
+    for line in lines:
+        print(line)
 
 
 def listed(text: str, option: str) -> list[str]:

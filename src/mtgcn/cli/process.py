@@ -24,9 +24,15 @@ def prepare_streams() -> None:
     """Make standard output and error safe to print to.
 
     Letters that a stream cannot encode are escaped. Errors while writing to standard error are ignored; the exit
-    status still reports failures. Errors while writing to standard output are reported by `flush_output`.
+    status still reports failures. Errors while writing to standard output are raised by `flush_output`.
     """
-    _open_closed_streams()
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # closed; the next opened file would get this descriptor
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:  # print(…, file=None) would write to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
     if sys.stderr is sys.__stderr__ and sys.stderr is not None:  # not a replacement, such as pytest's
         channel = io.BufferedWriter(_IgnoringErrors(sys.stderr.fileno(), "wb", closefd=False))
         sys.stderr = io.TextIOWrapper(channel, sys.stderr.encoding, "backslashreplace", line_buffering=True)
@@ -45,28 +51,13 @@ class _IgnoringErrors(io.FileIO):
             return len(content)
 
 
-def _open_closed_streams() -> None:
-    """Open closed standard streams on the null device; the next opened file would get their descriptor otherwise."""
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
-    if sys.stderr is None:  # print(…, file=None) would write to standard output
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
-
-
-def flush_output() -> OSError | None:
-    """Flush standard output; returns the error if that fails. A closed pipe, as in `… | head`, is not an error."""
-    if sys.stdout is None:  # closed before the process started
-        return None
+def flush_output() -> None:
+    """Flush standard output. A closed pipe, as in `… | head`, is not an error."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed before the process started
+            sys.stdout.flush()
     except BrokenPipeError:
         discard_output()
-    except OSError as error:
-        return error
-    return None
 
 
 def discard_output() -> None:

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, NonNegativeInt
 
-from mtgcn.distributed.local_graph import LocalGraph
-from mtgcn.distributed.shards import part_name
+from mtgcn.distributed.shards import LocalGraph, part_name
 from mtgcn.errors import InputError, reason
 from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 from mtgcn.training.loop import Checkpoint
@@ -67,13 +66,14 @@ class FolderCheckpoints:
         sums = ranks.together(lambda: {name: _write(folder / name, arrays) for name, arrays in contents.items()})
         files = {name: one for some in ranks.gather(sums) for name, one in some.items()}
         latest = Latest(epoch=epoch, fit=dict(self.fit), files=files)
-        ranks.together(lambda: self._publish(latest) if ranks.rank == 0 else None)
 
-    def _publish(self, latest: Latest) -> None:
-        write_file(self.folder / LATEST, json.dumps(latest.model_dump(), indent=1))
-        for old in self.folder.glob("epoch-*"):
-            if old != _epoch_folder(self.folder, latest.epoch):
-                shutil.rmtree(old, ignore_errors=True)
+        def publish() -> None:
+            write_file(self.folder / LATEST, json.dumps(latest.model_dump(), indent=1))
+            for old in self.folder.glob("epoch-*"):
+                if old != folder:
+                    shutil.rmtree(old, ignore_errors=True)
+
+        ranks.on_first(publish)
 
     def load(self) -> Checkpoint | None:
         """The checkpoint to continue from. All ranks call this."""

@@ -8,21 +8,20 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_json, remark
+from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_result
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
-if TYPE_CHECKING:
-    from mtgcn.distributed.fitting import FitOptions
-
 BAD_INPUT, FAILED, STOPPED = 2, 1, 143  # exit statuses
+# In messages about a rank that does not answer. Not every backend of torch has an exception class for that.
+LOST_RANK = ("connection", "gloo", "nccl", "timed out", "peer", "socket", "store")
 
 app = typer.Typer(
     name="python -m mtgcn.distributed",
@@ -70,15 +69,13 @@ def shard(
     options = _checked(files)
     with collected_notes() as notes:
         summary = shard_files(Path(files.edges), Path(files.nodes), out, parts, options)
-    if as_json:
-        print_json({**asdict(summary), "notes": notes})
-        return
-    for note in notes:
-        remark(f"note: {note}")
-    print(f"{summary.nodes} nodes, {summary.edges} edges and {summary.features} features in {summary.parts} parts")
-    print(*summary.columns, sep="\n")
-    print(f"order: {summary.order}; {summary.boundary:.1%} of the edges connect different parts")
-    print(summary.shards)
+    lines = (
+        "{nodes} nodes, {edges} edges and {features} features in {parts} parts".format(**summary),
+        *summary["columns"],
+        "order: {order}; {boundary:.1%} of the edges connect different parts".format(**summary),
+        summary["shards"],
+    )
+    print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes])
 
 
 @app.command()
@@ -86,9 +83,7 @@ def fit(
     shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
     labels: Annotated[Path, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")],
     out: Annotated[Path, typer.Option(help="Folder for the results; older ones are replaced.", metavar="DIR")],
-    method: Annotated[
-        str | None, typer.Option(help="Method to fit.", show_default="mt-plus", metavar="mt-plus|mt-gcn")
-    ] = None,
+    method: Annotated[str, typer.Option(help="Method to fit.", metavar="mt-plus|mt-gcn")] = "mt-plus",
     settings: Settings = None,
     seed: Seed = 0,
     columns: Columns = None,
@@ -109,25 +104,50 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Predict the classes of all nodes from the labels of a few; started by torchrun, or as a single process."""
-    from mtgcn.distributed.fitting import DEFAULT_METHOD, FitOptions
+    from mtgcn.distributed.communicator import Ranks
+    from mtgcn.distributed.fitting import FitOptions, fit_shards
     from mtgcn.io.options import parsed_roles
+    from mtgcn.memory import return_freed_blocks
+    from mtgcn.report.progress import fitting_progress
 
-    options = FitOptions(
-        shards,
-        labels,
-        out,
-        method or DEFAULT_METHOD,
-        settings or (),
-        seed,
-        checkpoint,
-        every,
-        resume,
-        model,
-        _checked(TableOptions(columns=parsed_roles(columns or ()), unknown_nodes=unknown_nodes, header=header)),  # type: ignore[arg-type]
-    )
-    status = _on_all_ranks(options, device, as_json)
-    if status:
-        raise typer.Exit(status)
+    table = TableOptions(columns=parsed_roles(columns or ()), unknown_nodes=unknown_nodes, header=header)  # type: ignore[arg-type]
+    job = (checkpoint, every, resume, model)
+    options = FitOptions(shards, labels, out, method, settings or (), seed, *job, _checked(table))
+    restart = "start the job again, with --checkpoint DIR to be able to resume it"
+    if checkpoint is not None:
+        restart = f"start the job again with --resume to continue from {checkpoint}"
+    return_freed_blocks()
+    ranks = Ranks()
+    try:
+        with _stopped_by_signals():
+            ranks = Ranks.started(device)
+            with fitting_progress(f"fitting {method}") if ranks.rank == 0 else nullcontext():
+                card = fit_shards(options, ranks)
+            if ranks.rank == 0:
+                found = ", ".join(f"{name} {count}" for name, count in card["predicted"].items())
+                lines = (
+                    f"{card['nodes']} nodes, {card['labelled']} of them labelled: {found}",
+                    f"{card['method']['name']} on {card['ranks']} ranks, {card['seconds']:.1f} seconds of training",
+                    str(out),
+                )
+                content = {key: value for key, value in card.items() if key != "history"}
+                print_result({**content, "out": out}, lines, as_json)
+            ranks.end()
+        return
+    except InputError as error:
+        message, status = str(error), BAD_INPUT
+    except Stopped as stopped:
+        why = "interrupted" if stopped.args[0] == signal.SIGINT else "stopped, probably as another rank has failed"
+        message, status = f"{why}; {restart}", STOPPED
+    except RuntimeError as error:
+        if ranks.count == 1 or not any(word in str(error).lower() for word in LOST_RANK):
+            if ranks.first_to_report():
+                traceback.print_exc()
+            raise typer.Exit(FAILED) from error
+        message, status = f"another rank has ended or cannot be reached; {restart}", FAILED
+    if ranks.first_to_report():
+        _print_error(message)
+    raise typer.Exit(status)
 
 
 def _checked(files: TableOptions) -> TableOptions:
@@ -135,40 +155,6 @@ def _checked(files: TableOptions) -> TableOptions:
     if files.unknown_nodes not in ("error", "drop"):
         raise unknown_name("choice of --unknown-nodes", files.unknown_nodes, ("error", "drop"))
     return replace(files, may_add_nodes=False)
-
-
-def _on_all_ranks(options: FitOptions, device: str, as_json: bool) -> int:
-    """Fit; on an error one rank prints one line. Returns the exit status."""
-    from mtgcn.distributed.communicator import Ranks
-    from mtgcn.distributed.fitting import fit_shards
-    from mtgcn.memory import return_freed_blocks
-    from mtgcn.report.progress import fitting_progress
-
-    return_freed_blocks()
-    ranks = Ranks()
-    try:
-        with _stopped_by_signals():
-            ranks = Ranks.started(device)
-            with fitting_progress(f"fitting {options.method}") if ranks.rank == 0 else nullcontext():
-                card = fit_shards(options, ranks)
-            if ranks.rank == 0:
-                _print_summary(card, options, as_json)
-            ranks.end()
-        return 0
-    except InputError as error:
-        message, status = str(error), BAD_INPUT
-    except Stopped as stopped:
-        why = "interrupted" if stopped.args[0] == signal.SIGINT else "stopped, probably as another rank has failed"
-        message, status = f"{why}; {_how_to_resume(options)}", STOPPED
-    except RuntimeError as error:
-        if ranks.count == 1 or not _is_lost_rank(error):
-            if ranks.first_to_report():
-                traceback.print_exc()
-            return FAILED
-        message, status = f"another rank has ended or cannot be reached; {_how_to_resume(options)}", FAILED
-    if ranks.first_to_report():
-        _print_error(message)
-    return status
 
 
 @contextmanager
@@ -184,25 +170,3 @@ def _stopped_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_lost_rank(error: RuntimeError) -> bool:
-    """Whether a rank does not answer. Not every backend of torch has an exception class for that."""
-    message = str(error).lower()
-    return any(word in message for word in ("connection", "gloo", "nccl", "timed out", "peer", "socket", "store"))
-
-
-def _how_to_resume(options: FitOptions) -> str:
-    if options.checkpoint is None:
-        return "start the job again, with --checkpoint DIR to be able to resume it"
-    return f"start the job again with --resume to continue from {options.checkpoint}"
-
-
-def _print_summary(card: dict[str, Any], options: FitOptions, as_json: bool) -> None:
-    if as_json:
-        print_json({**{key: value for key, value in card.items() if key != "history"}, "out": options.out})
-        return
-    found = ", ".join(f"{name} {count}" for name, count in card["predicted"].items())
-    print(f"{card['nodes']} nodes, {card['labelled']} of them labelled: {found}")
-    print(f"{card['method']['name']} on {card['ranks']} ranks, {card['seconds']:.1f} seconds of training")
-    print(options.out)

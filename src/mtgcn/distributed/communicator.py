@@ -24,7 +24,7 @@ from mtgcn.communicator import Communicator
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.linalg.node_keys import as_array
-from mtgcn.shapes import Float, Int, Real, UInt64
+from mtgcn.shapes import Float, Int, Real
 
 T = TypeVar("T")
 
@@ -93,9 +93,9 @@ class Ranks:
         dist.all_gather_object(values, value)
         return values
 
-    def from_first(self, value: Any) -> Any:
-        """The value of rank 0."""
-        return self.gather(value if self.rank == 0 else None)[0]
+    def on_first(self, work: Callable[[], T]) -> T:
+        """The result of `work` on rank 0, on all ranks."""
+        return self.gather(self.together(lambda: work() if self.rank == 0 else None))[0]
 
     def together(self, work: Callable[[], T]) -> T:
         """The result of `work`, which does not communicate. An `InputError` of one rank is raised on all ranks."""
@@ -138,11 +138,6 @@ class Ranks:
         sent = torch.from_numpy(np.ascontiguousarray(rows[order])).to(self.device)
         received = self.exchange(sent, outgoing, incoming).cpu().numpy()
         return received, np.repeat(np.arange(self.count), incoming)
-
-    def rank_of_word(self, words: UInt64[np.ndarray, "some"]) -> Int[np.ndarray, "some"]:
-        """A rank for each word, the smallest words first; random words are spread evenly."""
-        half = np.uint64(32)
-        return ((words >> half) * np.uint64(self.count) >> half).astype(np.int64)
 
 
 MIN_LENGTH = 1e-11  # squared length of an independent column, relative to the longest; less is rounding error
@@ -208,36 +203,37 @@ class RankCommunicator(Communicator):
         return self._row_of_sorted[place.clamp(max=self.here - 1)]
 
     def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        keys = as_array(words)
-        sent = np.stack([keys.view(np.int64), np.arange(len(keys))], 1)
-        received, sender = self.ranks.deliver(sent, self.ranks.rank_of_word(keys))
-        smaller = sum(self.ranks.gather(len(received))[: self.ranks.rank])
-        position = np.empty(len(received), dtype=np.int64)
-        position[np.argsort(received[:, 0].view(np.uint64))] = smaller + np.arange(len(received))
-        return self._returned(received[:, 1], position, sender).to(words.device)
+        def ranked(keys: np.ndarray) -> np.ndarray:
+            position = np.empty(len(keys), dtype=np.int64)
+            position[np.argsort(keys)] = sum(self.ranks.gather(len(keys))[: self.ranks.rank]) + np.arange(len(keys))
+            return position
+
+        return self._by_key(words, ranked)
 
     def duplicate_ranks(self, keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        # Equal keys go to the same rank.
-        sent = np.stack([keys.cpu().numpy(), self._numbers.cpu().numpy(), np.arange(len(keys))], 1)
-        received, sender = self.ranks.deliver(sent, self.ranks.rank_of_word(as_array(keys)))
-        order = np.lexsort((received[:, 1], received[:, 0]))
-        ranked, position = received[order, 0], np.arange(len(received))
-        is_first = np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)]
-        before = np.empty(len(received), dtype=np.int64)
-        before[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
-        return self._returned(received[:, 2], before, sender).to(keys.device)
+        def counted(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            order, position = np.lexsort((numbers, keys)), np.arange(len(keys))
+            is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: len(keys)]
+            before = np.empty(len(keys), dtype=np.int64)
+            before[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
+            return before
 
-    def _returned(
-        self,
-        rows: Int[np.ndarray, "received"],
-        values: Int[np.ndarray, "received"],
-        sender: Int[np.ndarray, "received"],
+        return self._by_key(keys, counted, self._numbers.cpu().numpy())
+
+    def _by_key(
+        self, words: Int[Tensor, "nodes"], compute: Callable[..., np.ndarray], *more: Int[np.ndarray, "nodes"]
     ) -> Int[Tensor, "nodes"]:
-        """Send values back to the rows of the senders."""
-        back, _ = self.ranks.deliver(np.stack([rows, values], 1), sender)
+        """Values that `compute` finds for the keys (and `more` numbers) that a rank receives, sent back to their nodes.
+        Smaller keys go to lower ranks, equal ones to the same; random keys are spread evenly."""
+        keys, half = as_array(words), np.uint64(32)
+        rank = ((keys >> half) * np.uint64(self.ranks.count) >> half).astype(np.int64)
+        sent = np.stack([keys.view(np.int64), np.arange(len(keys)), *more], 1)
+        received, sender = self.ranks.deliver(sent, rank)
+        values = compute(received[:, 0].view(np.uint64), *received[:, 2:].T)
+        back, _ = self.ranks.deliver(np.stack([received[:, 1], values], 1), sender)
         found = torch.empty(self.here, dtype=torch.int64)
         found[torch.from_numpy(back[:, 0])] = torch.from_numpy(back[:, 1])
-        return found
+        return found.to(words.device)
 
     def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
         if self.ranks.count == 1:

@@ -1,47 +1,63 @@
-"""`fit` on shards: read, train, write. Every rank runs this from beginning to end."""
+"""`fit` on shards: read, train, write. Every rank runs this from beginning to end.
+
+RESULT/
+  card.json              method, settings, classes, sizes, history, versions; checksum of the weights
+  weights.safetensors    the parameters, as in a model folder
+  predictions-0.csv      the nodes of rank 0, with the columns of `mtgcn predict`
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 
 from mtgcn.distributed.checkpoints import FolderCheckpoints
 from mtgcn.distributed.communicator import Ranks
-from mtgcn.distributed.local_graph import LocalGraph, read_local_graph
 from mtgcn.distributed.node_table import LargeIndex
-from mtgcn.distributed.results import ModelOptions, check_destination, local_predictions, write_model, write_result
-from mtgcn.distributed.shards import Manifest, read_manifest
-from mtgcn.environment import versions
+from mtgcn.distributed.shards import LocalGraph, Manifest, read_local_graph, read_manifest, read_part
+from mtgcn.environment import device_title, versions
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator import persistence
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GIVEN, NOT_PSEUDO_LABELED, GraphModel
+from mtgcn.estimator.inference import normalised
+from mtgcn.graph import Graph
 from mtgcn.io.column_table import MISSING
 from mtgcn.io.columns import label_columns, open_table
+from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
+from mtgcn.io.table import Coded
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction
 from mtgcn.settings import parse_settings
 from mtgcn.shapes import Int
 from mtgcn.splits import check_seed
+from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import checkpointing
 from mtgcn.training.progress import watching_divergence
+from mtgcn.workflows.predict import Predictions, predictions_table
 
 # The methods that run on ranks, with the settings that need the whole graph and their only possible value.
 METHODS: dict[str, dict[str, Any]] = {
     "mt-plus": {},
     "mt-gcn": {"backbone": "gcn", "input_dropout": 0.0, "checkpoint": "last"},
 }
-DEFAULT_METHOD = "mt-plus"
+CARD, WEIGHTS = "card.json", "weights.safetensors"
+KIND = "mtgcn distributed result"
+MAX_CARD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -66,11 +82,14 @@ def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
     manifest, method = ranks.together(lambda: _checked(options))
     graph = read_local_graph(manifest, ranks)
     labels, class_names = local_labels(options.labels, graph, options.table)
+    known = labels != UNLABELED
+    mine = list(zip(graph.numbers[known].tolist(), labels[known].tolist(), strict=True))
+    pairs = sorted(pair for some in ranks.gather(mine) for pair in some)  # in the order of the node table
     identity = {
         "method": {"name": options.method, "settings": asdict(method)},
         "seed": options.seed,
         "shards": manifest.sha256,
-        "labels": _sum_of_labels(graph, labels),
+        "labels": hashlib.sha256(repr(pairs).encode()).hexdigest(),
     }
     checkpoints = None
     if options.checkpoint is not None:
@@ -79,28 +98,42 @@ def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
     with checkpointing(checkpoints) if checkpoints else nullcontext():
         prediction = fit_on_ranks(method, graph.task(labels, class_names, options.seed), ranks)
     seconds = perf_counter() - started
-    predictions = local_predictions(graph, prediction, labels)
+    report, epochs = prediction.peer_report, prediction.pseudo_labelled_at
+    assert epochs is not None
+    assert prediction.peers is not None
+    predictions = Predictions(
+        ids=np.array(graph.ids.to_pylist(), dtype=object),
+        class_names=class_names,
+        probabilities=normalised(prediction.probabilities[0]),
+        peers=prediction.peers[0],
+        labeled_iter=np.where(known, GIVEN, np.where(epochs[0] > 0, epochs[0], NOT_PSEUDO_LABELED)),
+        weights=None if report is None else report.weights[0],
+    )
     counted = ranks.gather(list(predictions.count_by_class().values()))
     card = {
+        "kind": KIND,
+        "format": 1,
         **identity,
         "name": manifest.name,
         "nodes": manifest.num_nodes,
         "edges": manifest.num_edges,
         "features": manifest.num_features,
         "order": manifest.order,
-        "labelled": sum(ranks.gather(int(np.count_nonzero(labels != UNLABELED)))),
+        "labelled": len(pairs),
         "predicted": dict(zip(class_names, np.sum(counted, axis=0).tolist(), strict=True)),
         "seconds": seconds,
         "bytes_sent": sum(ranks.gather(ranks.sent - before)),
         "device": ranks.device.type,
         "versions": versions(),
+        "classes": list(class_names),
+        "ranks": ranks.count,
+        "history": {name: _plain(values) for name, values in prediction.history.items()},
     }
     if options.model is not None:
-        given = parse_settings(method_class(options.method), options.settings)
-        write_model(
-            options.model, graph, prediction, labels, ModelOptions(options.method, given, options.seed, seconds)
-        )
-    return write_result(options.out, graph, prediction, predictions, card)
+        _write_model(options.model, options, graph, prediction, labels, seconds)
+    path = options.out / f"predictions-{ranks.rank}.csv"
+    ranks.together(lambda: write_file(path, predictions_table(predictions)))
+    return ranks.on_first(lambda: _write_shared(options.out, card, prediction))
 
 
 def fit_on_ranks(method: Method, task: Task, ranks: Ranks) -> Prediction:
@@ -124,10 +157,21 @@ def _checked(options: FitOptions) -> tuple[Manifest, Method]:
         if getattr(method, name) != only:
             raise InputError(f"{name} is {getattr(method, name)!r}; on shards it can only be {only!r}, leave it out")
     readable_file(options.labels)
-    check_destination(options.out)
+    check_folder(options.out, holds="the results")
+    if options.out.is_dir() and any(options.out.iterdir()) and not _is_result(options.out):
+        raise InputError(f"{options.out} holds files and no results; give another folder, nothing was touched")
     if options.model is not None:
         persistence.check_destination(options.model)
     return read_manifest(options.shards), method
+
+
+def _is_result(folder: Path) -> bool:
+    try:
+        card = parsed_json(read_plain(folder / CARD, MAX_CARD_BYTES))
+    except (OSError, ValueError):
+        # A job that was stopped while it wrote leaves predictions without a card.
+        return all(path.name.startswith("predictions-") for path in folder.iterdir())
+    return isinstance(card, dict) and card.get("kind") == KIND
 
 
 def local_labels(
@@ -138,12 +182,11 @@ def local_labels(
     Labels are few, so rank 0 reads them for all. All ranks call this."""
     ranks = graph.ranks
     index = ranks.together(lambda: LargeIndex(graph.ids, str(graph.manifest.folder)))
-    listed = ranks.from_first(ranks.together(lambda: _listed_ids(path, options) if ranks.rank == 0 else None))
+    listed = ranks.on_first(lambda: _listed_ids(path, options))
     mine = index.places(pa.array(listed, pa.string()))
     known = np.any(ranks.gather(mine != MISSING), axis=0)
     known_ids = np.array([name for name, is_known in zip(listed, known, strict=True) if is_known], dtype=str)
-    read = ranks.together(lambda: read_labels(path, known_ids, options) if ranks.rank == 0 else None)
-    codes, class_names = ranks.from_first(read)
+    codes, class_names = ranks.on_first(lambda: read_labels(path, known_ids, options))
     labels = np.full(len(graph.labels), UNLABELED)
     places = mine[known]
     labels[places[places != MISSING]] = codes[places != MISSING]
@@ -163,9 +206,65 @@ def _listed_ids(path: Path, options: TableOptions) -> list[str]:
     return list(found)
 
 
-def _sum_of_labels(graph: LocalGraph, labels: Int[np.ndarray, "here"]) -> str:
-    """A checksum of all labels in the order of the node table."""
-    known = labels != UNLABELED
-    mine = list(zip(graph.numbers[known].tolist(), labels[known].tolist(), strict=True))
-    pairs = sorted(pair for some in graph.ranks.gather(mine) for pair in some)
-    return hashlib.sha256(repr(pairs).encode()).hexdigest()
+def _write_shared(folder: Path, card: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
+    """Write the weights, then the card, which is returned; tables of an earlier job with more ranks are removed."""
+    from safetensors.numpy import save
+
+    content = save({name: np.ascontiguousarray(array) for name, array in (prediction.parameters or {}).items()})
+    write_file(folder / WEIGHTS, content)
+    card["files"] = {WEIGHTS: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}}
+    write_file(folder / CARD, json.dumps(card, indent=1))
+    for old in folder.glob("predictions-*.csv"):
+        number = old.stem.removeprefix("predictions-")
+        if number.isdecimal() and int(number) >= card["ranks"]:
+            os.remove(old)
+    return card
+
+
+def _plain(values: np.ndarray) -> list[Any]:
+    """Values of the single run by epoch and peer; None where there is none."""
+    return [[None if np.isnan(number) else float(number) for number in epoch[0]] for epoch in values]
+
+
+def _write_model(
+    folder: Path,
+    options: FitOptions,
+    graph: LocalGraph,
+    prediction: Prediction,
+    labels: Int[np.ndarray, "here"],
+    seconds: float,
+) -> None:
+    """Write a model as `mtgcn fit` does. All ranks call this; rank 0 then holds the whole graph."""
+    ranks = graph.ranks
+    axes = {"probabilities": 1, "peers": 2, "pseudo_labelled_at": 1}  # of the nodes
+    gathered = ranks.gather((graph.numbers, labels, [getattr(prediction, name) for name in axes]))
+
+    def write() -> None:
+        numbers, known, parts = zip(*gathered, strict=True)
+        order = np.argsort(np.concatenate(numbers))
+        joined: dict[str, Any] = {
+            name: np.concatenate(some, axis).take(order, axis)
+            for (name, axis), some in zip(axes.items(), zip(*parts, strict=True), strict=True)
+        }
+        given = parse_settings(method_class(options.method), options.settings)
+        model = GraphModel(options.method, settings=given or None, random_state=options.seed)
+        labelled = whole_graph(graph.manifest, np.concatenate(known)[order], graph.class_names)
+        model.take_over(labelled, replace(prediction, **joined), options.seed)
+        training = {"seconds": seconds, "device": device_title(ranks.device), "notes": []}
+        persistence.save_model(model, folder, training=training)
+
+    ranks.on_first(write)
+
+
+def whole_graph(manifest: Manifest, labels: Int[np.ndarray, "nodes"], class_names: tuple[str, ...]) -> Graph:
+    """The graph of all shards with these labels, nodes in the order of their table."""
+    parts = [read_part(manifest, part) for part in range(len(manifest.parts))]
+    order = np.argsort(np.concatenate([part.numbers for part in parts]))
+    ids = pa.concat_arrays([part.ids for part in parts]).cast(pa.string()).take(pa.array(order))
+    index = NodeIndex()
+    index.add(Coded(np.arange(len(ids)), ids))
+    tables: list[Any] = [part.features for part in parts]
+    features = sp.csr_array(sp.vstack(tables)) if manifest.sparse else np.concatenate(tables)
+    adjacency = sp.csr_array(sp.vstack([part.adjacency for part in parts]))[order][:, order]
+    fitted = manifest.preprocessor
+    return Graph(adjacency, features[order], labels, index.ids(), class_names, manifest.name, fitted.names, fitted)

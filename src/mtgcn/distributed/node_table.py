@@ -36,19 +36,18 @@ class FittedTable:
     table: Table
     columns: NodeColumns
     numbers: Sequence[int]  # the numeric columns
+    texts: Sequence[int]  # the other features
     sparse: bool
     ids: pa.Array
     preprocessing: Preprocessor
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
         """The features, a batch of rows at a time."""
-        for batch in _batches(self.table, self.columns, self.numbers):
-            cells = {
-                column: _texts(cells)
-                for column, cells in zip(_texts_of(self.columns, self.numbers), batch.texts[1:], strict=True)
-            }
+        for batch in self.table.batches([self.columns.node_id, *self.texts], self.numbers, gaps=True):
+            texts = [Texts(cells.codes, list(map(str, cells.values.to_pylist()))) for cells in batch.texts[1:]]
             values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
-            rows = column_table(self.table, self.columns, self.numbers, values, cells, batch.places)
+            words = dict(zip(self.texts, texts, strict=True))
+            rows = column_table(self.table, self.columns, self.numbers, values, words, batch.places)
             yield self.preprocessing.matrix(rows)
 
 
@@ -66,8 +65,9 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
     numbers = number_columns(table, columns, options, kinds)
     rows = max_rows or max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
     while True:
+        texts = [column for column in columns.features if column not in numbers]
         try:
-            ids, sample = _read(table, columns, numbers, rows)
+            ids, sample = _read(table, columns, numbers, texts, rows)
             break
         except NotNumbers as found:  # below the rows by which columns were detected
             numbers = [column for column in numbers if column not in found.columns]
@@ -78,24 +78,17 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
         )
     if len(ids) > sample.rows:
         note(f"{table.path}: preprocessing was fitted to {sample.rows} of {len(ids)} rows, drawn at random")
-    return FittedTable(table, columns, numbers, sp.issparse(sample.numbers), ids, preprocessing)
+    return FittedTable(table, columns, numbers, texts, sp.issparse(sample.numbers), ids, preprocessing)
 
 
-def _texts_of(columns: NodeColumns, numbers: Sequence[int]) -> list[int]:
-    return [column for column in columns.features if column not in set(numbers)]
-
-
-def _batches(table: Table, columns: NodeColumns, numbers: Sequence[int]) -> Iterator[Batch]:
-    """Batches of rows; the texts are the ids, then the other text columns."""
-    return table.batches([columns.node_id, *_texts_of(columns, numbers)], numbers, gaps=True)
-
-
-def _read(table: Table, columns: NodeColumns, numbers: Sequence[int], max_rows: int) -> tuple[pa.Array, ColumnTable]:
-    faults = Faults(str(table.path))
+def _read(
+    table: Table, columns: NodeColumns, numbers: Sequence[int], texts: Sequence[int], max_rows: int
+) -> tuple[pa.Array, ColumnTable]:
+    """All ids, and the rows to which preprocessing is fitted."""
+    faults, sample = Faults(str(table.path)), _Sample(texts, max_rows)
     ids: list[pa.Array] = []
-    sample = _Sample(_texts_of(columns, numbers), max_rows)
     before = 0
-    for batch in _batches(table, columns, numbers):
+    for batch in table.batches([columns.node_id, *texts], numbers, gaps=True):
         found = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if found is not None:
             ids.append(found.values.cast(pa.large_string()).take(pa.array(found.codes)))
@@ -129,14 +122,17 @@ class _Sample:
         self.places.append(batch.places[rows])
         self.hashes.append(hashes[rows])
         for one, cells in zip(self.words.values(), batch.texts[1:], strict=True):
-            one.add(_of_rows(cells, rows))
+            codes = cells.codes[rows]
+            used = np.unique(codes[codes != MISSING])
+            place = np.full(len(cells.values) + 1, MISSING)  # the last entry is that of MISSING
+            place[used] = np.arange(len(used))
+            one.add(Coded(place[codes], cells.values.take(pa.array(used)), cells.stays_text))
         known = np.concatenate(self.hashes)
         if len(known) > self.max_rows:  # rows above the threshold are skipped from here on
             self.threshold = np.partition(known, self.max_rows - 1)[self.max_rows - 1]
             kept = [np.flatnonzero(some <= self.threshold) for some in self.hashes]
-            self.blocks = [block[rows] for block, rows in zip(self.blocks, kept, strict=True)]
-            self.places = [block[rows] for block, rows in zip(self.places, kept, strict=True)]
-            self.hashes = [block[rows] for block, rows in zip(self.hashes, kept, strict=True)]
+            for part in (self.blocks, self.places, self.hashes):
+                part[:] = [block[rows] for block, rows in zip(part, kept, strict=True)]
             for one in self.words.values():
                 one.keep(kept)
 
@@ -145,19 +141,6 @@ class _Sample:
         values = sp.vstack(self.blocks, format="csr") if self.sparse else np.concatenate(self.blocks)
         words = {column: one.joined().without_missing_words for column, one in self.words.items()}
         return values, words, np.concatenate(self.places)
-
-
-def _of_rows(cells: Coded, rows: np.ndarray) -> Coded:
-    """Some rows of a column, with the values that occur in them."""
-    codes = cells.codes[rows]
-    used = np.unique(codes[codes != MISSING])
-    place = np.full(len(cells.values) + 1, MISSING)  # the last entry is that of MISSING
-    place[used] = np.arange(len(used))
-    return Coded(place[codes], cells.values.take(pa.array(used)), cells.stays_text)
-
-
-def _texts(cells: Coded) -> Texts:
-    return Texts(cells.codes, [str(value) for value in cells.values.to_pylist()])
 
 
 # ------------------------------------------------------------------------------------------------------- index of ids

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,6 @@ MAX_PARTS = 10_000
 BYTES_PER_BUCKET = 1 << 24  # of an edge list; sorting a bucket takes at most a hundred times as much
 EDGE = np.dtype([("row", np.int64), ("column", np.int64), ("weight", np.float32)])
 TRIPLE = np.dtype([("row", np.int64), ("column", np.int32), ("value", np.float32)])
-
-
 ORDER_TITLE = "communities of communities by label propagation, the largest ordered by reverse Cuthill-McKee"
 ROUNDS = 8  # of label propagation
 COMMUNITIES_PER_PART = 16  # at least, on the first level, for parts of similar size
@@ -70,66 +68,43 @@ class Spill:
                 with self._paths[number].open("ab") as file:
                     file.write(rows.tobytes())
 
-    def read(self, bucket: int) -> np.ndarray:
-        """All records of a bucket."""
+    def read(self, bucket: int, *, remove: bool = False) -> np.ndarray:
+        """All records of a bucket, which may then be removed from disk."""
         path = self._paths[bucket]
-        return np.fromfile(path, dtype=self.record) if path.exists() else np.zeros(0, dtype=self.record)
-
-    def remove(self, bucket: int) -> None:
-        """Delete a bucket."""
-        self._paths[bucket].unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class ShardSummary:
-    """What `shard` reports."""
-
-    shards: str
-    parts: int
-    nodes: int
-    edges: int
-    features: int
-    order: str
-    boundary: float  # share of the edges that connect different parts
-    columns: list[str]
+        records = np.fromfile(path, dtype=self.record) if path.exists() else np.zeros(0, dtype=self.record)
+        if remove:
+            path.unlink(missing_ok=True)
+        return records
 
 
-def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableOptions) -> ShardSummary:
-    """Split the graph of an edge list and a node table into parts, and write them to a folder."""
+def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableOptions) -> dict[str, Any]:
+    """Split the graph of an edge list and a node table into parts, and write them to a folder; returns a summary."""
     if not 1 <= parts <= MAX_PARTS:
         raise InputError(f"--parts is {parts}; give 1 to {MAX_PARTS}")
-    check_destination(out)
+    check_folder(out, holds="the shards")
+    if out.is_dir() and has_other_files(out) and not is_shards(Path(os.path.abspath(out))):
+        raise InputError(f"{out} holds files and no shards; give another folder, nothing was touched")
     edge_table = open_table(edges, options, edges=True)
     table = fit_table(nodes, options)
     if parts > len(table.ids):
         raise InputError(f"--parts is {parts} and exceeds the {len(table.ids)} nodes; give at most {len(table.ids)}")
     old = [path.name for path in out.glob(PARTS)] if out.is_dir() else []
-    names = sorted({MANIFEST, *old, *map(part_name, range(parts))})
     try:
-        with updating(out, names) as folder:
+        with updating(out, sorted({MANIFEST, *old, *map(part_name, range(parts))})) as folder:
             spill = folder / "spill"
             links = _Links(spill, edge_table.path.stat().st_size, len(table.ids))
             for batch, _ in edge_batches(edge_table, options, LargeIndex(table.ids, str(nodes)), str(nodes)):
                 links.add(batch.sources, batch.targets, batch.weights)
-            summary = _write(folder, spill, table, links, parts, _writable(edges.name), out)
+            name = edges.name.encode("utf-8", "backslashreplace").decode()  # also if it is not UTF-8
+            card, boundary = _write(folder, spill, table, links, parts, name)
             shutil.rmtree(spill)
     except HeldElsewhere:
         raise InputError(f"another process is writing to {out}; give another folder") from None
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror or error}; make room, or give another folder") from error
-    return summary
-
-
-def _writable(name: str) -> str:
-    """The name of a file for JSON, also if it is not UTF-8."""
-    return name.encode("utf-8", "backslashreplace").decode()
-
-
-def check_destination(folder: Path) -> None:
-    """Raise if shards cannot be written to the folder, or if it holds something else."""
-    check_folder(folder, holds="the shards")
-    if folder.is_dir() and has_other_files(folder) and not is_shards(Path(os.path.abspath(folder))):
-        raise InputError(f"{folder} holds files and no shards; give another folder, nothing was touched")
+    sizes = {key: card[key] for key in ("nodes", "edges", "features", "order")}
+    columns = table.preprocessing.lines()
+    return {"shards": str(out), "parts": parts, **sizes, "boundary": boundary, "columns": columns}
 
 
 class _Links:
@@ -153,10 +128,11 @@ class _Links:
         """All rows of the adjacency, a bucket at a time. Of several weights of a pair the largest counts."""
         for bucket in range(self.buckets):
             first, end = int(self.starts[bucket]), int(self.starts[bucket + 1])
-            records = self.listed.read(bucket)
-            if not self.merged[bucket]:
-                records = _merged(records)
-                self.listed.remove(bucket)
+            records = self.listed.read(bucket, remove=not self.merged[bucket])
+            if not self.merged[bucket]:  # each pair once, with its largest weight, sorted; without weights of 0
+                records = records[np.lexsort((-records["weight"], records["column"], records["row"]))]
+                again = (np.diff(records["row"], prepend=-1) == 0) & (np.diff(records["column"], prepend=-1) == 0)
+                records = records[~again & (records["weight"] > 0)]
                 self.listed.add(np.full(len(records), bucket), records)
                 self.merged[bucket] = True
             starts = np.searchsorted(records["row"], np.arange(first, end + 1))
@@ -164,16 +140,10 @@ class _Links:
             yield first, sp.csr_array((weights, columns, starts), shape=(end - first, self.nodes))
 
 
-def _merged(records: np.ndarray) -> np.ndarray:
-    """Each pair once, with its largest weight, sorted; pairs of weight 0 are dropped."""
-    records = records[np.lexsort((-records["weight"], records["column"], records["row"]))]
-    again = (np.diff(records["row"], prepend=-1) == 0) & (np.diff(records["column"], prepend=-1) == 0)
-    return records[~again & (records["weight"] > 0)]
-
-
 def _write(
-    folder: Path, spill: Path, table: FittedTable, links: _Links, parts: int, name: str, out: Path
-) -> ShardSummary:
+    folder: Path, spill: Path, table: FittedTable, links: _Links, parts: int, name: str
+) -> tuple[dict[str, Any], float]:
+    """Write parts and manifest; returns the manifest and the share of the edges that connect different parts."""
     nodes = links.nodes
     degrees = np.concatenate([np.diff(some.indptr) for _, some in links.rows()])
     order = local_order(links.rows, nodes, parts) if parts > 1 else np.arange(nodes)
@@ -190,19 +160,21 @@ def _write(
         mine, theirs = (np.searchsorted(starts, records[end], side="right") - 1 for end in ("row", "column"))
         inside += int(np.count_nonzero((mine == theirs) & (records["row"] != records["column"])))
         moved.add(mine, records)
-    features = _Features(spill, table, place, starts)
+    features, sparse = _spilled_features(spill, table, place, starts)
+    width = len(table.preprocessing.names)
 
     entries = []
     for part in range(parts):
         first, end = int(starts[part]), int(starts[part + 1])
         numbers = order[first:end]
-        piece = Part(
-            numbers,
-            table.ids.take(pa.array(numbers)),
-            _csr(moved.read(part), "weight", first, end, nodes),
-            features.taken(part, first, end),
+        adjacency = _csr(moved.read(part, remove=True), "weight", first, end, nodes)
+        records = features.read(part, remove=True)
+        rows: Any = (
+            _csr(records, "value", first, end, width)
+            if sparse
+            else np.ascontiguousarray(records["values"][np.argsort(records["row"])])
         )
-        moved.remove(part)
+        piece = Part(numbers, table.ids.take(pa.array(numbers)), adjacency, rows)
         entries.append(write_part(folder / part_name(part), piece))
     total = int(degrees.sum())
     card: dict[str, Any] = {
@@ -210,25 +182,16 @@ def _write(
         "nodes": nodes,
         "edges": (total - loops) // 2,
         "entries": total,
-        "features": features.width,
+        "features": width,
         "feature_names": list(table.preprocessing.names),
-        "sparse": features.sparse,
+        "sparse": sparse,
         "preprocessing": table.preprocessing.plain(),
         "order": ORDER_TITLE if parts > 1 else "as in the node table",
         "versions": versions(),
         "parts": entries,
     }
     (folder / MANIFEST).write_text(manifest_text(card), encoding="utf-8")
-    return ShardSummary(
-        shards=str(out),
-        parts=parts,
-        nodes=nodes,
-        edges=card["edges"],
-        features=features.width,
-        order=card["order"],
-        boundary=1 - inside / max(1, total - loops),
-        columns=table.preprocessing.lines(),
-    )
+    return card, 1 - inside / max(1, total - loops)
 
 
 def _with_diagonal(first: int, some: sp.csr_array) -> np.ndarray:
@@ -252,44 +215,27 @@ def _csr(records: np.ndarray, values: str, first: int, end: int, width: int) -> 
     return sp.csr_array((records[values].copy(), columns, starts.astype(kind)), shape=(end - first, width))
 
 
-class _Features:
-    """Rows of features on disk, by part, sparse or dense as the preprocessing computes them."""
-
-    def __init__(self, folder: Path, table: FittedTable, place: np.ndarray, starts: np.ndarray) -> None:
-        self.width = len(table.preprocessing.names)
-        self.sparse = False
-        self._spill: Spill | None = None
-        done = 0
-        for some in table.features():
-            rows = place[done : done + some.shape[0]]
-            done += some.shape[0]
-            if done > len(place):
-                break
-            records = self._records(some, rows)
-            self._spill = self._spill or Spill(folder, "features", records.dtype, len(starts) - 1)
-            self._spill.add(np.searchsorted(starts, records["row"], side="right") - 1, records)
-        if done != len(place):
-            raise InputError(f"{table.table.path} has changed since it was first read; try again")
-
-    def _records(self, some: sp.csr_array | np.ndarray, rows: Int[np.ndarray, "rows"]) -> np.ndarray:
+def _spilled_features(folder: Path, table: FittedTable, place: np.ndarray, starts: np.ndarray) -> tuple[Spill, bool]:
+    """Rows of features on disk, by part, and whether the preprocessing computes them sparse."""
+    width, sparse, done = len(table.preprocessing.names), False, 0
+    spill: Spill | None = None
+    for some in table.features():
+        rows = place[done : done + some.shape[0]]
+        done += some.shape[0]
+        if done > len(place):
+            break
         if isinstance(some, np.ndarray):
-            records = np.empty(len(rows), dtype=[("row", np.int64), ("values", np.float32, (self.width,))])
+            records = np.empty(len(rows), dtype=[("row", np.int64), ("values", np.float32, (width,))])
             records["row"], records["values"] = rows, some
-            return records
-        self.sparse = True
-        triples = np.empty(some.nnz, dtype=TRIPLE)
-        triples["row"] = np.repeat(rows, np.diff(some.indptr))
-        triples["column"], triples["value"] = some.indices, some.data
-        return triples
-
-    def taken(self, part: int, first: int, end: int) -> sp.csr_array | np.ndarray:
-        """The rows of a part, in order; their file is removed."""
-        assert self._spill is not None, "a table has rows"
-        records = self._spill.read(part)
-        self._spill.remove(part)
-        if self.sparse:
-            return _csr(records, "value", first, end, self.width)
-        return np.ascontiguousarray(records["values"][np.argsort(records["row"])])
+        else:
+            sparse, records = True, np.empty(some.nnz, dtype=TRIPLE)
+            records["row"] = np.repeat(rows, np.diff(some.indptr))
+            records["column"], records["value"] = some.indices, some.data
+        spill = spill or Spill(folder, "features", records.dtype, len(starts) - 1)
+        spill.add(np.searchsorted(starts, records["row"], side="right") - 1, records)
+    if spill is None or done != len(place):
+        raise InputError(f"{table.table.path} has changed since it was first read; try again")
+    return spill, sparse
 
 
 # ----------------------------------------------------------------------------------------------- order of the nodes
@@ -309,7 +255,7 @@ def local_order(rows: Callable[[], Iterable[Rows]], nodes: int, parts: int) -> I
         if 2 * largest >= nodes or stuck:
             break
         largest *= GROWTH
-        rows = _all_at_once(links)
+        rows = partial(lambda some: [(0, some)], links)
     place = np.empty(links.shape[0], dtype=np.int64)
     place[reverse_cuthill_mckee(links, symmetric_mode=True)] = np.arange(len(place))
     for community in reversed(levels):
@@ -317,10 +263,6 @@ def local_order(rows: Callable[[], Iterable[Rows]], nodes: int, parts: int) -> I
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
     return order
-
-
-def _all_at_once(links: sp.csr_array) -> Callable[[], Iterable[Rows]]:
-    return lambda: [(0, links)]
 
 
 def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts"]:
@@ -341,10 +283,8 @@ def _communities(
     for number in range(ROUNDS):
         for first, some in rows():
             # Half of the nodes at a time, since two nodes that join each other would only swap communities.
-            turn = splitmix64(np.arange(first, first + some.shape[0], dtype=np.uint64) + np.uint64(number)) % np.uint64(
-                2
-            )
-            movable = np.flatnonzero(turn == 0)
+            numbers = np.arange(first, first + some.shape[0], dtype=np.uint64) + np.uint64(number)
+            movable = np.flatnonzero(splitmix64(numbers) % np.uint64(2) == 0)
             chosen = _most_linked(some[movable], first + movable, community, size, largest)
             chosen = _within_room(chosen, members[first + movable], size, largest)
             joined = chosen >= 0

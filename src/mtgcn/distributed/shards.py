@@ -1,4 +1,5 @@
-"""The format of shards: a folder with one `.npz` file for each part of a graph, and a manifest with their checksums.
+"""Shards: a folder with one `.npz` file for each part of a graph, and a manifest with their checksums; and the graph of
+some of these parts, which one rank holds.
 
     SHARDS/
       manifest.json     sizes of the graph, preprocessing, order of the nodes, checksums of all files
@@ -19,18 +20,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+import torch
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
+from mtgcn.distributed.communicator import RankCommunicator, Ranks
 from mtgcn.errors import InputError, reason
+from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
+from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
 from mtgcn.storage.files import current_path, parsed_json, read_plain
+from mtgcn.task import Nodes, Task, run_seed
 
 MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
 KIND, FORMAT = "mtgcn shards", 1
 MAX_MANIFEST_BYTES = 1 << 30
+ENTRIES_AT_ONCE = 1 << 21  # entries for which temporary arrays are held
 
 
 class PartEntry(BaseModel):
@@ -62,21 +69,8 @@ class Manifest(BaseModel):
     sha256: str  # of all other content, and so of all files
 
     @property
-    def mean_degree(self) -> float:
-        """Mean number of neighbours, as in `Graph`."""
-        return self.entries / self.num_nodes
-
-    @property
     def preprocessor(self) -> Preprocessor:
         return Preprocessor.of(self.preprocessing)
-
-
-class DamagedShards(InputError):
-    """Shards that were changed after they were written."""
-
-
-class OtherFormat(InputError):
-    """Shards that another version wrote."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
     if content.get("format") != FORMAT:
-        raise OtherFormat(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
+        raise InputError(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
     if content.get("sha256") != _content_sum(content):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     try:
@@ -199,12 +193,10 @@ def read_manifest(folder: Path) -> Manifest:
 def is_shards(folder: Path) -> bool:
     """Whether a folder has a manifest of shards, of any format, damaged ones included."""
     try:
-        read_manifest(folder)
-    except (DamagedShards, OtherFormat):
-        return True
-    except InputError:
-        return False
-    return True
+        content = parsed_json(read_plain(current_path(folder, MANIFEST), MAX_MANIFEST_BYTES))
+    except (OSError, ValueError) as error:
+        return not isinstance(error, OSError)
+    return isinstance(content, dict) and content.get("kind") == KIND
 
 
 def _content_sum(content: Mapping[str, Any]) -> str:
@@ -217,5 +209,118 @@ def _file_sum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _damaged(folder: Path, why: str) -> DamagedShards:
-    return DamagedShards(f"the shards in {folder} are damaged: {why}; restore them from a copy, or shard again")
+def _damaged(folder: Path, why: str) -> InputError:
+    return InputError(f"the shards in {folder} are damaged: {why}; restore them from a copy, or shard again")
+
+
+# ------------------------------------------------------------------------------------ the part of a graph on one rank
+
+
+class LocalGraph(Graph):
+    """The nodes of one rank. Sizes are those of the whole graph; rows of tables are those of this rank's nodes.
+
+    Columns of the adjacency are this rank's nodes, then its boundary. The diagonal is stored, zeros included.
+    """
+
+    communicator: RankCommunicator  # type: ignore[misc]
+    ranks: Ranks
+    manifest: Manifest
+    parts: range  # of this rank
+    numbers: Int[np.ndarray, "here"]  # rows in the node table
+    ids: pa.Array
+
+    def __init__(self, communicator: RankCommunicator, manifest: Manifest, parts: range, **arrays: Any) -> None:
+        # The parts were checked when they were read, and a graph is frozen.
+        labels = np.full(communicator.here, UNLABELED)
+        vars(self).update(arrays, labels=labels, class_names=(), name=manifest.name)
+        vars(self).update(communicator=communicator, ranks=communicator.ranks, manifest=manifest, parts=parts)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.manifest.num_nodes
+
+    @property
+    def mean_degree(self) -> float:
+        return self.manifest.entries / self.manifest.num_nodes
+
+    @property
+    def with_self_loops(self) -> sp.csr_array:
+        """A + I, with the same index arrays."""
+        adjacency = self.adjacency
+        row = np.repeat(np.arange(adjacency.shape[0], dtype=np.int32), np.diff(adjacency.indptr))
+        values = adjacency.data + (adjacency.indices == row)
+        return sp.csr_array((values.astype(np.float32), adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+
+    def task(self, labels: Int[np.ndarray, "here"], class_names: tuple[str, ...], seed: int) -> Task:
+        """The task with these labels of this rank's nodes, in the order of the node table."""
+        vars(self)["class_names"] = class_names
+        index = np.flatnonzero(labels != UNLABELED)
+        index = index[np.argsort(self.numbers[index])]
+        labelled = Nodes(torch.from_numpy(index)[None], torch.from_numpy(labels[index].astype(np.int64))[None])
+        device = self.ranks.device
+        return Task(self, labelled.to(device), seeds=(run_seed(seed, 0),), device=device, seed=seed)
+
+
+def parts_of(rank: int, ranks: int, parts: int) -> range:
+    """The parts of a rank: consecutive ones, since their nodes are neighbours."""
+    return range(rank * parts // ranks, (rank + 1) * parts // ranks)
+
+
+def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
+    """Read this rank's share of the shards. All ranks call this."""
+    count = len(manifest.parts)
+    if ranks.count > count:
+        raise InputError(
+            f"{ranks.count} ranks for {count} parts; start at most {count} ranks, or shard again with more --parts"
+        )
+    mine = parts_of(ranks.rank, ranks.count, count)
+    firsts = np.cumsum([0, *(part.nodes for part in manifest.parts)])
+    starts = [int(firsts[parts_of(rank, ranks.count, count).start]) for rank in range(ranks.count)]
+    starts.append(manifest.num_nodes)
+    numbers, ids, features, row_starts, columns, values = ranks.together(lambda: _read_parts(manifest, mine))
+    boundary, columns = _renumbered(columns, starts[ranks.rank], starts[ranks.rank + 1])
+    communicator = RankCommunicator(ranks, starts, numbers, boundary)
+    shape = (communicator.here, communicator.here + communicator.boundary_size)
+    adjacency = sp.csr_array((values, columns, row_starts), shape=shape)
+    return LocalGraph(communicator, manifest, mine, adjacency=adjacency, features=features, numbers=numbers, ids=ids)
+
+
+def _read_parts(manifest: Manifest, parts: range) -> tuple[Any, ...]:
+    """Numbers, ids, features, row starts, columns and values of these parts, read one by one into arrays for all of
+    them, to save memory. Columns are positions in the order of all nodes."""
+    nodes = sum(manifest.parts[part].nodes for part in parts)
+    entries = sum(manifest.parts[part].entries for part in parts)
+    numbers, ids = np.empty(nodes, dtype=np.int64), []
+    row_starts = np.zeros(nodes + 1, dtype=np.int32 if entries < 2**31 else np.int64)
+    columns = np.empty(entries, dtype=np.int32 if manifest.num_nodes < 2**31 else np.int64)
+    values = np.empty(entries, dtype=np.float32)
+    sparse: list[sp.csr_array] = []
+    features: Any = None if manifest.sparse else np.empty((nodes, manifest.num_features), dtype=np.float32)
+    node = entry = 0
+    for number in parts:
+        part = read_part(manifest, number)
+        rows, some = slice(node, node + len(part.numbers)), slice(entry, entry + part.adjacency.nnz)
+        node, entry = rows.stop, some.stop
+        numbers[rows] = part.numbers
+        ids.append(part.ids)
+        row_starts[rows.start + 1 : rows.stop + 1] = part.adjacency.indptr[1:] + some.start
+        columns[some], values[some] = part.adjacency.indices, part.adjacency.data
+        if manifest.sparse:
+            sparse.append(part.features)
+        else:
+            features[rows] = part.features
+    if manifest.sparse:
+        features = sp.csr_array(sp.vstack(sparse, format="csr"))
+    return numbers, pa.concat_arrays(ids), features, row_starts, columns, values
+
+
+def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """The boundary, sorted, and the columns, in place: this rank's nodes count from 0, then the boundary."""
+    blocks = [slice(start, start + ENTRIES_AT_ONCE) for start in range(0, len(columns), ENTRIES_AT_ONCE)]
+    outside = [np.unique(some[(some < first) | (some >= end)]) for some in (columns[block] for block in blocks)]
+    boundary = np.unique(np.concatenate([*outside, np.zeros(0, columns.dtype)])).astype(np.int64)
+    for block in blocks:
+        some = columns[block]
+        is_outside = (some < first) | (some >= end)
+        columns[block] = np.where(is_outside, end - first + np.searchsorted(boundary, some), some - first)
+    return boundary, columns.astype(np.int32, copy=False)

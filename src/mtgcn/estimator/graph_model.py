@@ -121,7 +121,7 @@ class GraphModel:
     def plot(self) -> Any:
         """A matplotlib figure with the map of the nodes, confidence, classes and training."""
         self._check_fitted()
-        from mtgcn.report.plots import fit_figure
+        from mtgcn.report.fit_page import fit_figure
 
         return fit_figure(self)
 
@@ -132,11 +132,11 @@ class GraphModel:
         With 0 the page shows the estimate stored with a loaded model, if any.
         """
         self._check_fitted()
-        from mtgcn.report.fit_page import fit_page
-        from mtgcn.storage.files import check_file
+        from mtgcn.report.fit_page import fit_html
+        from mtgcn.storage.files import check_file, write_file
 
         check_file(path)
-        fit_page(self, path, fit_background(self, folds))
+        write_file(path, fit_html(self, fit_background(self, folds)))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder of safetensors and JSON files."""

@@ -15,8 +15,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from torch import Tensor
 
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import LARGE_BLOCK, blocks_of_entries, blocks_of_rows, each_block
-from mtgcn.linalg.operators import SparseOperator
+from mtgcn.linalg.operators import LARGE_BLOCK, SparseOperator, blocks_of_entries, blocks_of_rows, each_block
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from mtgcn.nn.base import CLASSES, NODES, PEERS, StackedNetwork, each_peer, mean
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.loop import Adam, Phase, PseudoLabelRecord, Recorder, Step, recorder_for, train
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.training.pseudo_labels import (
     PseudoLabels,
@@ -42,7 +42,6 @@ from mtgcn.training.pseudo_labels import (
     labelled_mask,
     most_confident,
 )
-from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 
 @dataclass(frozen=True, kw_only=True)

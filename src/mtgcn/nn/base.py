@@ -161,10 +161,11 @@ class TwoLayerNetwork(StackedNetwork):
     """Two layers with ReLU and dropout between them; subclasses define how a layer uses the graph."""
 
     FIRST_LAYER: ClassVar[tuple[str, ...]] = ("weight0", "bias0")
+    NUMBERS_PER_CLASS: ClassVar[int] = 12  # that training holds for each node
 
-    weight0: nn.Parameter  # the first axis is features; the last, hidden
+    weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
     bias0: Tensor  # runs, peers, hidden; zeros if `bias` is off
-    weight1: nn.Parameter
+    weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
     bias1: Tensor  # classes, runs, peers; likewise
     input: InputProduct
     dropout: DropoutStream
@@ -172,6 +173,12 @@ class TwoLayerNetwork(StackedNetwork):
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers)
         self.settings = settings
+
+    @classmethod
+    def bytes_per_model(cls, task: Task, hidden_channels: int) -> int:
+        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
+        at_nodes = task.num_nodes * (8 * hidden_channels + cls.NUMBERS_PER_CLASS * task.num_classes)
+        return 4 * (4 * task.graph.num_features * hidden_channels + at_nodes)
 
     def _feature_product(self) -> InputProduct:
         """X Θ0, without the graph."""

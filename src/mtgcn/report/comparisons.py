@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.tables import CellSummary
-from mtgcn.report.charts import difference_chart, label_rate_chart
-from mtgcn.report.pages import render
-from mtgcn.report.styles import Styles
-from mtgcn.report.svg import Chart
+from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, plain_label
+from mtgcn.report.pages import Styles, render
 from mtgcn.report.tables import (
     LATEX_PREAMBLE,
     SIGNED,
@@ -33,6 +33,9 @@ from mtgcn.report.tables import (
     seconds,
 )
 from mtgcn.storage.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TEXT, LATEX, PAGE = "text", "LaTeX", "page"  # formats of the comparison table; text also serves Markdown and notebooks
 
@@ -301,3 +304,24 @@ def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> lis
             title = f"Accuracy on {some[0].cells[0].dataset} over labels per class"
             charts.append((title, label_rate_chart(samples, title, styles)))
     return charts
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """The accuracy of every run as a dot, and for each method its mean with the 95 % interval."""
+    from matplotlib.figure import Figure
+
+    cells = comparison.cells
+    figure = Figure(figsize=(7, 1.4 + 0.45 * len(cells)), layout="constrained")
+    axes = figure.subplots()
+    for place, cell in enumerate(cells):
+        colour = "black" if cell.method == comparison.reference else f"C{place}"
+        accuracy = 100 * np.asarray(cell.accuracy.per_run)
+        heights = place + 0.3 * (np.arange(len(accuracy)) / max(len(accuracy) - 1, 1) - 0.5)  # equal runs differ
+        axes.plot(accuracy, heights, ".", color=colour, alpha=0.35, markersize=5)
+        axes.plot(100 * np.array(cell.accuracy.ci95), [place, place], color=colour, linewidth=2)
+        axes.plot([100 * cell.accuracy.mean], [place], "o", color=colour, markersize=7)
+    axes.set_yticks(range(len(cells)), [plain_label(cell.method) for cell in cells])
+    axes.set(xlabel="accuracy in %: each run, the mean and its 95 % interval", title=plain_label(cell_title(cells[0])))
+    axes.invert_yaxis()  # the first on top, as in the table
+    axes.grid(axis="x", alpha=0.3)
+    return figure

@@ -26,7 +26,7 @@ from mtgcn.graph_cache import cached_per_graph
 from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import method_from_text
-from mtgcn.report.fit_view import map_rows, shown_nodes
+from mtgcn.report.fit_page import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.studio.project import Project
 from mtgcn.studio.storage import State

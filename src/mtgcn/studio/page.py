@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nicegui import app, ui
 
-from mtgcn.report.styles import class_variables, colour_variables
+from mtgcn.report.pages import class_variables, colour_variables
 from mtgcn.studio.data_view import DataView
 from mtgcn.studio.elements import Keys, Tag, button, plural, tag
 from mtgcn.studio.label_view import KEYS, MapPane, NeighbourhoodPane, NodePane

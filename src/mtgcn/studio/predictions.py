@@ -15,7 +15,7 @@ from mtgcn.estimator.graph_model import GIVEN, GraphModel
 from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
 from mtgcn.labels import UNLABELED
-from mtgcn.report.fit_view import histogram
+from mtgcn.report.fit_page import histogram
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path, read_plain
 from mtgcn.studio.fitting import feature_layout, fitted_model, model_layout

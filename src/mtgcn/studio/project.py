@@ -35,7 +35,6 @@ from mtgcn.studio.storage import (
     read_history,
     read_label_file,
 )
-from mtgcn.workflows.fit import columns_of
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
 
@@ -174,7 +173,7 @@ class Project:
             edges=graph.num_edges,
             features=graph.num_features,
             isolated_nodes=int((graph.adjacency.sum(axis=1) == 0).sum()),
-            columns=columns_of(graph),
+            columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
             notes=self.loaded.notes,
             labels=counts,
             skipped=len(self.skipped),

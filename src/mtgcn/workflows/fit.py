@@ -1,4 +1,4 @@
-"""`mtgcn fit`: read, check, fit, estimate the accuracy, write. Nothing is written before all else succeeded."""
+"""`mtgcn fit` and `label`: read, check, fit, estimate the accuracy, and, once all that succeeded, write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +17,10 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel
-from mtgcn.estimator.persistence import FILES, check_destination, save_model
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, LabelChanges, with_more_labels
+from mtgcn.estimator.persistence import FILES, check_destination, load_model, save_model
 from mtgcn.io.options import TableOptions
+from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import free_bytes, is_out_of_memory, readable
 from mtgcn.methods import Method, method_from_text, name_of
@@ -36,7 +37,7 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import label_warnings
-from mtgcn.workflows.inputs import check_labels, read_graph
+from mtgcn.workflows.inputs import check_labels, read_graph, read_more_labels
 from mtgcn.workflows.output import collected_notes
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 MAX_CLASSES_LISTED = 20
 MAX_COLUMNS_LISTED = 20
+MAX_CORRECTIONS_LISTED = 5
 MAX_PEERS_LISTED = 4
 WIDTH_SETTINGS = ("hidden_channels", "dimensions")  # memory grows with them; a method has one or none
 
@@ -86,6 +88,26 @@ class FitSummary:
     report: str | None = None
 
 
+@dataclass(frozen=True)
+class Refit:
+    """A refit with more labels, compared with the fit before."""
+
+    nodes_predicted_otherwise: int  # of the nodes without a label before
+    nodes_without_label_before: int
+    mean_confidence_before: float
+    expected_accuracy_before: Mapping[str, Any] | None
+    fit: FitSummary
+
+
+@dataclass(frozen=True)
+class LabelSummary:
+    """What `mtgcn label --json` prints."""
+
+    changes: LabelChanges
+    refit: Refit | None  # None if no label is new, so nothing was fitted
+    model: str
+
+
 def fit_files(
     files: TableOptions,
     *,
@@ -109,7 +131,11 @@ def fit_files(
     chosen = method_from_text(method or DEFAULT_METHOD, settings)
     if out is not None:
         check_destination(out)
-        check_page(report, out)
+        if report is not None:
+            check_file(report)
+            real, folder = os.path.realpath(report), os.path.realpath(out)
+            if real == folder or real in {os.path.join(folder, name) for name in FILES}:
+                raise InputError(f"the page {report} would overwrite the model; give another file")
     elif not check:
         raise InputError("no folder for the model; give --out, or --check to only see what would be done")
     with collected_notes() as notes:
@@ -119,51 +145,83 @@ def fit_files(
             check_memory(graph, chosen, torch_device)
         else:
             model = GraphModel(chosen, neighbors=files.knn or 10, metric=files.metric, device=device, random_state=seed)
-            with within_memory(graph, chosen, torch_device):
-                started = perf_counter()
-                with fitting_progress(f"fitting {name_of(chosen)}"):
-                    model.fit_graph(graph)
-                seconds = perf_counter() - started
-                expected = expectation(model, seed, torch_device, folds)
+            seconds, expected = _fit(model, chosen, graph, None, torch_device, folds)
     if check or out is None:
         why_not = why_not_measurable(graph, chosen, folds) if folds else "not measured, as asked"
         return _graph_summary(graph, chosen, torch_device, (None, why_not), notes, label_warnings(graph))
     summary = summary_of(model, seconds, expected, notes, out, report)
-    page = None if report is None else _page(model, expected, notes)
+    if report is None:
+        save_model(model, out, training=for_the_card(summary))
+        return summary
+    from mtgcn.report.fit_page import Background, fit_html
+
+    page = fit_html(model, Background(*expected, notes))
     save_model(model, out, training=for_the_card(summary))
-    if report is not None and page is not None:
-        try:
-            write_file(report, page)
-        except InputError as error:
-            raise InputError(f"{error}. The model is written; mtgcn report {out} makes the page") from error
+    try:
+        write_file(report, page)
+    except InputError as error:
+        raise InputError(f"{error}. The model is written; mtgcn report {out} makes the page") from error
     return summary
 
 
-def check_page(report: Path | None, model: Path) -> None:
-    """Refuse a page that cannot be written, or that would overwrite a file of the model."""
-    if report is None:
-        return
-    check_file(report)
-    real, folder = os.path.realpath(report), os.path.realpath(model)
-    if real == folder or real in {os.path.join(folder, name) for name in FILES}:
-        raise InputError(f"the page {report} would overwrite the model; give another file")
+def _fit(
+    model: GraphModel, method: Method, graph: Graph, classes: np.ndarray | None, device: torch.device, folds: int
+) -> tuple[float, Expectation]:
+    """Fit, or with `classes` fit again; returns the seconds and the cross-validated accuracy."""
+    with within_memory(graph, method, device):
+        started = perf_counter()
+        with fitting_progress(f"fitting {name_of(method)}"):
+            model.fit_graph(graph) if classes is None else model.fit_again(graph, classes)
+        seconds = perf_counter() - started
+        if folds == 0:
+            return seconds, (None, "not measured, as asked (--folds 0)")
+        if why_not := why_not_measurable(model.graph_, model.method_, folds):
+            return seconds, (None, why_not)
+        with fitting_progress("measuring accuracy on held-out labels"):
+            expected = expected_accuracy(model.graph_, model.method_, seed=model.seed_, device=device, folds=folds)
+        return seconds, (expected, None)
 
 
-def expectation(model: GraphModel, seed: int, device: torch.device, folds: int) -> Expectation:
-    """The cross-validated accuracy of the model, or why it is not estimated."""
-    if folds == 0:
-        return None, "not measured, as asked (--folds 0)"
-    why_not = why_not_measurable(model.graph_, model.method_, folds)
-    if why_not:
-        return None, why_not
-    with fitting_progress("measuring accuracy on held-out labels"):
-        return expected_accuracy(model.graph_, model.method_, seed=seed, device=device, folds=folds), None
-
-
-def _page(model: GraphModel, expected: Expectation, notes: Sequence[str]) -> str:
-    from mtgcn.report.fit_page import Background, fit_html
-
-    return fit_html(model, Background(*expected, notes))
+def label_files(
+    folder: Path,
+    labels: Path,
+    *,
+    columns: Mapping[str, str | int | Literal[False]] | None = None,
+    new_classes: Sequence[str] = (),
+    folds: int = 5,
+    device: str = "auto",
+) -> LabelSummary:
+    """Add the labels of a table to a stored model and fit it again; the folder is replaced once that succeeded."""
+    check_folds(folds)
+    torch_device = chosen_device(device)
+    model = load_model(folder)
+    model.device = device
+    check_destination(folder)
+    if not model.has_node_ids_:
+        raise InputError("the nodes of this model have no ids, so labels cannot refer to them; fit it on files")
+    before, predicted_before = model.training_, model.transduction_
+    unlabeled = model.graph_.labels == UNLABELED
+    with collected_notes() as notes:
+        more = read_more_labels(labels, model.graph_, columns or {})
+        new = [class_named(name, model.graph_.class_names) for name in new_classes]
+        graph, classes, changes = with_more_labels(model, more, new)
+        if changes.any:
+            check_labels(graph)
+            confidence_before = mean_confidence(model)
+            seconds, expected = _fit(model, model.method_, graph, classes, torch_device, folds)
+    if not changes.any:
+        return LabelSummary(changes, None, str(folder))
+    fit = summary_of(model, seconds, expected, notes, folder)
+    kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still hold
+    save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
+    refit = Refit(
+        nodes_predicted_otherwise=int((model.transduction_ != predicted_before)[unlabeled].sum()),
+        nodes_without_label_before=int(unlabeled.sum()),
+        mean_confidence_before=confidence_before,
+        expected_accuracy_before=before.get("expected_accuracy"),
+        fit=fit,
+    )
+    return LabelSummary(changes, refit, str(folder))
 
 
 # Summary
@@ -203,7 +261,7 @@ def _graph_summary(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         features=graph.num_features,
-        columns=columns_of(graph),
+        columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
         coverage=label_coverage(graph),
         labels=dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)),
         method=name_of(method),
@@ -219,11 +277,6 @@ def for_the_card(summary: FitSummary) -> dict[str, object]:
     """The part of a summary that the model's card keeps."""
     in_card_already = {"nodes", "edges", "features", "labels", "method", "epochs", "model", "report"}
     return {key: value for key, value in asdict(summary).items() if key not in in_card_already}
-
-
-def columns_of(graph: Graph) -> list[str]:
-    """How each column of the node table is used, a line each."""
-    return [] if graph.preprocessing is None else graph.preprocessing.lines()
 
 
 def label_coverage(graph: Graph) -> Coverage:
@@ -254,7 +307,7 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         f"components  {reach.components}, {reach.components_with_labels} with labels; "
         f"{_count(reach.nodes_without_labels, 'node')} in components without labels, {reach.isolated_nodes} isolated"
     )
-    yield f"labels      {by_class(summary.labels)}"
+    yield f"labels      {_by_class(summary.labels)}"
     for line in summary.columns[:MAX_COLUMNS_LISTED]:
         yield f"column      {line}"
     if (more := len(summary.columns) - MAX_COLUMNS_LISTED) > 0:
@@ -264,11 +317,12 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         why_not = summary.why_no_expected_accuracy
         yield f"accuracy    would be {'cross-validated' if why_not is None else f'unknown: {why_not}'}"
     else:
-        yield fitted_line(summary)
+        yield _fitted_line(summary)
         yield f"confidence  {100 * (summary.mean_confidence or 0):.1f} % on average over unlabelled nodes"
-        yield f"accuracy    {accuracy_text(summary)}"
-        yield from (f"peers       {line}" for line in _peer_lines(summary))
-    yield from remark_lines(summary)
+        yield f"accuracy    {_accuracy_text(summary)}"
+        if summary.peers is not None and summary.teaching is not None:
+            yield from (f"peers       {line}" for line in _peer_lines(summary.peers, summary.teaching))
+    yield from _remark_lines(summary)
     if summary.model is None:
         yield "checked     nothing was fitted or written; to fit, give --out instead of --check"
     else:
@@ -277,18 +331,16 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         yield f"report      {summary.report}"
 
 
-def fitted_line(summary: FitSummary) -> str:
-    """Method, iterations, seconds and device."""
+def _fitted_line(summary: FitSummary) -> str:
     return f"fitted      {summary.method}, {summary.epochs} iterations, {summary.seconds:.1f} s on {summary.device}"
 
 
-def remark_lines(summary: FitSummary) -> Iterator[str]:
-    """The notes and warnings of a summary."""
+def _remark_lines(summary: FitSummary) -> Iterator[str]:
     yield from (f"note        {note}" for note in summary.notes)
     yield from (f"warning     {warning}" for warning in summary.warnings)
 
 
-def by_class(counts: Mapping[str, int]) -> str:
+def _by_class(counts: Mapping[str, int]) -> str:
     """The total of these labels, and the number of each class."""
     if not (total := sum(counts.values())):
         return "0"
@@ -297,7 +349,7 @@ def by_class(counts: Mapping[str, int]) -> str:
     return f"{total}: {listed} and {more} more" if more > 0 else f"{total}: {listed}"
 
 
-def accuracy_text(summary: FitSummary) -> str:
+def _accuracy_text(summary: FitSummary) -> str:
     """The cross-validated accuracy with its interval, or why there is none."""
     expected = summary.expected_accuracy
     if expected is None:
@@ -313,28 +365,52 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _peer_lines(summary: FitSummary) -> Iterator[str]:
+def _peer_lines(peers: Sequence[PeerContribution], teaching: float) -> Iterator[str]:
     """Peer weights with held-out accuracies, and a remark where the peers hardly taught each other."""
-    if summary.peers is None or summary.teaching is None:
-        return
-    listed, others = summary.peers[:MAX_PEERS_LISTED], summary.peers[MAX_PEERS_LISTED:]
-    yield who_decides(summary.peers)
-    weights = ", ".join(_peer_weight(peer, first=peer is listed[0]) for peer in listed)
+    yield who_decides(peers)
+    weights: list[str] = []
+    for peer in peers[:MAX_PEERS_LISTED]:
+        weight, accuracy = ("", "") if weights else ("weight ", "held-out accuracy ")  # named once
+        held_out = "" if (share := peer.held_out_accuracy) is None else f" ({accuracy}{100 * share:.0f} %)"
+        weights.append(f"{peer.name} {weight}{100 * peer.weight:.0f} %{held_out}")
+    others = peers[MAX_PEERS_LISTED:]
+    more = f" and {len(others)} more" if others else ""
     features = accuracy_of_features(others)
-    yield (
-        f"{weights}{f' and {len(others)} more' if others else ''}"
-        f"{'' if features is None else f'; features alone {100 * features:.0f} %'}"
-    )
-    if remark := teaching_remark(summary.teaching):
+    yield f"{', '.join(weights)}{more}{'' if features is None else f'; features alone {100 * features:.0f} %'}"
+    if remark := teaching_remark(teaching):
         yield remark
 
 
-def _peer_weight(peer: PeerContribution, *, first: bool) -> str:
-    """The first peer also names what the two numbers are."""
-    weight = f"{peer.name} {'weight ' if first else ''}{100 * peer.weight:.0f} %"
-    if peer.held_out_accuracy is None:
-        return weight
-    return f"{weight} ({'held-out accuracy ' if first else ''}{100 * peer.held_out_accuracy:.0f} %)"
+def label_lines(summary: LabelSummary) -> Iterator[str]:
+    """The summary as text, a line each."""
+    changes = summary.changes
+    yield f"added       {_by_class(changes.added)}"
+    yield from (f"new class   {name}" for name in changes.new_classes)
+    for one in changes.corrected[:MAX_CORRECTIONS_LISTED]:
+        yield f"corrected   {one.node}: {one.before} before, now {one.after}"
+    if len(changes.corrected) > MAX_CORRECTIONS_LISTED:
+        yield f"corrected   and {len(changes.corrected) - MAX_CORRECTIONS_LISTED} more"
+    if changes.repeated:
+        yield f"known       {changes.repeated} of the labels are in the model already"
+    if summary.refit is None:
+        yield f"model       {summary.model}, unchanged: no label is new"
+        return
+    refit, fit = summary.refit, summary.refit.fit
+    yield f"labels      {_by_class(fit.labels)}"
+    yield _fitted_line(fit)
+    yield (
+        f"changed     predictions of {refit.nodes_predicted_otherwise} of {refit.nodes_without_label_before} nodes "
+        "without a label before"
+    )
+    now, then = (f"{100 * share:.1f} %" for share in (fit.mean_confidence or 0, refit.mean_confidence_before))
+    yield f"confidence  {now} on average over unlabelled nodes; {then} before"
+    before = refit.expected_accuracy_before
+    if before is not None:
+        yield f"accuracy    {_accuracy_text(fit)}; {100 * before['accuracy']:.0f} % before"
+    else:
+        yield f"accuracy    {_accuracy_text(fit)}{'; not known before' if fit.expected_accuracy else ''}"
+    yield from _remark_lines(fit)
+    yield f"model       {fit.model}"
 
 
 # Memory

@@ -41,9 +41,8 @@ def check_output(path: Path) -> None:
         raise InputError(f"--out {path} where standard output is closed; give a file")
 
 
-def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a CSV table to a file, all or nothing, or to standard output."""
-    content = table_bytes(header, rows)
+def write_output(path: Path, content: bytes) -> None:
+    """Write to a file, all or nothing, or to standard output."""
     if not is_standard_output(path):
         write_file(path, content)
         return

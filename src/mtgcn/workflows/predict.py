@@ -33,7 +33,7 @@ from mtgcn.io.options import TableOptions
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.workflows.inputs import read_edges, read_like
-from mtgcn.workflows.output import check_output, collected_notes, table_bytes, write_table
+from mtgcn.workflows.output import check_output, collected_notes, table_bytes, write_output
 
 NOTED_WEIGHT = 0.2  # a note is given if peers with more than this weight cannot predict new nodes
 ROWS_PER_BATCH = 10_000
@@ -91,34 +91,31 @@ def predict_files(
     model.device = device
     with collected_notes() as notes:
         predictions = _predict_joined(model, files, with_known) if joins else _predict(model, files)
-    write_predictions(out, predictions)
+    write_output(out, predictions_table(predictions))
     return predictions, notes
 
 
 def _predict(model: GraphModel, files: TableOptions) -> Predictions:
     """Predictions for the model's own nodes, for a table of nodes, or for another graph."""
+    fitted = model.graph_
     if not files.given:
-        return predictions_of(model, model.graph_.node_ids, predict_fitted(model))
-    nodes = read_like(files, model.graph_)
+        return predictions_of(model, fitted.node_ids, predict_fitted(model))
+    nodes = read_like(files, fitted)
     if files.edges or files.graph:
         return predictions_of(model, nodes.node_ids, predict_graph(model, nodes))
     nodes = transformed_graph(model, nodes)
     answers = predict_nodes(model, nodes)
-    if model.has_node_ids_ and (answers.positions != MISSING).any():
-        note(_known_nodes_note(model.graph_, nodes, answers.positions))
+    known = np.flatnonzero(answers.positions != MISSING)
+    if model.has_node_ids_ and len(known):
+        found = (
+            f"{len(known)} of {len(answers.positions)} nodes have ids of the model and get the predictions of the fit"
+        )
+        if fitted.features is not None and nodes.features is not None and nodes.num_features == fitted.num_features:
+            same = rows_equal(fitted.features[answers.positions[known]], nodes.features[known])
+            if changed := int((~same).sum()):
+                found += f"; {changed} of them have other features here, which are ignored: fit again to use them"
+        note(found)
     return predictions_of(model, nodes.node_ids, answers)
-
-
-def _known_nodes_note(fitted: Graph, nodes: Graph, place: np.ndarray) -> str:
-    """How many nodes are matched by id, and how many of these have other features now."""
-    known = np.flatnonzero(place != MISSING)
-    note = f"{len(known)} of {len(place)} nodes have ids of the model and get the predictions of the fit"
-    if fitted.features is None or nodes.features is None or nodes.num_features != fitted.num_features:
-        return note
-    changed = int((~rows_equal(fitted.features[place[known]], nodes.features[known])).sum())
-    if changed:
-        note += f"; {changed} of them have other features here, which are ignored: fit again to use them"
-    return note
 
 
 def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool) -> Predictions:
@@ -226,37 +223,24 @@ def predictions_of(model: GraphModel, ids: np.ndarray, answers: NodePredictions)
     )
 
 
-def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write the table of predictions, `id,predicted,probability,probability_CLASS…`, to a CSV file or stdout."""
-    write_table(path, _header(predictions), _rows(predictions))
-
-
 def predictions_table(predictions: Predictions) -> bytes:
-    """The content of that CSV file."""
-    return table_bytes(_header(predictions), _rows(predictions))
+    """The table of predictions as CSV: `id,predicted,probability,probability_CLASS…`."""
+    classes, agree = predictions.class_names, predictions.peers_agree
+    shares = [f"probability_{name}" for name in classes]
 
+    def rows() -> Iterator[list[str]]:
+        for start in range(0, len(predictions.ids), ROWS_PER_BATCH):
+            batch = slice(start, start + ROWS_PER_BATCH)
+            ids, iterations = predictions.ids[batch].tolist(), predictions.labeled_iter[batch].tolist()
+            agreed = [""] * len(ids) if agree is None else np.where(agree[batch], "yes", "no").tolist()
+            columns = (ids, predictions.probabilities[batch].tolist(), agreed, iterations)
+            for name, probabilities, agreement, iteration in zip(*columns, strict=True):
+                best = max(probabilities)
+                role = {GIVEN: ("given", ""), NOT_PSEUDO_LABELED: ("neither", "")}.get(
+                    iteration, ("pseudo-label", str(iteration))
+                )
+                texts = (f"{share:.6f}" for share in (best, *probabilities))
+                yield [str(name), classes[probabilities.index(best)], *texts, agreement, *role]
 
-def _header(predictions: Predictions) -> list[str]:
-    classes = [f"probability_{name}" for name in predictions.class_names]
-    return ["id", "predicted", "probability", *classes, "peers_agree", "role", "pseudo_label_epoch"]
-
-
-def _rows(predictions: Predictions) -> Iterator[list[str]]:
-    agree = predictions.peers_agree
-    for start in range(0, len(predictions.ids), ROWS_PER_BATCH):
-        batch = slice(start, start + ROWS_PER_BATCH)
-        rows = predictions.probabilities[batch].tolist()
-        ids = predictions.ids[batch].tolist()
-        agreed = [""] * len(ids) if agree is None else np.where(agree[batch], "yes", "no").tolist()
-        roles = map(_role, predictions.labeled_iter[batch].tolist())
-        for name, probabilities, agreement, role in zip(ids, rows, agreed, roles, strict=True):
-            best = max(probabilities)
-            predicted = predictions.class_names[probabilities.index(best)]
-            yield [str(name), predicted, f"{best:.6f}", *(f"{share:.6f}" for share in probabilities), agreement, *role]
-
-
-def _role(labeled_iter: int) -> tuple[str, str]:
-    """The role of a node in training, and the iteration in which it was first pseudo-labelled."""
-    if labeled_iter in (GIVEN, NOT_PSEUDO_LABELED):
-        return "given" if labeled_iter == GIVEN else "neither", ""
-    return "pseudo-label", str(labeled_iter)
+    header = ["id", "predicted", "probability", *shares, "peers_agree", "role", "pseudo_label_epoch"]
+    return table_bytes(header, rows())

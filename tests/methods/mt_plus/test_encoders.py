@@ -6,7 +6,7 @@ import torch
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.truncated_svd import feature_singular_vectors
+from mtgcn.linalg.pagerank import feature_singular_vectors
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders, training_rows
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.node_keys import node_keys
+from mtgcn.linalg.pagerank import num_components
 from mtgcn.linalg.softmax_regression import probabilities_of
-from mtgcn.linalg.truncated_svd import num_components
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings

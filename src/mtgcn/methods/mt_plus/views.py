@@ -32,13 +32,23 @@ from torch.nn import functional
 
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import on_device, on_host
-from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
-from mtgcn.linalg.normalisation import device_adjacency, device_features, neighbour_sums, row_sums, without_self_loops
-from mtgcn.linalg.operators import ResidentOperator, SparseOperator
-from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import OVERSAMPLING, feature_singular_vectors, leading_singular_vectors, num_components
+from mtgcn.linalg.normalisation import (
+    device_adjacency,
+    device_features,
+    graph_operators,
+    neighbour_sums,
+    row_sums,
+    without_self_loops,
+)
+from mtgcn.linalg.operators import ResidentOperator, SparseOperator, on_device, on_host
+from mtgcn.linalg.pagerank import (
+    OVERSAMPLING,
+    feature_singular_vectors,
+    leading_singular_vectors,
+    num_components,
+    personalized_page_rank,
+)
 from mtgcn.memory import trim_freed_blocks
 from mtgcn.methods.mt_plus.encoders import Encoders, encode, know_encoders, trained_encoders
 from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
