@@ -80,7 +80,8 @@ def has_no_label(label: Any) -> bool:
         return is_missing(label)
     if label is None or type(label).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
         return True
-    return isinstance(label, Number) and bool(label == UNLABELED or label != label)
+    is_number = isinstance(label, Number)  # apart, since for mypy no `Number` equals an int
+    return is_number and bool(label == UNLABELED or label != label)
 
 
 # ------------------------------------------------------------------------------------------------------------- graphs
