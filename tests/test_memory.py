@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from mtgcn import memory
 from mtgcn.cli import app as cli
 from mtgcn.errors import InputError
-from mtgcn.experiments import executors
+from mtgcn.experiments import reproduce
 from mtgcn.memory import CPU_BUDGET, SMALL_STACK, check_fits, default_budget, free_bytes, readable, threads_for
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="calls glibc")
@@ -119,12 +120,12 @@ def test_trim_calls_malloc_trim_where_there_is_one(keeps, is_glibc, has_trim, mo
 
 def test_commands_and_workers_keep_freed_blocks(capsys, monkeypatch):
     calls = []
-    for module in (cli, executors):
+    for module in (cli, reproduce):
         monkeypatch.setattr(module, "keep_freed_blocks", lambda: calls.append(True))
     assert cli.main(["--version"]) == 0
     assert len(calls) == 1
-    monkeypatch.setattr(executors, "_exit_with", lambda _: None)
-    executors._start_worker(None)
+    monkeypatch.setattr(reproduce, "threading", MagicMock())
+    reproduce._start_worker(None)
     assert len(calls) == 2
 
 

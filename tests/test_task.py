@@ -8,7 +8,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import Split, draw_splits
+from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, Nodes, PeerReport, Prediction, Task, observe, run_seed
 
 
@@ -190,12 +190,6 @@ def test_concatenate_predictions():
     assert report.teaching.tolist() == [3.25, 3.25, 3.5]
     without = Prediction(np.full((1, 4, 2), 0.5))
     assert Prediction.concatenate([without, without]).peer_report is None
-
-
-def test_a_split_by_hand_becomes_a_task(graph):
-    known = graph.known[:3]
-    task = observe(graph, [Split(known[:1], [], known[1:])], seed=0)
-    assert task.labelled.index.tolist() == [[int(known[0])]]
 
 
 def test_task_without_labels(graph):

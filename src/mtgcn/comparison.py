@@ -14,7 +14,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
 from mtgcn.experiments.protocol import RANDOM
-from mtgcn.experiments.run import FittingProgress, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress, silent_fitting
 from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
 from mtgcn.storage.files import write_file
@@ -118,7 +118,7 @@ class ComparisonResults:
 
     def plot(self) -> Figure:
         """A matplotlib figure of the accuracy of every run, with means and intervals."""
-        from mtgcn.report.plots import comparison_figure
+        from mtgcn.report.comparisons import comparison_figure
 
         return comparison_figure(self.comparison)
 

@@ -11,7 +11,7 @@ import pytest
 import mtgcn
 from mtgcn import datasets
 from mtgcn.cli import app as cli
-from mtgcn.experiments import run as run_module
+from mtgcn.experiments import scoring as run_module
 from mtgcn.experiments.scoring import score
 from mtgcn.methods import METHODS
 from mtgcn.storage.cache import cached_arrays, stored_arrays

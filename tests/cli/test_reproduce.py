@@ -10,8 +10,9 @@ import pytest
 from mtgcn.cli import app as cli
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.experiments import curves, executors
+from mtgcn.experiments import curves
 from mtgcn.experiments import plan as plan_module
+from mtgcn.experiments import reproduce as sweep
 from mtgcn.experiments.store import Store
 from mtgcn.methods import METHODS, create
 
@@ -57,8 +58,8 @@ def executed(monkeypatch):
         titles.append(f"{unit.method} {unit.labels_per_class}")
         return execute(unit)
 
-    execute = executors.execute
-    monkeypatch.setattr(executors, "execute", watched)
+    execute = sweep.execute
+    monkeypatch.setattr(sweep, "execute", watched)
     return titles
 
 
@@ -133,8 +134,8 @@ def test_a_unit_that_cannot_run_keeps_no_other_from_running(reproduce, monkeypat
             raise InputError("no such thing")
         return execute(unit)
 
-    execute = executors.execute
-    monkeypatch.setattr(executors, "execute", refusing)
+    execute = sweep.execute
+    monkeypatch.setattr(sweep, "execute", refusing)
     status, out, err = reproduce(*SMALL)
     assert status == 2
     assert "mtgcn: error: gcn on digits, 4 labels per class: no such thing; mt-gcn on digits, 4 labels" in err
@@ -149,8 +150,8 @@ def test_an_interruption_says_how_to_go_on(reproduce, monkeypatch, tmp_path):
             raise KeyboardInterrupt
         return execute(unit)
 
-    execute = executors.execute
-    monkeypatch.setattr(executors, "execute", interrupted)
+    execute = sweep.execute
+    monkeypatch.setattr(sweep, "execute", interrupted)
     status, out, err = reproduce(*SMALL)
     assert (status, out) == (130, "")
     assert err == (
@@ -178,8 +179,8 @@ def test_backbones_have_a_summary_of_their_own_and_a_section_on_the_page(reprodu
         made = execute(replace(unit, settings=quick))
         return [replace(row, unit=unit.id, settings=asdict(unit.settings)) for row in made]
 
-    execute = executors.execute
-    monkeypatch.setattr(executors, "execute", hurried)
+    execute = sweep.execute
+    monkeypatch.setattr(sweep, "execute", hurried)
     status, out, _ = reproduce("--table", "digits", "--backbones", "--runs", "1")
     assert status == 0
     assert "| minus the network alone |" in out

@@ -14,9 +14,8 @@ from mtgcn.distributed.sharding import shard_files
 from mtgcn.distributed.shards import parts_of, read_local_graph, read_manifest
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
-from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import as_tensor, node_keys, splitmix64
-from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.normalisation import graph_operators, normalized_adjacency
 from mtgcn.training import pseudo_labels
 from mtgcn.training.pseudo_labels import most_confident
 from thread_ranks import on_ranks

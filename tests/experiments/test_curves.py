@@ -11,7 +11,7 @@ from mtgcn.experiments import curves as curves_module
 from mtgcn.experiments import statistics
 from mtgcn.experiments.curves import CURVES_FILE, curve_cells, draw_curves, read_curves
 from mtgcn.experiments.plan import Selection
-from mtgcn.experiments.run import run_cell
+from mtgcn.experiments.scoring import run_cell
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
 

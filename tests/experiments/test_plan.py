@@ -9,7 +9,7 @@ import torch
 from mtgcn import environment
 from mtgcn.errors import InputError
 from mtgcn.experiments import plan as module
-from mtgcn.experiments.plan import Selection, execute, place_of, plan
+from mtgcn.experiments.plan import Selection, execute, graph_and_splits, place_of, plan
 from mtgcn.experiments.protocol import WORLD
 from mtgcn.methods import METHODS, create
 from mtgcn.nn.backbones import BACKBONES
@@ -218,7 +218,7 @@ def test_place_of(unit):
 
 def test_methods_of_a_cell_share_splits():
     units = planned(tables=["digits"], runs=2, methods=["gcn", "gcn+v", "mt-gcn"])[:3]
-    of_methods = [module._graph_and_splits(unit, module.data_of(unit))[1] for unit in units]
+    of_methods = [graph_and_splits(unit, module.data_of(unit))[1] for unit in units]
     for splits in zip(*of_methods, strict=True):
         assert len({(tuple(split.train), tuple(split.test)) for split in splits}) == 1
         assert len(splits[0].test) == 1797 - 20 - 500
@@ -227,7 +227,7 @@ def test_methods_of_a_cell_share_splits():
 def test_execute_over_all_split(unit):
     over_all = replace(unit, dataset="digits", split="over-all", labels_per_class=5, validation=0, runs=2)
     assert over_all.id != replace(over_all, split="random").id
-    graph, splits = module._graph_and_splits(over_all, module.data_of(over_all))
+    graph, splits = graph_and_splits(over_all, module.data_of(over_all))
     drawn = [split.train.tolist() for split in draw_over_all(graph, 5, runs=2, seed=unit.seed)]
     assert [split.train.tolist() for split in splits] == drawn
     lp = replace(over_all, method="lp", settings=create("lp"))
@@ -240,7 +240,7 @@ def test_execute_limits_threads(unit, monkeypatch):
     counted = []
     monkeypatch.setattr(module, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
     monkeypatch.setattr(module, "data_of", lambda _: None)
-    monkeypatch.setattr(module, "_graph_and_splits", lambda *_: (None, ()))
+    monkeypatch.setattr(module, "graph_and_splits", lambda *_: (None, ()))
     before = torch.get_num_threads()
     execute(replace(unit, threads=before + 1))
     assert counted == [before + 1]
@@ -250,6 +250,6 @@ def test_execute_limits_threads(unit, monkeypatch):
 @pytest.mark.data
 def test_suite_scores_all_nodes_of_known_class():
     unit = planned(suite="world", datasets=["citeseer"], methods=["lp"], runs=1)[0]
-    _, [split] = module._graph_and_splits(unit, module.data_of(unit))
+    _, [split] = graph_and_splits(unit, module.data_of(unit))
     assert len(split.test) == 3312 - 18  # of 3327 nodes 15 have no label
     assert place_of(execute(unit)[0]).table.name == "world-citeseer"

@@ -21,9 +21,9 @@ import pytest
 import sweep
 from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster as module
-from mtgcn.experiments.executors import in_this_process, usable_cores
-from mtgcn.experiments.plan import Selection, plan
+from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, check_versions, ray_cluster, run_unit
+from mtgcn.experiments.reproduce import in_this_process
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
 
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}

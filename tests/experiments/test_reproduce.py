@@ -17,10 +17,16 @@ import pytest
 
 import sweep
 from mtgcn.errors import InputError
-from mtgcn.experiments import executors, ray_cluster, tables
-from mtgcn.experiments.executors import default_workers, in_this_process
-from mtgcn.experiments.plan import Selection, plan
-from mtgcn.experiments.reproduce import Machines, carry_out, machines, seconds_left
+from mtgcn.experiments import ray_cluster, reproduce, tables
+from mtgcn.experiments.plan import Selection, plan, usable_cores
+from mtgcn.experiments.reproduce import (
+    MAX_DEFAULT_WORKERS,
+    Machines,
+    carry_out,
+    in_this_process,
+    machines,
+    seconds_left,
+)
 from mtgcn.experiments.store import Store
 from stored_rows import rows_of
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
@@ -145,10 +151,10 @@ def test_seconds_left():
 
 def test_worker_exits_when_its_pipe_closes(monkeypatch):
     ended = threading.Event()
-    monkeypatch.setattr(executors, "keep_freed_blocks", lambda: None)
-    monkeypatch.setattr(executors, "os", SimpleNamespace(_exit=lambda code: ended.set()))
+    monkeypatch.setattr(reproduce, "keep_freed_blocks", lambda: None)
+    monkeypatch.setattr(reproduce, "os", SimpleNamespace(_exit=lambda code: ended.set()))
     watched, held = Pipe(duplex=False)
-    executors._start_worker(watched)
+    reproduce._start_worker(watched)
     assert not ended.is_set()
     held.close()
     assert ended.wait(timeout=30)
@@ -160,7 +166,7 @@ def test_worker_processes():
         assert found.executor(1) is in_this_process
         assert found.executor(2) is not in_this_process
     with machines("cpu", threads=1) as found:
-        assert found.at_a_time == default_workers("cpu", 1)
+        assert found.at_a_time == min(usable_cores(), MAX_DEFAULT_WORKERS)
 
 
 def test_invalid_machines(monkeypatch):

@@ -6,16 +6,7 @@ import torch
 from mtgcn.communicator import ONE_PROCESS
 from mtgcn.graph import Graph
 from mtgcn.linalg import node_keys as module
-from mtgcn.linalg.node_keys import (
-    CPU,
-    as_array,
-    as_tensor,
-    keyed_bits,
-    keyed_normal,
-    node_keys,
-    resident_keys,
-    splitmix64,
-)
+from mtgcn.linalg.node_keys import as_array, as_tensor, keyed_bits, keyed_normal, node_keys, splitmix64
 
 MANY = splitmix64(np.arange(20_000, dtype=np.uint64))
 WORDS = np.append(MANY[:5000], np.array([0, 1, 2**63, 2**64 - 1], dtype=np.uint64))
@@ -110,38 +101,30 @@ def test_keys_without_features_follow_the_edges():
     assert {keys[node] for node in (1, 2, 3)} == {moved[node] for node in (1, 2, 3)}  # alike
 
 
-def test_bits_differ_by_key_seed_and_draw():
+def test_bits_are_fair_and_differ_by_key_seed_and_draw():
     draws = [keyed_bits(MANY, seed, draw) for seed, draw in [(0, 0), (0, 1), (1, 0), (1, 1)]]
     assert len(set(np.concatenate(draws))) == 4 * len(MANY)
-    np.testing.assert_array_equal(draws[0], keyed_bits(MANY, 0, 0))
-
-
-def test_bits_are_fair():
     words = keyed_bits(np.arange(20_000, dtype=np.uint64), 0, 0)
     bits = (words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     np.testing.assert_allclose(bits.mean(0), 0.5, atol=0.02)  # five and a half standard deviations
-    correlation = np.corrcoef(bits.T.astype(float)) - np.eye(64)
-    assert np.abs(correlation).max() < 0.04
+    assert np.abs(np.corrcoef(bits.T.astype(float)) - np.eye(64)).max() < 0.04
 
 
-def test_normal_numbers_are_order_invariant():
-    keys, shuffle = MANY[:50], np.random.default_rng(0).permutation(50)
-    np.testing.assert_array_equal(keyed_normal(keys[shuffle], 3, 4), keyed_normal(keys, 3, 4)[shuffle])
-
-
-def test_normal_numbers_are_normal():
-    numbers = keyed_normal(MANY, 0, 3)
+def test_normal_numbers_are_normal_and_order_invariant():
+    keys, shuffle = as_tensor(MANY), np.random.default_rng(0).permutation(50)
+    numbers = keyed_normal(keys, 0, 3).numpy()
+    np.testing.assert_array_equal(keyed_normal(keys[shuffle], 0, 3), numbers[shuffle])
     assert numbers.shape == (20_000, 3)
     np.testing.assert_allclose(numbers.mean(0), 0, atol=0.04)
     np.testing.assert_allclose(np.cov(numbers.T), np.eye(3), atol=0.06)
     np.testing.assert_allclose((numbers < [1, 1, 1]).mean(0), 0.8413, atol=0.015)
     np.testing.assert_allclose((np.abs(numbers) < 2).mean(0), 0.9545, atol=0.01)
     assert np.abs(numbers).max() > 3.3  # the tails are there
-    assert (keyed_normal(MANY, 1, 3) != numbers).any(axis=0).all()
+    assert (keyed_normal(keys, 1, 3).numpy() != numbers).any(axis=0).all()
 
 
 def test_normal_numbers_of_extreme_words_are_finite(monkeypatch):
-    words = np.array([0, 2**32 - 1, 2**64 - 1, 2**64 - 2**32], dtype=np.uint64)
+    words = as_tensor(np.array([0, 2**32 - 1, 2**64 - 1, 2**64 - 2**32], dtype=np.uint64))
     monkeypatch.setattr(module, "splitmix64", lambda _: words[:, None])
     largest = np.sqrt(2 * 32 * np.log(2))
     np.testing.assert_allclose(keyed_normal(words, 0, 1)[:, 0], [largest, largest, 0, 0], atol=1e-5)
@@ -154,45 +137,30 @@ def permutations(keys, seed, count):
     return torch.cat([ONE_PROCESS.permute(nodes, *pair) for pair in words], 1).T.long().numpy()
 
 
-def test_permutations_differ():
-    keys = as_tensor(WORDS)[:50]
+def test_permutations_are_distinct_uniform_and_order_invariant():
+    keys, shuffle = as_tensor(WORDS)[:50], np.random.default_rng(0).permutation(50)
     orders, others = permutations(keys, 0, 4), permutations(keys, 1, 4)
     np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(50), (4, 1)))
     assert len({row.tobytes() for row in (*orders, *others)}) == 8
     np.testing.assert_array_equal(permutations(keys, 0, 2), orders[:2])
-
-
-def test_permutations_are_uniform():
-    orders = permutations(as_tensor(WORDS)[:5], 0, 2000)
+    moved = permutations(keys[torch.from_numpy(shuffle)], 0, 4)
+    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])
+    orders = permutations(keys[:5], 0, 2000)
     given = np.stack([np.bincount(orders[:, node], minlength=5) for node in range(5)])
     np.testing.assert_allclose(given / 2000, 0.2, atol=0.05)  # five and a half standard deviations
 
 
-def test_permutations_are_order_invariant():
-    keys, shuffle = as_tensor(WORDS)[:50], np.random.default_rng(0).permutation(50)
-    orders, moved = permutations(keys, 3, 2), permutations(keys[torch.from_numpy(shuffle)], 3, 2)
-    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])
-
-
-# A device computes with tensors; here the device is the CPU.
-
-
 @pytest.mark.parametrize("kind", ["sparse", "dense", "none", "equal"])
-@pytest.mark.parametrize("at_once", [8, 10**6])
-def test_device_keys_have_the_same_bits(make_graph, monkeypatch, kind, at_once):
-    monkeypatch.setattr(module, "ENTRIES_AT_ONCE", at_once)
+def test_blocks_give_the_same_keys(make_graph, monkeypatch, kind):
     graph = make_graph(sparse=kind == "sparse", weighted=True, unreached=True)
     features = {"none": None, "equal": -np.zeros((graph.num_nodes, 2))}.get(kind, graph.features)
-    graph = Graph(graph.adjacency, features)
-    keys = resident_keys(graph, CPU)
-    assert torch.equal(module.distinct_keys(keys, ONE_PROCESS.duplicate_ranks(keys)), node_keys(graph))
+    expected = keys_of(Graph(graph.adjacency, features))
+    monkeypatch.setitem(module.AT_ONCE, "cpu", 8)
+    np.testing.assert_array_equal(keys_of(Graph(graph.adjacency, features)), expected)
 
 
-def test_device_draws_have_the_same_bits(monkeypatch):
-    monkeypatch.setattr(module, "ENTRIES_AT_ONCE", 1000)
+def test_tensors_and_arrays_have_the_same_bits():
     keys = as_tensor(WORDS)
     np.testing.assert_array_equal(as_array(splitmix64(keys)), splitmix64(WORDS))
     positions = ONE_PROCESS.positions(keyed_bits(keys, 3, 9))
     np.testing.assert_array_equal(np.argsort(positions.numpy()), np.argsort(keyed_bits(WORDS, 3, 9)))
-    np.testing.assert_array_equal(keyed_normal(keys, 2, 7), keyed_normal(WORDS, 2, 7))
-    np.testing.assert_allclose(module._normal(keys, 2, 7), keyed_normal(WORDS, 2, 7), rtol=1e-6, atol=1e-6)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from mtgcn.linalg import normalisation
 from mtgcn.linalg.normalisation import (
     device_adjacency,
     device_features,
+    graph_operators,
     neighbour_sums,
     normalized,
     normalized_adjacency,
+    resident_operators,
     row_sums,
     scaled_features,
     scaled_laplacian,
@@ -60,9 +63,10 @@ def test_feature_scaling_by_hand(sparse, scaling, expected):
         np.testing.assert_allclose(scaled_on_device(device_features(graph, CPU), scaling), expected, rtol=1e-6)
 
 
-def test_scaling_needs_features():
+@pytest.mark.parametrize("make", [scaled_features, partial(graph_operators, device=CPU)])
+def test_features_are_required(make):
     with pytest.raises(InputError, match="needs node features"):
-        scaled_features(Graph([[0, 1], [1, 0]]), "sum")
+        make(Graph([[0, 1], [1, 0]]), scaling="sum")
 
 
 @pytest.mark.parametrize("nodes", [3, 150])  # all eigenvalues, or the largest by Lanczos
@@ -129,3 +133,39 @@ def test_a_graph_is_moved_once(make_graph):
     graph = make_graph(sparse=False)
     for move in (device_adjacency, device_features):
         assert move(graph, CPU) is move(graph.without_labels, CPU)
+
+
+def numbers(*shape, seed=1):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_input_chain_matches_dense(make_graph, sparse):
+    graph = make_graph(sparse=sparse, weighted=True)
+    x = numbers(12, 2)
+    for scaling in ("sum", "length", "sum"):  # the third is cached
+        operators = graph_operators(graph, scaling, CPU)
+        features = np.asarray(graph.features.toarray() if sparse else graph.features)
+        size = features.sum(1) if scaling == "sum" else np.linalg.norm(features, axis=1)
+        smoothed = normalized_adjacency(graph).toarray() @ (features / size[:, None])
+        result = x
+        for one in operators.input_chain:
+            result = one(result)
+        torch.testing.assert_close(result, torch.from_numpy(smoothed) @ x, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", ["sum", "length", "none"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_resident_operators_match(make_graph, sparse, scaling):
+    # Computed as on a device; here the device is the CPU.
+    graph = make_graph(sparse=sparse, weighted=True, unreached=True)
+    x, made, usual = numbers(12, 2), resident_operators(graph, scaling, CPU), graph_operators(graph, scaling, CPU)
+    assert usual.resident is None
+    torch.testing.assert_close(made.feature_operator()(x), usual.feature_operator()(x))
+    along = numbers(40, 3)
+    torch.testing.assert_close(made.adjacency(along), usual.adjacency(along))
+    for one, other in zip(made.input_chain, usual.input_chain, strict=True):
+        x, expected = one(x), other(x)
+        torch.testing.assert_close(x, expected)
+    dense = (features.toarray() if sparse else features for features in (made.features, usual.features))
+    np.testing.assert_array_equal(*dense)

@@ -57,11 +57,6 @@ def test_invalid_prediction_is_refused(two_runs, change, message):
         fit_in_chunks(as_method(Answering(change)), two_runs)
 
 
-def test_valid_prediction_is_returned(two_runs):
-    shares = fit_in_chunks(as_method(Answering(Prediction)), two_runs).probabilities
-    assert shares.shape == (2, 40, 3)
-
-
 def test_divergence_names_batch_and_setting(two_runs):
     with pytest.raises(InputError) as refusal:
         fit_in_chunks(create("planetoid", context_learning_rate=50, epochs=3, label_batches=20), two_runs)

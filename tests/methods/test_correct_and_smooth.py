@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.splits import Split, draw_splits
@@ -77,9 +76,3 @@ def test_without_steps_labels_alone_are_restored(make_graph):
     found, base = method.fit(task).probabilities[0], create("logistic").fit(task).probabilities[0]
     np.testing.assert_allclose(found[:6], np.eye(3)[graph.labels[:6]], atol=1e-6)
     np.testing.assert_allclose(found[6:], base[6:], atol=1e-6)
-
-
-def test_alphas_beyond_one_are_refused():
-    for name in ("correction_alpha", "smoothing_alpha"):
-        with pytest.raises(InputError, match=f"{name} is 1.5; give at most 1"):
-            create("correct-and-smooth", **{name: 1.5})

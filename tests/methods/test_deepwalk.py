@@ -192,20 +192,6 @@ def test_missing_gensim(task, monkeypatch):
         create("deepwalk", **QUICK).fit(task)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"walks_per_node": 0}, "walks_per_node is 0; give at least 1"),
-        ({"walk_length": 1}, "walk_length is 1; give at least 2"),
-        ({"embeddings": 0}, "embeddings is 0; give at least 1"),
-        ({"strength": -1.0}, r"strength is -1\.0; give a number above 0"),
-    ],
-)
-def test_settings_out_of_range_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
-        create("deepwalk", **settings)
-
-
 def test_embeddings_depend_on_experiment_seed(make_graph, counted):
     graph = make_graph()
     for seed in (0, FINAL_SEEDS[0]):

@@ -6,8 +6,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.nn.appnp import APPNP
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import APPNP, GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
@@ -128,8 +127,3 @@ def test_appnp_has_the_papers_defaults():
     assert (method.hidden_channels, method.dropout, method.learning_rate) == (64, 0.5, 0.01)
     assert (method.weight_decay, method.decay_on, method.bias, method.init) == (5e-3, "first-layer", False, "glorot")
     assert (APPNP.STEPS, APPNP.RESTART) == (10, 0.1)
-
-
-def test_degree_below_one_is_refused():
-    with pytest.raises(InputError, match="degree is 0; give at least 1"):
-        create("chebyshev", degree=0)

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.methods.ica import ORDER, _parted, waves_of_an_order
@@ -130,18 +128,3 @@ def test_one_label_per_class_is_enough(make_graph):
     task = observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0)
     by_count = create("ica", neighbours="count").fit(task).probabilities
     assert np.array_equal(create("ica").fit(task).probabilities, by_count)  # nothing to hold out: the default
-
-
-def test_it_says_that_it_misses_features():
-    graph = Graph(sp.csr_array(np.ones((4, 4))), labels=[0, 1, 0, 1])
-    with pytest.raises(InputError, match="needs node features"):
-        create("ica").fit(observe(graph, [Split([0, 1], [], [2])], seed=0))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"iterations": -1}, "iterations is -1"), ({"folds": 1}, "folds is 1"), ({"strength": 0.0}, r"strength is 0\.0")],
-)
-def test_settings_out_of_range_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
-        create("ica", **settings)

@@ -100,14 +100,3 @@ def test_runs_cut_into_chunks_are_the_same(graph):
     together, apart = create("ppr").fit(task), fit_in_chunks(create("ppr"), task, memory_budget=1)
     np.testing.assert_allclose(apart.probabilities, together.probabilities, atol=1e-4)
     np.testing.assert_allclose(apart.parameters["weight"], together.parameters["weight"], atol=1e-2)
-
-
-def test_numbers_without_sense_are_refused():
-    for name in METHODS:
-        with pytest.raises(InputError, match="penalty is 0"):
-            create(name, penalty=0)
-    for name in ("sgc", "ppr"):
-        with pytest.raises(InputError, match="steps is -1"):
-            create(name, steps=-1)
-    with pytest.raises(InputError, match=r"restart is 1\.5"):
-        create("ppr", restart=1.5)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.splits import Split, draw_splits
@@ -72,10 +71,3 @@ def test_a_graph_without_edges_is_answered():
     graph = Graph(adjacency=np.zeros((3, 3)), labels=[0, 1, -1])
     found = create("lp").fit(observe(graph, [Split([0, 1], [], [])], seed=0)).probabilities[0]
     np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.5, 0.5]])
-
-
-@pytest.mark.parametrize("alpha", [0, -1, float("nan"), float("inf")])
-def test_alpha_must_be_a_positive_number(alpha):
-    for name in ("lp", "co-training", "union", "intersection"):
-        with pytest.raises(InputError, match="alpha is"):
-            create(name, alpha=alpha)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mtgcn.methods import m3s
-from mtgcn.methods.m3s import cluster_means, farthest_first, k_means, nearest, squared_distances
+from mtgcn.methods.m3s import cluster_means, farthest_first, k_means, nearest
 
 
 def stacked(*runs):
@@ -14,11 +14,6 @@ def stacked(*runs):
 
 def same_partition(first, second):
     return np.array_equal(np.equal.outer(first, first), np.equal.outer(second, second))
-
-
-def test_squared_distances_by_hand():
-    points, centres = stacked([[0, 0], [3, 4]]), stacked([[0, 0], [3, 0]])
-    assert squared_distances(points, centres).tolist() == [[[0, 9], [25, 16]]]
 
 
 def test_initial_centres_are_far_apart():

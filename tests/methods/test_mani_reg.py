@@ -76,12 +76,6 @@ def test_empty_features_get_class_shares(make_graph):
         np.testing.assert_allclose(found[run, -4:], np.tile(shares, (4, 1)), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "value"), [("ambient", 0.0), ("ratio", -1.0)])
-def test_zero_ambient_is_refused(name, value):
-    with pytest.raises(InputError, match=f"{name} is {value}"):
-        create("mani-reg", **{name: value})
-
-
 def test_too_many_features_are_refused(make_graph, monkeypatch):
     monkeypatch.setattr("mtgcn.methods.mani_reg.MOST_FEATURES", 11)
     with pytest.raises(InputError, match=r"12 features .* limit is 11"):

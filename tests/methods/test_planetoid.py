@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.methods.planetoid import (
@@ -146,8 +145,3 @@ def test_edges_alone_tell_blocks_apart(make_graph):
     probabilities = create("planetoid").fit(observe(bare, splits, seed=0)).probabilities
     right = [probabilities[run, split.test].argmax(1) == bare.labels[split.test] for run, split in enumerate(splits)]
     assert np.mean(right) > 0.7  # a guess is right in half of 160 cases, give or take 0.04
-
-
-def test_a_window_of_nothing_is_refused():
-    with pytest.raises(InputError, match="window is 0; give at least 1"):
-        create("planetoid", window=0)

@@ -12,7 +12,7 @@ from mtgcn.methods import create
 from mtgcn.methods.base import supervised_step
 from mtgcn.methods.m3s import classes_by_cluster, default_stages
 from mtgcn.methods.self_training import most_absorbing
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed
 from mtgcn.training.loop import Adam, Phase, train
@@ -214,25 +214,7 @@ def test_different_stages_are_refused():
         default_stages(task)
 
 
-@pytest.mark.parametrize(
-    ("name", "setting", "value"),
-    [(name, "per_class", 0) for name in GROWING]
-    + [("multi-stage", "stages", 0), ("m3s", "stages", -1), ("m3s", "clusters", 0)],
-)
-def test_numbers_below_one_are_refused(name, setting, value):
-    with pytest.raises(InputError, match=f"{setting} is {value}; give at least 1"):
-        create(name, **{setting: value})
-
-
 @pytest.mark.parametrize("name", GROWING)
 def test_per_class_may_exceed_nodes(task, name):
     found = create(name, per_class=1000, epochs=1).fit(task).probabilities
     assert np.isfinite(found).all()
-
-
-@pytest.mark.parametrize("name", GROWING)
-def test_features_are_needed(name, make_graph):
-    graph = make_graph()
-    bare = Graph(adjacency=graph.adjacency, labels=graph.labels)
-    with pytest.raises(InputError, match="features"):
-        create(name, epochs=1).fit(observe(bare, draw_splits(bare, 1, runs=1, seed=0), seed=0))

@@ -1,4 +1,4 @@
-"""Charts: to scale and complete; SVG elements; matplotlib figures."""
+"""Charts: to scale and complete; SVG elements; matplotlib figures; colours distinct and readable."""
 
 import os
 import re
@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mtgcn.report import charts, svg
-from mtgcn.report.fit_view import Map, fit_view
-from mtgcn.report.plots import comparison_figure, fit_figure
-from mtgcn.report.styles import class_colours
+from mtgcn.report import charts, fit_page
+from mtgcn.report.comparisons import comparison_figure
+from mtgcn.report.fit_page import Map, fit_figure, fit_view
+from mtgcn.report.pages import DARK, LIGHT, class_colours, class_variables, colour_variables
 from mtgcn.uncertainty.peer_weights import contributions
 from weighted_peers import made_up_report
 
@@ -40,7 +40,7 @@ def dots_on(chart):
 
 
 def test_peer_chart_is_to_scale():
-    chart = charts.peer_chart(contributions(made_up_report()))
+    chart = fit_page.peer_chart(contributions(made_up_report()))
     widths = bar_sizes(chart)[:, 0]
     np.testing.assert_allclose(widths / widths[0], np.array([55, 30, 10, 5]) / 55, atol=1e-3)
     assert len(elements(chart, "g/circle")) == 4  # agreement
@@ -48,18 +48,18 @@ def test_peer_chart_is_to_scale():
 
 
 def test_histogram_is_to_scale():
-    heights = bar_sizes(charts.confidence_chart(np.array([0.26, 0.26, 0.99]), classes=4))[:, 1]
+    heights = bar_sizes(fit_page.confidence_chart(np.array([0.26, 0.26, 0.99]), classes=4))[:, 1]
     assert heights[0] == pytest.approx(2 * heights[-1])
     assert heights[-1] > 0
     assert sum(heights > 0) == 2
-    assert len(bar_sizes(charts.confidence_chart(np.empty(0), 2)))
+    assert len(bar_sizes(fit_page.confidence_chart(np.empty(0), 2)))
 
 
 def test_curves_are_named_after_the_peers():
     values = np.ones((5, 2))
     history = {"loss": values, "never": np.full((5, 2), np.nan)}
     for peers, names in ((("features", "<b>"), ["features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
-        (chart,) = charts.history_charts(history, peers)
+        (chart,) = fit_page.history_charts(history, peers)
         assert chart.title == "loss"
         assert [one.text for one in elements(chart, "g/title")] == names
 
@@ -73,7 +73,7 @@ def test_intervals_are_drawn_for_few_curves(series, bands):
 
 def test_map_shows_every_node_once(fitted_model):
     view = fit_view(fitted_model)
-    dots = [one for one in dots_on(charts.map_chart(view.map, view.class_names)) if one[0] != "paper"]
+    dots = [one for one in dots_on(fit_page.map_chart(view.map, view.class_names)) if one[0] != "paper"]
     assert sum(count for *_, count in dots) == 60
     assert [count for *_, count in dots[-3:]] == [2, 2, 2]  # labelled
 
@@ -87,13 +87,13 @@ def test_map_marks_confidence():
         given=np.array([-1, -1, -1, 1]),
         suggested=np.array([0]),
     )
-    chart = charts.map_chart(shown, ["yes", "7"])
+    chart = fit_page.map_chart(shown, ["yes", "7"])
     strokes = [re.findall(r"--(\w+)\)", one.get("stroke"))[0] for one in elements(chart, "g/path")]
     assert strokes == ["k0", "paper", "k0", "k0", "ink", "k1", "ink", "paper"]  # unsure, fair, sure, given, suggested
     fair, sure = (float(re.search(r"calc\(([\d.]+)", one.get("style"))[1]) for one in elements(chart, "g/path")[2:4])
     assert fair < sure
     assert texts(chart) == ["1", "yes", "class 7"]  # 7 is not a suggestion
-    assert chart.height < charts.MAP_WIDTH
+    assert chart.height < fit_page.MAP_WIDTH
 
 
 def test_map_text_does_not_overlap():
@@ -105,7 +105,7 @@ def test_map_text_does_not_overlap():
         given=np.full(300, -1),
         suggested=np.arange(8),
     )
-    written = elements(charts.map_chart(shown, ["first name", "second name", "third name"]), "text")
+    written = elements(fit_page.map_chart(shown, ["first name", "second name", "third name"]), "text")
     assert len(written) == 11
     for number, one in enumerate(written):
         for other in written[number + 1 :]:
@@ -115,17 +115,19 @@ def test_map_text_does_not_overlap():
 
 
 def test_long_names_are_shortened():
-    chart = charts.class_chart(["x" * 80, "y"], np.array([1, 1]), np.array([5, 4]))
+    chart = fit_page.class_chart(["x" * 80, "y"], np.array([1, 1]), np.array([5, 4]))
     assert any(text.endswith("…") for text in texts(chart))
 
 
 def test_svg_has_a_label():
-    assert 'viewBox="0 0 100 50" role="img" aria-label="A &lt;chart&gt;"' in svg.Chart("A <chart>", 100, 50, ()).svg()
+    assert (
+        'viewBox="0 0 100 50" role="img" aria-label="A &lt;chart&gt;"' in charts.Chart("A <chart>", 100, 50, ()).svg()
+    )
 
 
 def test_svg_lines_are_interrupted_at_nan():
     values = np.array([[0, np.nan], [1, 1], [2, 2], [3, np.nan], [4, 3]])
-    found = svg.series([svg.line(values, "c0", dashes=(2, 3))], "<b>")
+    found = charts.series([charts.line(values, "c0", dashes=(2, 3))], "<b>")
     assert re.findall(r' d="([^"]*)"', found) == ["M1.0,1.0L2.0,2.0M4.0,3.0"]
     assert 'stroke-dasharray="2 3"' in found
     assert '<g class="series"><title>&lt;b&gt;</title>' in found
@@ -134,18 +136,18 @@ def test_svg_lines_are_interrupted_at_nan():
 def test_svg_dots_are_strokes_without_length():
     places = np.array([[1.0, 2.0], [3.0, 4.0]])
     layers = r'stroke="var\(--(\w+)\)" style="stroke-width:calc\(([\d.]+)px'
-    assert svg.dots(places, "k3", 5).count("M1.0,2.0h0M3.0,4.0h0") == 1
-    assert re.findall(layers, svg.dots(places, "k3", 5, "hollow")) == [("k3", "5.00"), ("paper", "2.75")]
-    assert re.findall(layers, svg.dots(places, "k3", 5, "ringed")) == [("ink", "9.00"), ("k3", "5.00")]
-    assert svg.dots(places, "c2", 12, "ring").count('r="6"') == 2
-    assert svg.dots(np.empty((0, 2)), "k0", 5) == ""
+    assert charts.dots(places, "k3", 5).count("M1.0,2.0h0M3.0,4.0h0") == 1
+    assert re.findall(layers, charts.dots(places, "k3", 5, "hollow")) == [("k3", "5.00"), ("paper", "2.75")]
+    assert re.findall(layers, charts.dots(places, "k3", 5, "ringed")) == [("ink", "9.00"), ("k3", "5.00")]
+    assert charts.dots(places, "c2", 12, "ring").count('r="6"') == 2
+    assert charts.dots(np.empty((0, 2)), "k0", 5) == ""
 
 
 def test_svg_areas_and_text():
-    assert svg.rectangle(1.0, 2, 3, 4, "k0", "five & six") == (
-        '<path fill="var(--k0)" d="M1.0,2.0L4.0,2.0L4.0,6.0L1.0,6.0Z"><title>five &amp; six</title></path>'
+    assert charts.rectangle(1.0, 2, 3, 4, "k0", "five & six") == (
+        '<path fill="var(--k0)" opacity="1" d="M1.0,2.0L4.0,2.0L4.0,6.0L1.0,6.0Z"><title>five &amp; six</title></path>'
     )
-    assert svg.text(7, 8, "a < b", "end", bold=True, shift=(0.5, -1)) == (
+    assert charts.text(7, 8, "a < b", "end", bold=True, shift=(0.5, -1)) == (
         '<text x="7.0" y="8.0" text-anchor="end" class="strong" dx="0.5em" dy="-1em">a &lt; b</text>'
     )
 
@@ -188,3 +190,39 @@ def test_pages_import_neither_matplotlib_nor_sklearn():
     environment = {**os.environ, "MPLBACKEND": "no such backend"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == ["False", "False"]
+
+
+def luminance(colour):
+    """Relative luminance by the Web Content Accessibility Guidelines."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 11, 40])
+def test_class_colours_are_distinct(count):
+    for colours in class_colours(count):
+        assert len(set(colours)) == count
+        assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours)
+
+
+def test_contrast():
+    light, dark = class_colours(10)
+    assert min(contrast(colour, LIGHT["paper"]) for colour in light) > 2.7
+    assert min(contrast(colour, DARK["paper"]) for colour in dark) > 5
+    for colours in (LIGHT, DARK):
+        assert contrast(colours["ink"], colours["paper"]) > 10
+        assert contrast(colours["soft"], colours["paper"]) > 4.5
+        assert contrast(colours["warning-ink"], colours["warning"]) > 4.5
+
+
+def test_variables_define_every_colour():
+    variables = str(colour_variables() + class_variables(3))
+    classes = {f"k{number}": colour for number, colour in enumerate(class_colours(3)[0])}
+    assert all(f"--{name}:{colour};" in variables for name, colour in (LIGHT | classes).items())
+    assert set(DARK) == set(LIGHT)

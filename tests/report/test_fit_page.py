@@ -11,13 +11,10 @@ import pytest
 
 from fitted_models import Model, with_labels
 from html_page import HtmlPage
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create, method_title
 from mtgcn.report import fit_page as fit_page_module
-from mtgcn.report import fit_view
-from mtgcn.report.charts import MAP_WIDTH
-from mtgcn.report.fit_page import Background, fit_html, fit_page, node_data, packed
+from mtgcn.report.fit_page import MAP_WIDTH, Background, fit_html, node_data, packed
 from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from weighted_peers import made_up_report
 
@@ -32,7 +29,7 @@ def page(fitted_model):
 @pytest.fixture
 def large(make_graph, monkeypatch):
     """A model of 400 nodes of which the page shows 100."""
-    monkeypatch.setattr(fit_view, "MAX_ON_MAP", 100)
+    monkeypatch.setattr(fit_page_module, "MAX_ON_MAP", 100)
     return lp_model(make_graph(nodes=400), 9, np.random.default_rng(0).dirichlet(np.ones(3), 400))
 
 
@@ -69,7 +66,7 @@ def test_page_shows_counts_history_suggestions(page, fitted_model):
     assert "2, which agree on" in text
     for name in ("supervised", "pseudo-label", "consistency", "agreement"):
         assert name in text
-    worth = fit_view.fit_view(fitted_model).suggestions
+    worth = fit_page_module.fit_view(fitted_model).suggestions
     assert len(worth) == 10
     assert all(one.reason in text for one in worth)
     rows = fitted_model.label_distributions_[6:].argmax(1)
@@ -153,7 +150,7 @@ def test_page_of_a_large_graph(large):
     page = fit_html(large)
     assert "This page shows 100 of 400 nodes" in HtmlPage(page).text
     assert len(page) < 70_000
-    view = fit_view.fit_view(large)
+    view = fit_page_module.fit_view(large)
     assert len(view.map.nodes) == 100
     assert set(range(9)) <= set(view.map.nodes)
     assert {one.index for one in view.suggestions} == set(view.map.nodes[view.map.suggested])
@@ -186,28 +183,22 @@ def test_page_of_fully_labelled_graph(make_graph):
     assert "Every node has a label" in text
 
 
-def test_unwritable_page_is_one_clear_error(fitted_model, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write .*page\.html: .*; make room there, or give another place"):
-        fit_page(fitted_model, tmp_path / "file" / "page.html")
-
-
 def test_map_uses_peer_weights(fitted_model):
     report = made_up_report(weights=(0.8, 0.2), names=("one", "other"), held_out=(0.5, 0.5))
-    rows = fit_view.weighted_predictions(replace(fitted_model, peer_report_=report), np.array([7, 9]))
+    rows = fit_page_module.weighted_predictions(replace(fitted_model, peer_report_=report), np.array([7, 9]))
     roots = np.sqrt(fitted_model.peer_distributions_[:, [7, 9]])
     one, other = ((roots[:, 0] - roots[:, 1]) ** 2).sum(axis=1)  # Hellinger's distances, squared and doubled
     np.testing.assert_allclose(((rows[0] - rows[1]) ** 2).sum(), 0.8 * one + 0.2 * other, rtol=1e-5)
 
 
 def test_histogram_counts_every_node_once():
-    counts, edges = fit_view.histogram(np.array([0.25, 0.26, 0.5, 0.99, 1.0, 0.2499999]), classes=4)
+    counts, edges = fit_page_module.histogram(np.array([0.25, 0.26, 0.5, 0.99, 1.0, 0.2499999]), classes=4)
     assert (counts.sum(), counts[-1], edges[0]) == (6, 2, 0.25)
 
 
 def test_progress_steps(fitted_model):
     steps = []
-    fit_view.fit_view(fitted_model, progress=lambda *what: steps.append(what))
+    fit_page_module.fit_view(fitted_model, progress=lambda *what: steps.append(what))
     names = ["selecting nodes to label", "finding similar nodes", "placing nodes on the map"]
     assert list(dict.fromkeys(what for what, _, _ in steps)) == names
     assert steps[-1][1] == steps[-1][2] > 0
@@ -221,7 +212,7 @@ def unpacked(entry):
 @pytest.fixture
 def content_of(fitted_model):
     """The node data of the model with another graph, as text and parsed."""
-    shown = fit_view.fit_view(fitted_model).map
+    shown = fit_page_module.fit_view(fitted_model).map
 
     def content(**changes):
         text = node_data(shown, replace(fitted_model.graph_, **changes), fitted_model.label_distributions_)

@@ -10,8 +10,8 @@ from browser import chromium
 from fitted_models import Model, with_labels
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.report.fit_page import Background, fit_page
-from mtgcn.report.styles import DARK, LIGHT, class_colours
+from mtgcn.report.fit_page import Background, fit_html
+from mtgcn.report.pages import DARK, LIGHT, class_colours
 from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
 pytestmark = pytest.mark.long
@@ -51,7 +51,8 @@ def small(make_graph):
 @pytest.fixture(scope="module")
 def small_page(small, tmp_path_factory):
     path = tmp_path_factory.mktemp("pages") / "small.html"
-    fit_page(small, path, Background(ExpectedAccuracy(0.9, (0.8, 0.95), 40, 5), None, ["income: standardised"]))
+    background = Background(ExpectedAccuracy(0.9, (0.8, 0.95), 40, 5), None, ["income: standardised"])
+    path.write_text(fit_html(small, background))
     return path
 
 
@@ -64,7 +65,7 @@ def large_page(tmp_path_factory):
     graph = Graph(sp.csr_array(ring + ring.T), labels=labels, class_names=("a", "b", "c", "d"))
     probabilities = np.random.default_rng(0).dirichlet(np.ones(4), count)
     path = tmp_path_factory.mktemp("pages") / "large.html"
-    fit_page(Model(graph, create("lp"), probabilities), path)
+    path.write_text(fit_html(Model(graph, create("lp"), probabilities)))
     return path
 
 

@@ -12,7 +12,7 @@ from mtgcn.distributed.communicator import Ranks
 from mtgcn.distributed.fitting import fit_on_ranks, local_labels
 from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.io.options import TableOptions
-from mtgcn.linalg.graph_operators import GraphOperators
+from mtgcn.linalg.normalisation import GraphOperators
 from mtgcn.task import Prediction
 from mtgcn.training.loop import checkpointing
 

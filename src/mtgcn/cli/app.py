@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 import mtgcn
-from mtgcn.cli import data, experiments, fit, reproduction
+from mtgcn.cli import data, experiments, fit
 from mtgcn.cli.options import QUIET, Quiet, remark
 from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
@@ -29,7 +29,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, fit.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods, data.cache),
-    "The paper's tables": (reproduction.reproduce, reproduction.report),
+    "The paper's tables": (experiments.reproduce, experiments.report),
 }
 EXAMPLES = (
     "mtgcn datasets",

@@ -1,12 +1,12 @@
-"""`mtgcn run`, `compare` and `demo`: methods on splits of one graph."""
+"""`mtgcn run`, `compare` and `demo`: methods on splits of one graph. `reproduce` and `report`: the paper's tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -20,52 +20,40 @@ from mtgcn.cli.options import (
     method_lists,
     method_names,
     print_json,
+    print_result,
     remark,
+    show,
 )
 from mtgcn.errors import InputError, shown, unknown_name
 
 if TYPE_CHECKING:
     from mtgcn.experiments.compare import Comparison
-    from mtgcn.graph import Graph
+    from mtgcn.experiments.protocol import Protocol
     from mtgcn.io.options import TableOptions
     from mtgcn.methods import Method
     from mtgcn.report.tables import Table
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        help="A name that mtgcn datasets lists, say cora; or give own files.",
-        show_default=False,
-        metavar="NAME",
-        autocompletion=dataset_names,
-    ),
-]
+
+def _option(
+    text: str, metavar: str, *names: str, default: str | bool = True, complete: Callable[[str], list[str]] | None = None
+) -> Any:
+    """An option with its help, the form of its value, and the default if None stands for another."""
+    return typer.Option(*names, help=text, metavar=metavar, show_default=default, autocompletion=complete)
+
+
+_DATASET_HELP = "A name that mtgcn datasets lists, say cora; or give own files."
+Dataset = Annotated[str | None, _option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
 LabelsPerClass = Annotated[
-    str | None,
-    typer.Option(help="Labels drawn from each class: one number, or one per class with commas.", metavar="N[,N…]"),
+    str | None, _option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
 ]
-Runs = Annotated[
-    int | None, typer.Option(help="How many splits, or seeds on a fixed split.", show_default="30", metavar="N")
-]
-SplitSource = Annotated[
-    str,
-    typer.Option(
-        "--split",
-        help="random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file.",
-        metavar="NAME|FILE",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder for rows, tables and a page; stored methods are not run again.",
-        metavar="DIR",
-    ),
-]
-Latex = Annotated[Path | None, typer.Option(help="Also write the table for a paper.", metavar="FILE")]
-Report = Annotated[Path | None, typer.Option(help="Also write one HTML page.", metavar="FILE")]
+Runs = Annotated[int | None, _option("How many splits, or seeds on a fixed split.", "N", default="30")]
+_SPLIT_HELP = "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file."
+SplitSource = Annotated[str, _option(_SPLIT_HELP, "NAME|FILE", "--split")]
+Out = Annotated[Path | None, _option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")]
+Latex = Annotated[Path | None, _option("Also write the table for a paper.", "FILE")]
+Report = Annotated[Path | None, _option("Also write one HTML page.", "FILE")]
 
 
 @takes_graph_files()
@@ -75,15 +63,10 @@ def run(
     dataset: Dataset = None,
     method: Annotated[
         str,
-        typer.Option(
-            help="One that mtgcn methods lists, or module:Class for one of your own.",
-            metavar="NAME",
-            autocompletion=method_names,
-        ),
+        _option("One that mtgcn methods lists, or module:Class for one of your own.", "NAME", complete=method_names),
     ] = "mt-plus",
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting that mtgcn methods NAME lists; may be repeated.", metavar="KEY=VALUE"),
+        list[str] | None, _option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
     ] = None,
     labels_per_class: LabelsPerClass = None,
     runs: Runs = None,
@@ -97,23 +80,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Fit and score one method on many splits of a named graph or of your own files."""
-    compared = _compare(
-        [method],
-        dataset,
-        files,
-        settings,
-        labels_per_class=labels_per_class,
-        runs=runs,
-        seed=seed,
-        split=split,
-        device=device,
-        out=out,
-        latex=latex,
-        report=report,
-        command=context.obj or "",
-    )
     from mtgcn.report.comparisons import cell_table
 
+    splits = _Splits(labels_per_class, runs, seed, split, device)
+    compared = _compare([method], dataset, files, splits, settings, None, out, latex, report, context.obj or "")
     [cell] = compared.comparison.cells
     compared.show(asdict(cell), cell_table(cell), as_json)
 
@@ -125,28 +95,28 @@ def compare(
     dataset: Dataset = None,
     methods: Annotated[
         str,
-        typer.Option(
-            help="Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
-            metavar="NAME,NAME…",
-            autocompletion=method_lists,
+        _option(
+            "Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
+            "NAME,NAME…",
+            complete=method_lists,
         ),
     ] = DEMONSTRATED,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
+            "A setting of one method (gcn.hidden_channels=32), or of all that have it (hidden_channels=32); may be "
+            "repeated.",
+            "KEY=VALUE",
             "--set",
-            help="A setting of one method (gcn.hidden_channels=32), or of all that have it (hidden_channels=32); may "
-            "be repeated.",
-            metavar="KEY=VALUE",
         ),
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(
-            help="The method that the others are compared with.",
-            show_default="mt-plus, mt-gcn or the first",
-            metavar="NAME",
-            autocompletion=method_names,
+        _option(
+            "The method that the others are compared with.",
+            "NAME",
+            default="mt-plus, mt-gcn or the first",
+            complete=method_names,
         ),
     ] = None,
     labels_per_class: LabelsPerClass = None,
@@ -162,24 +132,10 @@ def compare(
 ) -> None:
     """Compare methods on the same splits of a named graph or of your own files: means, intervals, paired
     differences."""
-    compared = _compare(
-        listed(methods, "methods"),
-        dataset,
-        files,
-        settings,
-        labels_per_class=labels_per_class,
-        runs=runs,
-        seed=seed,
-        split=split,
-        device=device,
-        reference=reference,
-        out=out,
-        latex=latex,
-        report=report,
-        command=context.obj or "",
-    )
     from mtgcn.report.comparisons import comparison_table
 
+    names, splits = listed(methods, "methods"), _Splits(labels_per_class, runs, seed, split, device)
+    compared = _compare(names, dataset, files, splits, settings, reference, out, latex, report, context.obj or "")
     compared.show(asdict(compared.comparison), comparison_table(compared.comparison), as_json)
 
 
@@ -204,8 +160,30 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    compared = _compare(listed(DEMONSTRATED, "methods"), dataset, TableOptions(), labels_per_class="2")
+    compared = _compare(listed(DEMONSTRATED, "methods"), dataset, TableOptions(), _Splits("2"))
     print_table(comparison_table(compared.comparison))
+
+
+@dataclass(frozen=True)
+class _Splits:
+    """The options for splits, seed and device."""
+
+    labels_per_class: str | None
+    runs: int | None = None
+    seed: int = 0
+    split: str = "random"
+    device: str = "auto"
+
+    @property
+    def label_counts(self) -> int | tuple[int, ...] | None:
+        if self.labels_per_class is None:
+            return None
+        try:
+            numbers = tuple(int(part) for part in self.labels_per_class.split(","))
+        except ValueError:
+            counts = f"labels-per-class is {shown(self.labels_per_class)}"
+            raise InputError(f"{counts}; give a whole number, or one per class with commas") from None
+        return numbers[0] if len(numbers) == 1 else numbers
 
 
 @dataclass(frozen=True)
@@ -236,13 +214,8 @@ def _compare(
     names: Sequence[str],
     dataset: str | None,
     files: TableOptions,
+    splits: _Splits,
     settings: Sequence[str] | None = None,
-    *,
-    labels_per_class: str | None = None,
-    runs: int | None = None,
-    seed: int = 0,
-    split: str = "random",
-    device: str = "auto",
     reference: str | None = None,
     out: Path | None = None,
     latex: Path | None = None,
@@ -250,6 +223,7 @@ def _compare(
     command: str = "",
 ) -> _Compared:
     """Check the options, read the graph, compare with a progress bar, and write the files."""
+    from mtgcn import datasets
     from mtgcn.environment import chosen_device
     from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
     from mtgcn.experiments.protocol import PUBLIC, check_not_final
@@ -257,29 +231,33 @@ def _compare(
     from mtgcn.report.comparisons import comparison_page, comparison_tables, write_comparisons
     from mtgcn.report.progress import fitting_progress
     from mtgcn.storage.files import check_files, check_folder, write_file
+    from mtgcn.workflows.inputs import read_graph
+    from mtgcn.workflows.output import collected_notes
 
     if (dataset is None) != files.given:
         raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
-    if files.given and split == PUBLIC:
+    if files.given and splits.split == PUBLIC:
         raise InputError("own files have no public split; use --split random, or a split file")
-    check_not_final(seed)
+    check_not_final(splits.seed)
     methods, setting_notes = configured_methods(names, settings or ())
-    label_counts = _label_counts(labels_per_class)
-    chosen = chosen_device(device)
+    label_counts, chosen = splits.label_counts, chosen_device(splits.device)
     if out is not None:
         check_folder(out, "rows")
     check_files((latex, report))
-    graph, notes = _read(dataset, files)
+    with collected_notes() as notes:
+        graph = datasets.load(dataset) if dataset is not None else read_graph(files)
+    if not len(graph.known):
+        raise InputError("no node is labelled, so nothing can be scored; give --labels, or a column 'label' in --nodes")
     notes += setting_notes
     written: list[Path] = []
     with nullcontext() if out is None else Store(out) as store:
         rows = compared_rows(
             graph,
             methods,
-            split=split,
+            split=splits.split,
             labels_per_class=label_counts,
-            runs=runs,
-            seed=seed,
+            runs=splits.runs,
+            seed=splits.seed,
             device=chosen,
             reference=reference,
             progress=fitting_progress,
@@ -331,26 +309,148 @@ def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tupl
     return {name: method_from_text(name, texts) for name, texts in chosen.items()}, notes
 
 
-def _read(dataset: str | None, files: TableOptions) -> tuple[Graph, list[str]]:
-    from mtgcn import datasets
-    from mtgcn.workflows.inputs import read_graph
-    from mtgcn.workflows.output import collected_notes
+def reproduce(
+    suite: Annotated[
+        str | None, _option("A suite of other graphs instead of the paper's tables.", "world", default=False)
+    ] = None,
+    table: Annotated[str | None, _option("Tables of the paper, 1 to 5, or digits.", "N,N…", default="1 to 5")] = None,
+    datasets: Annotated[
+        str | None, _option("Only these.", "NAME,NAME…", default="those of the paper, or of the suite")
+    ] = None,
+    methods: Annotated[
+        str | None,
+        _option("Only these, also some the paper lacks.", "NAME,NAME…", default="the paper's, or the suite's"),
+    ] = None,
+    runs: Annotated[int | None, _option("Runs of each cell.", "N", default="30, PubMed 10; of a suite 10")] = None,
+    seed: Annotated[int | None, _option("Of splits and methods.", "N", default="0")] = None,
+    protocol: Annotated[
+        str,
+        _option(
+            "ours, or the authors' way of reporting, which is optimistic: the better peer by test accuracy, the "
+            "largest of ten averages.",
+            "ours|paper",
+        ),
+    ] = "ours",
+    ablation: Annotated[bool, _option("MT-GCN with parts removed or changed.", "", "--ablation")] = False,
+    backbones: Annotated[
+        bool, _option("MT-GCN with other networks, without and with teaching.", "", "--backbones")
+    ] = False,
+    curves: Annotated[
+        bool, _option("Also draw training curves of MT-GCN at the lowest and highest label rates.", "", "--curves")
+    ] = False,
+    final: Annotated[
+        bool, _option("Use splits reserved for final figures; refuses development seeds.", "", "--final")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        _option(
+            "Folder of the rows; stored units are not run again.",
+            "DIR",
+            default="reproduction, of a suite reproduction-NAME",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, _option("Processes; rows are the same for any number.", "N", default="by cores")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        _option(
+            "Instead of --workers, a Ray cluster: HOST:PORT of its head node, auto for one that runs here, local for "
+            "one that is started here and ends with the command. Rows are the same.",
+            "ADDRESS|local",
+            default=False,
+        ),
+    ] = None,
+    threads: Annotated[int, _option("Of each unit of work; another number makes new rows.", "N")] = 1,
+    device: Device = "auto",
+) -> None:
+    """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
+    from mtgcn.environment import chosen_device
+    from mtgcn.experiments.plan import Selection, plan
+    from mtgcn.experiments.protocol import checked_seed
+    from mtgcn.experiments.reproduce import carry_out, machines
+    from mtgcn.experiments.store import Store
+    from mtgcn.report.progress import fitting_progress, sweep_progress
+    from mtgcn.report.reproduction import write_reproduction
 
-    if dataset is not None:
-        return datasets.load(dataset), []
-    with collected_notes() as notes:
-        graph = read_graph(files)
-    if not len(graph.known):
-        raise InputError("no node is labelled, so nothing can be scored; give --labels, or a column 'label' in --nodes")
-    return graph, notes
+    selection = Selection(
+        suite=suite,
+        tables=None if table is None else listed(table, "table"),
+        datasets=None if datasets is None else listed(datasets, "datasets"),
+        methods=None if methods is None else listed(methods, "methods"),
+        runs=runs,
+        seed=checked_seed(seed, final=final),
+        protocol=cast("Protocol", protocol),  # checked there
+        ablation=ablation,
+        backbones=backbones,
+        curves=curves,
+        threads=threads,
+    )
+    out = out or Path("reproduction" if suite is None else f"reproduction-{suite}")
+    with machines(device, threads, workers, ray) as found:
+        if curves:
+            chosen_device(found.device.split()[0])  # curves are trained on this machine
+        planned = plan(replace(selection, device=found.device))
+        for name in planned.missing_methods:
+            remark(f"leaving out {name}, which this version does not have")
+        with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
+            try:
+                reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
+            except KeyboardInterrupt:
+                done = sum(unit.id in store.units for unit in planned.units)
+                remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
+                raise
+            text, files = write_reproduction(out, reproduction)
+    remark(f"wrote {', '.join(map(str, files))}")
+    show(*text.split("\n"))
+    if reproduction.failures:
+        raise InputError("; ".join(reproduction.failures))
 
 
-def _label_counts(text: str | None) -> int | tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        counts = f"labels-per-class is {shown(text)}"
-        raise InputError(f"{counts}; give a whole number, or one per class with commas") from None
-    return numbers[0] if len(numbers) == 1 else numbers
+def report(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Where mtgcn fit put a model, or mtgcn reproduce, run or compare their rows.", metavar="MODEL|DIR"
+        ),
+    ],
+    out: Annotated[
+        Path | None, _option("Of a model: where to write the page.", "FILE", default="MODEL/report.html")
+    ] = None,
+) -> None:
+    """Write a page about stored results, without running anything.
+
+    Of a model: report.html, with the map of its nodes and all predictions. Of stored rows: report.html and tables.tex
+    for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
+    mtgcn run and compare put there.
+    """
+    from mtgcn.storage.files import check_file, current_path
+
+    if current_path(folder, "card.json").exists():
+        from mtgcn.estimator.persistence import load_model
+
+        page = out or folder / "report.html"
+        check_file(page)
+        load_model(folder).report(page)
+        print_result({}, (page,), as_json=False, written=page)
+        return
+    if out is not None:
+        raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
+    from mtgcn.experiments.compare import stored_comparisons
+    from mtgcn.experiments.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
+    from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
+    from mtgcn.report.comparisons import write_comparisons
+    from mtgcn.report.reproduction import write_report
+
+    if not any((folder / name).is_file() for name in (ROWS_FILE, PACKED_ROWS_FILE)):
+        raise InputError(
+            f"{folder} holds neither a model (card.json) nor rows ({ROWS_FILE}); give a folder that mtgcn fit or mtgcn "
+            "reproduce wrote"
+        )
+    units = read_units(folder)
+    comparisons = stored_comparisons(units.values())
+    written = write_comparisons(folder, comparisons) if comparisons else []
+    if of_sweeps(units) or not comparisons:
+        for suite in suites_in(units):
+            written += write_report(folder, stored_evidence(units, suite=suite))
+    print_result({}, written, as_json=False, written=" and ".join(map(str, written)))

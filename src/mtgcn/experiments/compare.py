@@ -8,6 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import decisive_versions
 from mtgcn.experiments.protocol import RANDOM, REFERENCE, check_not_final
-from mtgcn.experiments.run import FittingProgress, chosen_splits, run_cell, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress, chosen_splits, run_cell, silent_fitting
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
 from mtgcn.experiments.tables import CellSummary, summarise_cell
@@ -88,6 +89,8 @@ def compared_rows(
         with_validation=any(method.uses_validation for method in methods.values()),
     )
     device = torch.device(device)
+    sizes = graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes
+    counts = GraphCounts(nodes=sizes[0], edges=sizes[1], features=sizes[2], classes=sizes[3])
     comparison = _comparison_id(graph, splits, split, seed, device)
     described: Graph | None = None  # with structural features, made for the first method that needs features
     rows: dict[str, ComparedRows] = {}
@@ -111,12 +114,7 @@ def compared_rows(
                 averages=1,
                 comparison=comparison,
                 scored_nodes=len(one.test),
-                graph=GraphCounts(
-                    nodes=graph.num_nodes,
-                    edges=graph.num_edges,
-                    features=graph.num_features,
-                    classes=graph.num_classes,
-                ),
+                graph=counts,
             )
             for row, one in zip(found, splits, strict=True)
         )
@@ -173,11 +171,10 @@ def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | No
         # The later one of equal titles counts: the source of a user's method was edited in between.
         titled.setdefault(rows[0].comparison, {})[title] = rows
     found = [comparison_of(rows, reference if reference in rows else None) for rows in titled.values()]
-    datasets = list(dict.fromkeys(comparison.cells[0].dataset for comparison in found))
+    datasets = list(dict.fromkeys(one.cells[0].dataset for one in found))
 
-    def order(comparison: Comparison) -> tuple[int, bool, float]:
-        cell = comparison.cells[0]
-        labels = cell.labels_per_class
+    def order(one: Comparison) -> tuple[int, bool, float]:
+        cell, labels = one.cells[0], one.cells[0].labels_per_class
         return datasets.index(cell.dataset), cell.split != RANDOM, labels if isinstance(labels, int) else math.inf
 
     return sorted(found, key=order)
@@ -185,15 +182,8 @@ def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | No
 
 def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int, device: torch.device) -> str:
     """Hash of everything that the methods of a comparison share. Rows with equal ids may be paired run by run."""
-    recipe = (
-        graph.name,
-        graph.class_names,
-        source,
-        seed,
-        environment.device_title(device),
-        environment.threads(),
-        list(decisive_versions().values()),
-    )
+    machine = environment.device_title(device), environment.threads(), list(decisive_versions().values())
+    recipe = (graph.name, graph.class_names, source, seed, *machine)
     digest = hashlib.sha256(fingerprint(recipe, graph.adjacency, graph.features).encode())
     digest.update(graph.labels.astype(np.int64).tobytes())
     for split in splits:
@@ -204,13 +194,10 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
 
 def _unit_id(comparison: str, name: str, method: Method) -> str:
     """Hash of a method in a comparison, with the source of a user's method; `comparison` covers our version."""
-    source = ""
-    module = type(method).__module__
+    module, source = type(method).__module__, ""
     if module.split(".")[0] != "mtgcn" and module in sys.modules:
-        try:
+        with suppress(OSError, TypeError):  # defined in an interpreter
             source = inspect.getsource(sys.modules[module])
-        except (OSError, TypeError):  # defined in an interpreter
-            source = ""
     identity = [comparison, name, _plain_settings(method), source]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 

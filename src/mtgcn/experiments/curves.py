@@ -20,8 +20,7 @@ from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments.plan import CUDA_BUDGET, Selection, decisive_versions, limited_threads
 from mtgcn.experiments.protocol import PAPER_TABLES, RANDOM, REFERENCE, TABLES, Cell
-from mtgcn.experiments.run import FittingProgress, silent_fitting
-from mtgcn.experiments.scoring import accuracy_over_epochs, pseudo_label_precision
+from mtgcn.experiments.scoring import FittingProgress, accuracy_over_epochs, pseudo_label_precision, silent_fitting
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
 from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described
 from mtgcn.memory import CPU_BUDGET
@@ -29,7 +28,7 @@ from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import LARGEST_SEED, draw_splits
 from mtgcn.storage.files import write_file
 from mtgcn.task import observe
-from mtgcn.training.recording import recording
+from mtgcn.training.loop import recording
 
 CURVES_FILE = "curves.json"
 RUNS = 10  # enough for a smooth mean
@@ -128,10 +127,8 @@ def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = 
         )
         key = json.dumps(made, sort_keys=True)
         if key not in stored:
-            with (
-                progress(f"training curves, {cell.dataset} {cell.labels_per_class}"),
-                limited_threads(selection.threads),
-            ):
+            title = f"training curves, {cell.dataset} {cell.labels_per_class}"
+            with progress(title), limited_threads(selection.threads):
                 stored[key] = _trained(cell, made)
             text = json.dumps([asdict(curves) for curves in stored.values()], allow_nan=False)
             write_file(folder / CURVES_FILE, text + "\n")
@@ -172,11 +169,7 @@ def _trained(cell: Cell, made: Made) -> Curves:
 def _band(values: np.ndarray, summary: Callable[[Sequence[float]], SampleSummary]) -> Band:
     """Summarise values [epochs, runs]; runs without a value at an epoch are left out there."""
     parts: list[tuple[float | None, ...]] = []
-    for of_runs in np.asarray(values):
-        finite = of_runs[np.isfinite(of_runs)]
-        if len(finite):
-            found = summary([float(value) for value in finite])
-            parts.append(tuple(round(value, DIGITS) for value in (found.mean, *found.ci95)))
-        else:
-            parts.append((None, None, None))
+    for finite in ([float(value) for value in of_runs[np.isfinite(of_runs)]] for of_runs in np.asarray(values)):
+        found = summary(finite) if finite else None
+        parts.append(tuple(round(one, DIGITS) for one in (found.mean, *found.ci95)) if found else (None,) * 3)
     return Band(*zip(*parts, strict=True))

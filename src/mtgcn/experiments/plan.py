@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,35 +17,9 @@ from threadpoolctl import threadpool_limits
 from mtgcn import datasets, environment
 from mtgcn.environment import MAX_THREADS
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.experiments.protocol import (
-    ABLATION,
-    ABLATION_TITLES,
-    ALL_TABLES,
-    AVERAGES,
-    BACKBONE_TITLES,
-    BACKBONES,
-    COUNTS_TABLE,
-    OVER_ALL,
-    PAPER_TABLES,
-    PROTOCOL_TITLES,
-    PUBLIC,
-    RANDOM,
-    REFERENCE,
-    SUITES,
-    TABLE_1,
-    TABLES,
-    TAUGHT_GCN,
-    VARIANTS,
-    Cell,
-    Entry,
-    Protocol,
-    Table,
-    authors_splits,
-    labels_title,
-    with_unknown_as_first_class,
-)
-from mtgcn.experiments.run import run_cell
-from mtgcn.experiments.scoring import score, score_better_peer
+from mtgcn.experiments import protocol as paper
+from mtgcn.experiments.protocol import OVER_ALL, RANDOM, REFERENCE, Cell, Entry, Protocol, Table
+from mtgcn.experiments.scoring import run_cell, score, score_better_peer
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import CPU_BUDGET
@@ -57,7 +32,7 @@ CUDA_BUDGET = 4 * 2**30
 # Results may change with any of these, but not with the version of Python.
 DECISIVE_VERSIONS = ("mtgcn", "torch", "numpy", "scipy")
 AUTHORS_SETTINGS = {"checkpoint": "best-training"}
-_DATASETS = tuple(dict.fromkeys(cell.dataset for table in TABLES.values() for cell in table.cells))
+_DATASETS = tuple(dict.fromkeys(cell.dataset for table in paper.TABLES.values() for cell in table.cells))
 
 
 @dataclass(frozen=True)
@@ -79,11 +54,11 @@ class Selection(Settings):
 
     def __post_init__(self) -> None:
         for what, given, known in (
-            ("suite", None if self.suite is None else (self.suite,), SUITES),
-            ("table", self.tables, (COUNTS_TABLE, *TABLES)),
-            ("dataset", self.datasets, SUITES[self.suite].datasets if self.suite in SUITES else _DATASETS),
+            ("suite", None if self.suite is None else (self.suite,), paper.SUITES),
+            ("table", self.tables, (paper.COUNTS_TABLE, *paper.TABLES)),
+            ("dataset", self.datasets, paper.SUITES[self.suite].datasets if self.suite in paper.SUITES else _DATASETS),
             ("method", self.methods, METHODS),
-            ("protocol", (self.protocol,), PROTOCOL_TITLES),
+            ("protocol", (self.protocol,), paper.PROTOCOL_TITLES),
         ):
             for name in given or ():
                 if name not in known:
@@ -143,7 +118,10 @@ class Unit:
 
     @property
     def title(self) -> str:
-        return f"{self.method} on {self.dataset}, {labels_title(self.labels_per_class, self.split)}"
+        return f"{self.method} on {self.dataset}, {paper.labels_title(self.labels_per_class, self.split)}"
+
+
+Outcome = tuple[Unit, list[StoredRow] | InputError]  # an error of one unit does not stop the others
 
 
 @dataclass(frozen=True)
@@ -157,21 +135,21 @@ class Place:
 
     @property
     def is_variant(self) -> bool:
-        return self.title in VARIANTS
+        return self.title in paper.VARIANTS
 
     @property
     def entry(self) -> Entry:
         """The entry of the cell; without a printed accuracy for a variant."""
-        if self.title == TAUGHT_GCN:
-            return self.cell.entry(REFERENCE)
-        return Entry(REFERENCE) if self.is_variant else self.cell.entry(self.title)
+        if self.is_variant and self.title != paper.TAUGHT_GCN:
+            return Entry(REFERENCE)
+        return self.cell.entry(REFERENCE if self.is_variant else self.title)
 
     @property
     def order(self) -> tuple[int, int, int]:
         """Sorts places by table, cell and line."""
-        known = [*(entry.title for entry in self.cell.entries), *ABLATION_TITLES, *BACKBONE_TITLES]
+        known = [*(entry.title for entry in self.cell.entries), *paper.ABLATION_TITLES, *paper.BACKBONE_TITLES]
         return (
-            list(ALL_TABLES).index(self.table.name),
+            list(paper.ALL_TABLES).index(self.table.name),
             self.table.cells.index(self.cell),
             known.index(self.title) if self.title in known else len(known),
         )
@@ -179,12 +157,11 @@ class Place:
 
 def place_of(one: Unit | StoredRow) -> Place | None:
     """The place of a unit or of its rows; None if it is in no table, as in a comparison."""
-    if one.table not in ALL_TABLES:
-        return None
-    table = ALL_TABLES[one.table]
-    where = one.dataset, one.labels_per_class, one.split
-    cells = [cell for cell in table.cells if (cell.dataset, cell.labels_per_class, cell.split) == where]
-    return Place(table, cells[0], one.protocol, one.line) if cells else None
+    for table in (table for name, table in paper.ALL_TABLES.items() if name == one.table):
+        for cell in table.cells:
+            if (cell.dataset, cell.labels_per_class, cell.split) == (one.dataset, one.labels_per_class, one.split):
+                return Place(table, cell, one.protocol, one.line)
+    return None
 
 
 @dataclass(frozen=True)
@@ -199,45 +176,43 @@ class Plan:
 
 def plan(selection: Selection) -> Plan:
     """List the units of a selection, in the order of the tables."""
-    cells = _selected_cells(selection)
-    counted = tuple(
-        printed.dataset
-        for printed in TABLE_1
-        if selection.suite is None
-        and (selection.tables is None or COUNTS_TABLE in selection.tables)
-        and (selection.datasets is None or printed.dataset in selection.datasets)
-    )
-    if not cells and not counted:
-        tables, chosen = (", ".join(names or ("any",)) for names in (selection.tables, selection.datasets))
-        raise InputError(f"no cell of table {tables} is on dataset {chosen}; leave --table or --datasets out")
-    if selection.ablation or selection.backbones:
-        units = [unit for table, cell in cells if cell.split == RANDOM for unit in _variants(table, cell, selection)]
-        return Plan(selection, counted, tuple(units), ())
-    entries = [(table, cell, entry) for table, cell in cells for entry in _entries_of(cell, cells, selection)]
-    units = [
-        _unit(table, cell, selection, entry.method, entry.title, entry.settings)
-        for table, cell, entry in entries
-        if entry.method in METHODS
-    ]
-    missing = dict.fromkeys(entry.method for *_, entry in entries if entry.method not in METHODS)
-    return Plan(selection, counted, tuple(units), tuple(missing))
-
-
-def _selected_cells(selection: Selection) -> list[tuple[Table, Cell]]:
+    chosen, sweep = selection.datasets, selection.ablation or selection.backbones
     tables: Sequence[Table]
     if selection.suite is not None:
-        tables = SUITES[selection.suite].tables
+        tables = paper.SUITES[selection.suite].tables
     elif selection.tables is not None:
-        tables = [TABLES[name] for name in selection.tables if name != COUNTS_TABLE]
+        tables = [paper.TABLES[name] for name in selection.tables if name != paper.COUNTS_TABLE]
     else:  # a dataset that is not in the paper only runs on request
-        tables = list(TABLES.values()) if selection.datasets else PAPER_TABLES
-    return [
+        tables = list(paper.TABLES.values()) if chosen else paper.PAPER_TABLES
+    # The authors draw all their splits, and so does a sweep of variants.
+    cells = [
         (table, cell)
         for table in tables
         for cell in table.cells
-        if (selection.datasets is None or cell.dataset in selection.datasets)
-        and (cell.split == RANDOM or selection.protocol == "ours")  # the authors draw all their splits
+        if (chosen is None or cell.dataset in chosen) and (cell.split == RANDOM or selection.protocol == "ours")
     ]
+    counts = selection.suite is None and (selection.tables is None or paper.COUNTS_TABLE in selection.tables)
+    counted = tuple(name for name in paper.TABLE_1 if counts and (chosen is None or name in chosen))
+    if not cells and not counted:
+        listed, names = (", ".join(names or ("any",)) for names in (selection.tables, chosen))
+        raise InputError(f"no cell of table {listed} is on dataset {names}; leave --table or --datasets out")
+    units, missing = [], {}
+    for table, cell in cells:
+        if sweep and cell.split == RANDOM:
+            if selection.ablation and table not in paper.PAPER_TABLES:
+                raise InputError(
+                    f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out"
+                )
+            for variant in paper.BACKBONES if selection.backbones else paper.ABLATION:
+                settings = variant.settings(cell.dataset)
+                title = variant.title if settings else REFERENCE  # without changes it is the paper's method
+                units.append(_unit(table, cell, selection, REFERENCE, title, settings))
+        for entry in () if sweep else _entries_of(cell, cells, selection):
+            if entry.method in METHODS:
+                units.append(_unit(table, cell, selection, entry.method, entry.title, entry.settings))
+            else:
+                missing[entry.method] = True
+    return Plan(selection, counted, tuple(units), tuple(missing))
 
 
 def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
@@ -247,9 +222,13 @@ def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Sele
     """
     listed = list(cell.entries)
     if selection.protocol == "paper":
-        listed = [entry for entry in listed if _has_checkpoints(entry.method)]
+
+        def has_checkpoints(method: str) -> bool:
+            return method in METHODS and set(AUTHORS_SETTINGS) <= set(METHODS[method].__dataclass_fields__)
+
+        listed = [entry for entry in listed if has_checkpoints(entry.method)]
         for name in selection.methods or ():
-            if not _has_checkpoints(name):
+            if not has_checkpoints(name):
                 raise InputError(f"--protocol paper takes the better of two peers and {name} has none; leave it out")
     if selection.methods is None:
         return listed
@@ -257,28 +236,15 @@ def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Sele
     chosen = []
     for name in selection.methods:
         chosen += [entry for entry in listed if entry.method == name]
-        chosen += [Entry(name)] if name not in anywhere and cell.split != PUBLIC else []
+        chosen += [Entry(name)] if name not in anywhere and cell.split != paper.PUBLIC else []
     return chosen
-
-
-def _has_checkpoints(method: str) -> bool:
-    return method in METHODS and set(AUTHORS_SETTINGS) <= set(METHODS[method].__dataclass_fields__)
-
-
-def _variants(table: Table, cell: Cell, selection: Selection) -> Iterator[Unit]:
-    if selection.ablation and table not in PAPER_TABLES:
-        raise InputError(f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out")
-    for variant in BACKBONES if selection.backbones else ABLATION:
-        # Without changes it is the paper's method, which fills its own line.
-        settings = variant.settings(cell.dataset)
-        yield _unit(table, cell, selection, REFERENCE, variant.title if settings else REFERENCE, settings)
 
 
 def _unit(
     table: Table, cell: Cell, selection: Selection, method: str, line: str, changes: Mapping[str, object]
 ) -> Unit:
     authors = selection.protocol == "paper"
-    averages = AVERAGES if authors else 1
+    averages = paper.AVERAGES if authors else 1
     return Unit(
         protocol=selection.protocol,
         dataset=cell.dataset,
@@ -297,7 +263,6 @@ def _unit(
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ execution
 @dataclass(frozen=True, eq=False)
 class Data:
     """The input of a unit, which one machine may read and another process."""
@@ -318,11 +283,22 @@ def decisive_versions() -> dict[str, str]:
     return {name: versions[name] for name in DECISIVE_VERSIONS}
 
 
+def graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
+    graph, labels, runs, seed = data.graph, unit.labels_per_class, unit.runs, unit.seed
+    if data.public_split is not None:
+        return graph, (data.public_split,) * runs
+    if unit.protocol == "paper":
+        graph = paper.with_unknown_as_first_class(graph)
+        return graph, paper.authors_splits(graph, labels, runs, seed)
+    draw = draw_over_all if unit.split == OVER_ALL else draw_splits
+    return graph, draw(graph, labels, runs, seed, unit.validation)
+
+
 def execute(unit: Unit, data: Data | None = None) -> list[StoredRow]:
     """Fit and score a unit in this process; without `data`, load them."""
     device = torch.device(unit.device.split()[0])
     with limited_threads(unit.threads):
-        graph, splits = _graph_and_splits(unit, data or data_of(unit))
+        graph, splits = graph_and_splits(unit, data or data_of(unit))
         rows = run_cell(
             graph,
             splits,
@@ -338,17 +314,6 @@ def execute(unit: Unit, data: Data | None = None) -> list[StoredRow]:
     return [StoredRow(**vars(row), unit=unit.id, **kept) for row in rows]
 
 
-def _graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
-    graph = data.graph
-    if data.public_split is not None:
-        return graph, (data.public_split,) * unit.runs
-    if unit.protocol == "paper":
-        graph = with_unknown_as_first_class(graph)
-        return graph, authors_splits(graph, unit.labels_per_class, unit.runs, unit.seed)
-    draw = draw_over_all if unit.split == OVER_ALL else draw_splits
-    return graph, draw(graph, unit.labels_per_class, unit.runs, unit.seed, unit.validation)
-
-
 @contextmanager
 def limited_threads(threads: int) -> Iterator[None]:
     """Fix the number of threads of torch and BLAS: the rounding of sums depends on it."""
@@ -359,3 +324,8 @@ def limited_threads(threads: int) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(before)
+
+
+def usable_cores() -> int:
+    """The number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

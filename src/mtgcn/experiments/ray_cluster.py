@@ -26,8 +26,7 @@ import torch
 
 from mtgcn.environment import DEVICES, device_title
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.experiments.executors import Outcome, usable_cores
-from mtgcn.experiments.plan import Data, Unit, data_of, decisive_versions, execute
+from mtgcn.experiments.plan import Data, Outcome, Unit, data_of, decisive_versions, execute, usable_cores
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import keep_freed_blocks
@@ -62,22 +61,20 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
     import ray
 
     folder = None
+    silent: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     try:
         if address == LOCAL:
             folder = tempfile.mkdtemp(prefix="mtgcn-ray-", dir=_socket_folder())
             inner = os.path.join(folder, INNER_FOLDER)
-            ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=inner, **_SILENT)
+            ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=inner, **silent)
         else:
-            ray.init(address, **_SILENT)
+            ray.init(address, **silent)
         with redirect_stdout(sys.stderr):  # Ray prints lost workers; stdout is for results
             yield RayCluster(address, tuple(node for node in ray.nodes() if node["Alive"]))
     finally:
         ray.shutdown()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-_SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 
 def _keep_to_this_machine() -> None:
@@ -160,13 +157,9 @@ class RayCluster:
                 try:
                     yield unit, ray.get(done)
                 except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
-                    yield (
-                        unit,
-                        InputError(
-                            f"its worker was lost {RETRIES + 1} times, most likely for want of memory; start the same "
-                            "command on a cluster with more of it, what was finished is stored"
-                        ),
-                    )
+                    lost = f"its worker was lost {RETRIES + 1} times, most likely for want of memory"
+                    remedy = "start the same command on a cluster with more of it, what was finished is stored"
+                    yield unit, InputError(f"{lost}; {remedy}")
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
@@ -224,9 +217,8 @@ def run_unit(
 
 def describe_node(for_gpu: bool) -> tuple[dict[str, str], str | None]:
     """On a worker: versions and device; None if the declared GPU is missing."""
-    if for_gpu and not torch.cuda.is_available():
-        return decisive_versions(), None
-    return decisive_versions(), device_title(torch.device("cuda" if for_gpu else "cpu"))
+    missing = for_gpu and not torch.cuda.is_available()
+    return decisive_versions(), None if missing else device_title(torch.device("cuda" if for_gpu else "cpu"))
 
 
 def check_versions(there: dict[str, str], here: dict[str, str], node: str) -> None:
@@ -269,13 +261,8 @@ def check_reachable(address: str) -> None:
                 "ray start printed"
             ) from None
     try:
-        trial = subprocess.run(
-            [sys.executable, "-c", _TRIAL, address],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS_TO_JOIN,
-            check=False,
-        )
+        command = [sys.executable, "-c", _TRIAL, address]
+        trial = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_TO_JOIN, check=False)
     except subprocess.TimeoutExpired:
         raise InputError(
             f"what listens at {address} has not answered as a Ray cluster for {SECONDS_TO_JOIN} s; give the address "

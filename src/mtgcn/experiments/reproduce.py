@@ -1,12 +1,23 @@
-"""Carries out a plan: executes and stores the missing units, then builds the tables from the store."""
+"""Carries out a plan: executes and stores the missing units, then builds the tables from the store.
+
+Units run in this process, in worker processes or on a Ray cluster. Rows do not depend on it: every unit runs with its
+own fixed number of threads.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +26,18 @@ from mtgcn.datasets import Description, describe
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
-from mtgcn.experiments.executors import Executor, check_workers, default_workers, in_this_process, in_workers
-from mtgcn.experiments.plan import Plan, Unit
+from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
 from mtgcn.experiments.protocol import NODES, SUITES
-from mtgcn.experiments.run import FittingProgress, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress, silent_fitting
 from mtgcn.experiments.store import Store, StoredRow
 from mtgcn.experiments.tables import CellSummary, Evidence, MeasuredTable, measured_tables, stored_evidence
+from mtgcn.memory import check_fits, keep_freed_blocks
 
+WORKER_BYTES = 300 << 20  # of a process before it does anything
+MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory
 DEFAULT_NODES = 2000  # of a dataset that is not in `NODES`
 
+Executor = Callable[[Sequence[Unit]], Generator[Outcome, None, None]]
 # Called after each unit, with its title and the estimated seconds left (None: unknown).
 Advance = Callable[[str, float | None], None]
 # Entered around a sweep, with the number of units, of stored units and the estimated seconds left.
@@ -32,6 +46,60 @@ SweepProgress = Callable[[int, int, float | None], AbstractContextManager[Advanc
 
 def silent_sweep(_total: int, _done: int, _seconds_left: float | None) -> AbstractContextManager[Advance]:
     return nullcontext(lambda _title, _seconds_left: None)
+
+
+def in_this_process(units: Sequence[Unit]) -> Generator[Outcome, None, None]:
+    """Execute one unit after the other."""
+    for unit in units:
+        try:
+            yield unit, execute(unit)
+        except InputError as error:
+            yield unit, error
+
+
+def in_workers(units: Sequence[Unit], workers: int) -> Generator[Outcome, None, None]:
+    """Yield units in the order in which `workers` processes finish them.
+
+    Each worker watches a pipe whose other end only this process holds. When that end closes, because the sweep ends or
+    this process dies, the worker exits at once.
+    """
+    watched, held = Pipe(duplex=False)
+    # Spawned, since torch may hang in a forked process.
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(watched,))
+    in_main_thread = threading.current_thread() is threading.main_thread()  # which alone receives signals
+    try:
+        # Inherited by the workers: only this process handles Ctrl-C.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+        try:
+            futures = {pool.submit(execute, unit): unit for unit in units}
+        finally:
+            if in_main_thread:
+                signal.signal(signal.SIGINT, before)
+        for future in as_completed(futures):
+            try:
+                yield futures[future], future.result()
+            except BrokenProcessPool:
+                raise InputError(
+                    f"one of {workers} workers was killed, most likely for want of memory; "
+                    "start the same command with fewer --workers, what was finished is stored"
+                ) from None
+            except InputError as error:
+                yield futures[future], error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        held.close()
+        watched.close()
+
+
+def _start_worker(watched: Connection) -> None:
+    def exit_with_parent() -> None:
+        try:
+            watched.recv()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    keep_freed_blocks()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @dataclass(frozen=True)
@@ -52,12 +120,17 @@ THIS_PROCESS = Machines("cpu", 1, _processes)
 
 @contextmanager
 def machines(device: str, threads: int, workers: int | None = None, ray: str | None = None) -> Iterator[Machines]:
-    """Worker processes (None: by the number of cores), or the Ray cluster at an address while the context lasts."""
+    """Worker processes (None: one on a GPU, or by the number of cores), or the Ray cluster at an address while the
+    context lasts."""
     if ray is None:
-        if workers is not None:
-            check_workers(workers)
         title = device_title(chosen_device(device))
-        yield Machines(title, workers or default_workers(title, threads), _processes)
+        if workers is None:
+            by_cores = max(1, min(usable_cores() // threads, MAX_DEFAULT_WORKERS))
+            workers = 1 if title.startswith("cuda") else by_cores
+        elif workers < 1:
+            raise InputError(f"workers is {workers}; give at least 1")
+        check_fits(workers * WORKER_BYTES, f"workers is {workers}, which", "give fewer")
+        yield Machines(title, workers, _processes)
         return
     if workers is not None:
         raise InputError(

@@ -1,19 +1,32 @@
-"""Scores of predictions. Only this module reads the labels of test nodes."""
+"""Splits, fits and scores of one method on one graph: one row per run.
+
+Only this module reads the labels of test nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
 
 import numpy as np
+import torch
 
+from mtgcn import datasets, environment
 from mtgcn.errors import InputError
+from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM, VALIDATION_NODES
+from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
+from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Float, Int
-from mtgcn.splits import Split
-from mtgcn.task import MISSING, Prediction
+from mtgcn.splits import Split, check_runs, check_seed, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.task import MISSING, Prediction, observe
 
 CALIBRATION_BINS = 15
+DEFAULT_RUNS = 30  # as in the paper
 
 
 @dataclass(frozen=True)
@@ -25,12 +38,76 @@ class Score:
     calibration_error: float
 
 
+Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
+FittingProgress = Callable[[str], AbstractContextManager[object]]  # entered around a fit, with its title
+
+
+def silent_fitting(_title: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def chosen_splits(
+    source: str,
+    graph: Graph,
+    *,
+    labels_per_class: int | Sequence[int] | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    with_validation: bool = False,
+) -> tuple[Split, ...]:
+    """One split per run. `source` is "random", "over-all", "public" or the path of a split file.
+
+    A single fixed split is repeated: its runs differ by seed.
+    """
+    check_runs(DEFAULT_RUNS if runs is None else runs, len(graph.known))
+    check_seed(seed)
+    if source in (RANDOM, OVER_ALL):
+        if labels_per_class is None:
+            raise InputError(f"{source} splits need to know how many labels to draw; add --labels-per-class, say 2")
+        validation = VALIDATION_NODES if with_validation else 0
+        if source == RANDOM:
+            return draw_splits(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
+        if not isinstance(labels_per_class, int):
+            raise InputError(f"labels-per-class lists {len(labels_per_class)} numbers; {source} splits take one")
+        return draw_over_all(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
+    if source == PUBLIC:
+        fixed: tuple[Split, ...] = (datasets.public_split(graph.name),)
+    elif Path(source).exists():
+        fixed = read_splits(Path(source), graph)
+    else:
+        raise InputError(
+            f"split {source!r} is neither {RANDOM!r}, {OVER_ALL!r}, {PUBLIC!r} nor a file here; give one of these"
+        )
+    if labels_per_class is not None:
+        wanted = tuple(map(int, per_class_counts(graph, labels_per_class)))
+        for split in fixed:
+            if _label_counts(split, graph) != wanted:
+                raise InputError(
+                    f"labels-per-class asks for {labels_per_class} but split {source!r} gives "
+                    f"{labels_per_class_of(split, graph)}; leave --labels-per-class out"
+                )
+    if len(fixed) == 1:
+        return fixed * (runs or DEFAULT_RUNS)
+    if runs not in (None, len(fixed)):
+        raise InputError(f"runs is {runs} but {source} holds {len(fixed)} splits; leave --runs out")
+    return fixed
+
+
+def labels_per_class_of(split: Split, graph: Graph, source: str = RANDOM) -> int | tuple[int, ...]:
+    """Training labels per class: one number if all classes have as many, or the mean if drawn over all classes."""
+    if source == OVER_ALL:
+        return len(split.train) // graph.num_classes
+    counts = _label_counts(split, graph)
+    return counts[0] if len(set(counts)) == 1 else counts
+
+
+def _label_counts(split: Split, graph: Graph) -> tuple[int, ...]:
+    return tuple(map(int, np.bincount(graph.labels[split.train], minlength=graph.num_classes)))
+
+
 def score(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list[Score]:
     """One score per run, each on the test nodes of its own split."""
-    return [
-        _score_run(probabilities, check_scorable(split, graph), graph)
-        for probabilities, split in zip(prediction.probabilities, splits, strict=True)
-    ]
+    return [_score_run(one, split, graph) for one, split in zip(prediction.probabilities, splits, strict=True)]
 
 
 def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list[Score]:
@@ -41,11 +118,55 @@ def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Spl
     if prediction.peers is None:
         raise InputError("this method has no peers to take the better of; score its answer, as --protocol ours does")
     return [
-        max(
-            (_score_run(probabilities, check_scorable(split, graph), graph) for probabilities in peers),
-            key=lambda result: result.accuracy,
-        )
+        max((_score_run(one, split, graph) for one in peers), key=lambda result: result.accuracy)
         for peers, split in zip(prediction.peers, splits, strict=True)
+    ]
+
+
+def run_cell(
+    graph: Graph,
+    splits: Sequence[Split],
+    method: Method,
+    *,
+    name: str,
+    seed: int,
+    split_source: str = RANDOM,
+    device: torch.device | str = "cpu",
+    memory_budget: int | None = None,
+    scorer: Scorer = score,
+) -> list[ResultRow]:
+    """Fit `method`, called `name` in the rows, on `splits`, which `chosen_splits` drew from `split_source`.
+
+    Only a method with `uses_validation` sees the labels of the validation nodes.
+    """
+    device = torch.device(device)
+    for split in splits:
+        check_scorable(split, graph)  # before the fit
+    task = observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
+    wait = partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
+    wait()
+    started = perf_counter()
+    prediction = fit_in_chunks(method, task, memory_budget)
+    wait()
+    seconds = perf_counter() - started
+    versions = environment.versions()
+    return [
+        ResultRow(
+            dataset=graph.name,
+            labels_per_class=labels_per_class_of(split, graph, split_source),
+            split=split_source,
+            method=name,
+            settings=asdict(method),
+            run=run,
+            seed=seed,
+            **vars(result),
+            seconds=seconds / len(splits),
+            device=environment.device_title(device),
+            threads=environment.threads(),
+            versions=versions,
+            group=None if prediction.groups is None else int(prediction.groups[run]),
+        )
+        for run, (split, result) in enumerate(zip(splits, scorer(prediction, graph, splits), strict=True))
     ]
 
 
@@ -53,11 +174,9 @@ def accuracy_over_epochs(
     predicted: Int[np.ndarray, "runs snapshots nodes"], graph: Graph, splits: Sequence[Split]
 ) -> Float[np.ndarray, "runs snapshots"]:
     """Test accuracy of each run at each recorded epoch."""
+    tests = [check_scorable(split, graph).test for split in splits]
     return np.stack(
-        [
-            np.mean(snapshots[:, check_scorable(split, graph).test] == graph.labels[split.test], axis=1)
-            for snapshots, split in zip(predicted, splits, strict=True)
-        ]
+        [np.mean(one[:, test] == graph.labels[test], axis=1) for one, test in zip(predicted, tests, strict=True)]
     )
 
 
@@ -83,13 +202,12 @@ def check_scorable(split: Split, graph: Graph) -> Split:
 
 
 def _score_run(answer: Float[np.ndarray, "nodes classes"], split: Split, graph: Graph) -> Score:
-    truth = graph.labels[split.test]
-    probabilities = answer[split.test]
-    predicted = probabilities.argmax(axis=1)
+    test = check_scorable(split, graph).test
+    truth, predicted = graph.labels[test], answer[test].argmax(axis=1)
     return Score(
         accuracy=float(np.mean(predicted == truth)),
         macro_f1=macro_f1(predicted, truth, graph.num_classes),
-        calibration_error=calibration_error(probabilities, truth),
+        calibration_error=calibration_error(answer[test], truth),
     )
 
 
@@ -107,10 +225,8 @@ def macro_f1(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"
     return float(np.mean(2 * hits[seen] / total[seen]))
 
 
-def calibration_error(
-    probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"], bins: int = CALIBRATION_BINS
-) -> float:
-    """Expected calibration error (Guo et al., 2017): |confidence - accuracy| averaged over bins of equal width.
+def calibration_error(probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"]) -> float:
+    """Expected calibration error (Guo et al., 2017): |confidence - accuracy| averaged over 15 bins of equal width.
 
     Nodes are binned by the probability of their predicted class, and bins are weighted by their number of nodes.
 
@@ -119,6 +235,6 @@ def calibration_error(
     """
     confidence = probabilities.max(axis=1).astype(np.float64)
     correct = probabilities.argmax(axis=1) == truth
-    bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)  # 1.0 joins the last bin
-    surplus = np.bincount(bin_of, weights=confidence - correct, minlength=bins)  # nodes x (confidence - accuracy)
+    bin_of = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)  # 1.0 joins the last
+    surplus = np.bincount(bin_of, weights=confidence - correct)  # nodes x (confidence - accuracy)
     return float(np.abs(surplus).sum() / len(truth))

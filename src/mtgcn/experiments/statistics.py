@@ -62,8 +62,7 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
 def summarise_share(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     """Like `summarise`, with the interval clipped to 0 and 1."""
     summary = summarise(per_run, *groupings)
-    low, high = summary.ci95
-    return replace(summary, ci95=(max(low, 0.0), min(high, 1.0)))
+    return replace(summary, ci95=(max(summary.ci95[0], 0.0), min(summary.ci95[1], 1.0)))
 
 
 def paired_difference(per_run: Sequence[float], reference: Sequence[float], *groupings: Groups) -> SampleSummary:
@@ -221,12 +220,17 @@ def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequenc
     names, sorted_ranks = tuple(methods[index] for index in order), ranks[order]
     same = bool((accuracy == accuracy[:, :1]).all())  # where the test statistic is 0 / 0
     difference = critical_difference(count, cells)
+    groups: list[tuple[int, int]] = []
+    for first, rank in enumerate(sorted_ranks):
+        end = int(np.searchsorted(sorted_ranks, rank + difference, side="right"))
+        if end - first > 1 and (not groups or end > groups[-1][1]):  # not part of the group before it
+            groups.append((first, end))
     return RankComparison(
         methods=names,
         average_ranks=tuple(map(float, sorted_ranks)),
         friedman_p_value=1.0 if same else float(friedmanchisquare(*accuracy.T).pvalue),
         critical_difference=difference,
-        groups=_groups_within(sorted_ranks, names, difference),
+        groups=tuple(names[first:end] for first, end in groups),
     )
 
 
@@ -236,12 +240,3 @@ def critical_difference(methods: int, cells: int, level: float = SIGNIFICANCE_LE
 
     q = studentized_range.ppf(1 - level, methods, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(methods * (methods + 1) / (6 * cells)))
-
-
-def _groups_within(ranks: np.ndarray, names: tuple[str, ...], difference: float) -> tuple[tuple[str, ...], ...]:
-    groups: list[tuple[int, int]] = []
-    for first, rank in enumerate(ranks):
-        end = int(np.searchsorted(ranks, rank + difference, side="right"))
-        if end - first > 1 and (not groups or end > groups[-1][1]):  # not part of the group before it
-            groups.append((first, end))
-    return tuple(names[first:end] for first, end in groups)

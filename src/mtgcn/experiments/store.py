@@ -13,7 +13,7 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -143,7 +143,7 @@ class Store:
     def __init__(self, folder: Path, warn: Callable[[str], None] = warnings.warn) -> None:
         self.folder, self.path, self._warn = folder, folder / ROWS_FILE, warn
         self._lock = OwnedLock(folder / LOCK_FILE)
-        self._units: dict[str, Rows] = {}
+        self.units: dict[str, Rows] = {}  # the rows of every complete unit
 
     def __enter__(self) -> Store:
         try:
@@ -158,7 +158,15 @@ class Store:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            self._read_and_repair()
+            content = content_of(self.path)
+            self.units, complete = _scan(self.path, content)
+            if complete < len(content):
+                self._warn(
+                    f"the end of {self.path} was incomplete, as after a crash; its last {len(content) - complete} "
+                    "bytes were removed and will be computed again"
+                )
+                os.ftruncate(self._file, complete)
+                os.fsync(self._file)
         except OSError as error:
             self._lock.release()
             raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
@@ -170,11 +178,6 @@ class Store:
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
         self._lock.release()
-
-    @property
-    def units(self) -> Mapping[str, Rows]:
-        """The rows of every complete unit."""
-        return self._units
 
     def append(self, rows: Sequence[StoredRow]) -> None:
         """Store all rows of one unit, or none of them."""
@@ -192,18 +195,7 @@ class Store:
                 f"cannot write to {self.path}: {error.strerror}; make room there and start the same command again, "
                 "what it had finished is stored"
             ) from error
-        self._units[rows[0].unit] = tuple(rows)
-
-    def _read_and_repair(self) -> None:
-        content = content_of(self.path)
-        self._units, complete = _scan(self.path, content)
-        if complete < len(content):
-            self._warn(
-                f"the end of {self.path} was incomplete, as after a crash; its last {len(content) - complete} bytes "
-                "were removed and will be computed again"
-            )
-            os.ftruncate(self._file, complete)
-            os.fsync(self._file)
+        self.units[rows[0].unit] = tuple(rows)
 
 
 def _scan(path: Path, content: bytes) -> tuple[dict[str, Rows], int]:
@@ -284,7 +276,5 @@ def check_format(error: ValidationError, path: Path) -> None:
 
 
 def _no_row(path: Path, number: int, why: str) -> InputError:
-    return InputError(
-        f"line {number} of {path} is no row that mtgcn wrote ({why}); restore the file from a copy, or choose "
-        "another --out"
-    )
+    remedy = "restore the file from a copy, or choose another --out"
+    return InputError(f"line {number} of {path} is no row that mtgcn wrote ({why}); {remedy}")

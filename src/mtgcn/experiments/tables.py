@@ -309,14 +309,9 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 def table_1(found: Iterable[Description]) -> dict[str, dict[str, tuple[int, int]]]:
     """Printed and counted sizes of the datasets in the paper's table 1, by dataset and heading."""
-    ours = {description.name: description for description in found}
+    ours = {description.name: description for description in found if description.name in TABLE_1}
     return {
-        printed.dataset: {
-            "nodes": (printed.nodes, counted.nodes),
-            "edges listed": (printed.edges, counted.edges_listed),
-            "classes": (printed.classes, counted.classes),
-            "features": (printed.features, counted.features),
-        }
-        for printed in TABLE_1
-        if (counted := ours.get(printed.dataset))
+        dataset: {heading: (count, getattr(ours[dataset], heading.replace(" ", "_"))) for heading, count in row.items()}
+        for dataset, row in TABLE_1.items()
+        if dataset in ours
     }

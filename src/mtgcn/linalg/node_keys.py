@@ -1,18 +1,14 @@
 """Random numbers that belong to nodes: they depend on what a node is, not on its position in the node order.
 
 The key of a node hashes its features and, twice over, the keys of its neighbours. Nodes that still have equal keys are
-numbered, so that all keys differ.
-
-Keys are 64-bit words: a NumPy array of unsigned integers in main memory, or a tensor of signed integers with the same
-bits on a device, since torch has no unsigned arithmetic. Every function takes either. On the CPU, NumPy in several
-threads takes half the time of torch.
+numbered, so that all keys differ. Keys are 64-bit words: tensors of signed integers, since torch has no unsigned
+arithmetic, or NumPy arrays of unsigned ones with the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,18 +17,20 @@ from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import blocks_of_entries, blocks_of_rows, each_block
-from mtgcn.linalg.normalisation import ENTRIES_AT_ONCE, device_adjacency, device_features, row_sums
-from mtgcn.linalg.operators import CsrArrays, csr_arrays
-from mtgcn.shapes import Int, UInt64
+from mtgcn.linalg.normalisation import device_adjacency, device_features, row_sums
+from mtgcn.linalg.operators import blocks_of_entries, blocks_of_rows, csr_arrays, each_block
+from mtgcn.shapes import Float, Int, Real, UInt64
 
 ROUNDS = 2  # in which a key takes up those of its neighbours
+# Words computed together; torch does not split so few on the CPU, where blocks are computed side by side instead.
+AT_ONCE = {"cpu": 2**15, "cuda": 2**24}
 # The increment (the golden ratio in 64 bits) and the factors of splitmix64.
 _SPLITMIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
 _UNSIGNED, _SIGNED = tuple(_SPLITMIX), tuple(_SPLITMIX.view(np.int64).tolist())
 CPU = torch.device("cpu")
 
 Words = TypeVar("Words", np.ndarray, Tensor)
+Array = np.ndarray | Tensor
 
 
 @cached_per_graph
@@ -46,81 +44,52 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
     >>> len(set(node_keys(path).tolist()))
     3
     """
-    if device.type == "cpu" or not graph.communicator.has_whole_graph:
-        on_host = feature_keys(graph.features, graph.adjacency.shape[0])
-        for _ in range(ROUNDS):
-            around = as_array(graph.communicator.with_boundary(as_tensor(on_host)))
-            on_host = neighbourhood_keys(on_host, around, graph.adjacency)
-        keys = as_tensor(on_host).to(device)
-    else:
-        keys = resident_keys(graph, device)
-    return distinct_keys(keys, graph.communicator.duplicate_ranks(keys))
+    if device.type != "cpu" and not graph.communicator.has_whole_graph:
+        return node_keys(graph, CPU).to(device)
+    on_cpu, features, adjacency = device.type == "cpu", graph.features, graph.adjacency
+    keys = torch.zeros(adjacency.shape[0], dtype=torch.int64, device=device)
+    if features is not None:
+        places = splitmix64(torch.arange(features.shape[1], device=device))
+    if isinstance(features, np.ndarray):
+        dense = features if on_cpu else device_features(graph, device)
 
+        def add_up(rows: slice) -> None:
+            keys[rows] = _entry_keys(_part(dense, rows), places).sum(1)
 
-def resident_keys(graph: Graph, device: torch.device) -> Int[Tensor, "nodes"]:
-    """The keys, of which some may be equal, computed on the device from the matrices that lie there."""
-    features = graph.features
-    keys = torch.zeros(graph.num_nodes, dtype=torch.int64, device=device)
-    if isinstance(features, sp.csr_array):
-        keys = _sparse_feature_keys(_Rows.of(features, csr_arrays(features, device)), keys)
+        _each(blocks_of_rows(len(features), features.shape[1], AT_ONCE[device.type]), add_up, device)
     elif features is not None:
-        keys = _dense_feature_keys(device_features(graph, device), keys)
-    adjacency = _Rows.of(graph.adjacency, device_adjacency(graph, device))
+        arrays = (features.indptr, features.indices, features.data) if on_cpu else csr_arrays(features, device)
+        keys = _row_sums(features, arrays, device, lambda columns, values: _entry_keys(values, places[columns]))
+    arrays = (adjacency.indptr, adjacency.indices, adjacency.data) if on_cpu else device_adjacency(graph, device)
     for _ in range(ROUNDS):
-        keys = _neighbourhood_keys(keys, keys, adjacency)
-    return keys
+        around = graph.communicator.with_boundary(keys)
 
+        def terms(columns: Tensor, values: Tensor, around: Tensor = around) -> Tensor:
+            return splitmix64(around[columns] ^ splitmix64(_bits(values))) * (values != 0)  # an entry of 0 is no edge
 
-def feature_keys(features: sp.csr_array | np.ndarray | None, nodes: int) -> UInt64[np.ndarray, "nodes"]:
-    """A hash of each row of features."""
-    keys = np.zeros(nodes, dtype=np.uint64)
-    if features is None:
-        return keys
-    return (
-        _dense_feature_keys(features, keys)
-        if isinstance(features, np.ndarray)
-        else _sparse_feature_keys(_Rows.of(features), keys)
-    )
-
-
-def neighbourhood_keys(
-    keys: UInt64[np.ndarray, "rows"], neighbour_keys: UInt64[np.ndarray, "columns"], adjacency: sp.csr_array
-) -> UInt64[np.ndarray, "rows"]:
-    """Hashes of each node's key and those of its neighbours; an entry of 0 is no edge."""
-    return _neighbourhood_keys(keys, neighbour_keys, _Rows.of(adjacency))
-
-
-def distinct_keys(keys: Words, ranks: Words) -> Words:
-    """Keys hashed with their rank among equal ones, so that nodes that look alike get different random numbers."""
-    where: Any = torch.where if isinstance(keys, Tensor) else np.where
-    return where(ranks == 0, keys, splitmix64(keys + splitmix64(ranks)))
+        keys = splitmix64(keys + splitmix64(_row_sums(adjacency, arrays, device, terms) + _SIGNED[0]))
+    ranks = graph.communicator.duplicate_ranks(keys)
+    return torch.where(ranks == 0, keys, splitmix64(keys + splitmix64(ranks)))
 
 
 def keyed_bits(keys: Words, seed: int, draw: int) -> Words:
     """A random 64-bit word for each key."""
-    return splitmix64(keys ^ _streams(keys, seed, [draw])[0])
+    stream = _streams(seed, [draw])
+    return splitmix64(keys ^ (int(stream.view(np.int64)[0]) if isinstance(keys, Tensor) else stream[0]))
 
 
-def keyed_normal(keys: Words, seed: int, columns: int) -> Words:
+def keyed_normal(keys: Int[Tensor, "nodes"], seed: int, columns: int) -> Float[Tensor, "nodes columns"]:
     """Standard normal numbers, `columns` for each key; on different devices equal up to rounding."""
-    if isinstance(keys, Tensor) and keys.device.type == "cpu":
-        return torch.from_numpy(keyed_normal(as_array(keys), seed, columns))
-    return _normal(keys, seed, columns)
-
-
-def _normal(keys: Words, seed: int, columns: int) -> Words:
-    math: Any = torch if isinstance(keys, Tensor) else np
-    shape = (len(keys), columns)
-    numbers = torch.empty(shape, device=keys.device) if isinstance(keys, Tensor) else np.empty(shape, np.float32)
-    streams = _streams(keys, seed, range(columns))
+    numbers = torch.empty(len(keys), columns, device=keys.device)
+    streams = as_tensor(_streams(seed, range(columns))).to(keys.device)
 
     def draw(rows: slice) -> None:
         # Box and Muller (1958), from the two halves of a word.
         words = splitmix64(keys[rows, None] ^ streams)
-        high, low = _double(_shifted_right(words, 32)), _double(words & _word(words, 0xFFFFFFFF))
-        numbers[rows] = math.sqrt(-2 * math.log((high + 1) / 2.0**32)) * math.cos(2 * np.pi * low / 2.0**32)
+        high, low = _shifted_right(words, 32).double(), (words & 0xFFFFFFFF).double()
+        numbers[rows] = (-2 * ((high + 1) / 2.0**32).log()).sqrt() * (2 * np.pi * low / 2.0**32).cos()
 
-    _each(blocks_of_rows(len(keys), columns, _at_once(keys)), draw, keys)
+    _each(blocks_of_rows(len(keys), columns, AT_ONCE[keys.device.type]), draw, keys.device)
     return numbers
 
 
@@ -128,9 +97,13 @@ def splitmix64(words: Words) -> Words:
     """Mixes 64-bit words, so that every bit of the result depends on every bit of the argument."""
     increment, first, second = _SIGNED if isinstance(words, Tensor) else _UNSIGNED
     words = words + increment
-    words = (words ^ _shifted_right(words, 30)) * first
-    words = (words ^ _shifted_right(words, 27)) * second
-    return words ^ _shifted_right(words, 31)
+    for places, factor in ((30, first), (27, second), (31, None)):
+        mixed = _shifted_right(words, places)
+        mixed ^= words  # in place, which is faster
+        if factor is not None:
+            mixed *= factor
+        words = mixed
+    return words
 
 
 def as_tensor(words: UInt64[np.ndarray, "*any"]) -> Int[Tensor, "*any"]:
@@ -143,107 +116,50 @@ def as_array(words: Int[Tensor, "*any"]) -> UInt64[np.ndarray, "*any"]:
     return words.cpu().numpy().view(np.uint64)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """A sparse matrix by its arrays, in main memory or on a device, whose rows are read in blocks."""
-
-    starts_on_host: Int[np.ndarray, "rows_and_one"]
-    arrays: tuple[Any, Any, Any]  # row pointers, columns and values
-    width: int
-
-    @staticmethod
-    def of(matrix: sp.csr_array, resident: CsrArrays | None = None) -> _Rows:
-        return _Rows(matrix.indptr, resident or (matrix.indptr, matrix.indices, matrix.data), matrix.shape[1])
-
-    def sums(self, like: Words, terms: Callable[[Any, Any], Words]) -> Words:
-        """For each row, the sum of the terms that its columns and values give."""
-        starts, columns, values = self.arrays
-        found: Any = torch.zeros_like(like) if isinstance(like, Tensor) else np.zeros_like(like)
-
-        def add_up(rows: slice) -> None:
-            entries = slice(int(self.starts_on_host[rows.start]), int(self.starts_on_host[rows.stop]))
-            found[rows] = _row_sums(terms(columns[entries], values[entries]), starts[rows.start : rows.stop + 1])
-
-        _each(blocks_of_entries(self.starts_on_host, _at_once(like)), add_up, like)
-        return found
-
-
-def _neighbourhood_keys(keys: Words, neighbour_keys: Words, adjacency: _Rows) -> Words:
-    def terms(columns: Any, values: Any) -> Any:
-        return splitmix64(neighbour_keys[columns] ^ splitmix64(_bits(values))) * (values != 0)
-
-    increment = _word(keys, int(_SPLITMIX[0]))
-    return splitmix64(keys + splitmix64(adjacency.sums(keys, terms) + increment))
-
-
-def _sparse_feature_keys(features: _Rows, keys: Words) -> Words:
-    places = splitmix64(_range(keys, features.width))
-    return features.sums(keys, lambda columns, values: _entry_keys(values, places[columns]))
-
-
-def _dense_feature_keys(features: Any, keys: Words) -> Words:
-    places = splitmix64(_range(keys, features.shape[1]))
+def _row_sums(
+    matrix: sp.csr_array,
+    arrays: tuple[Array, Array, Array],
+    device: torch.device,
+    terms: Callable[[Int[Tensor, "entries"], Real[Tensor, "entries"]], Int[Tensor, "entries"]],
+) -> Int[Tensor, "rows"]:
+    """For each row, the sum of the terms that its columns and values give, from the arrays of the matrix."""
+    starts, columns, values = arrays
+    found = torch.zeros(matrix.shape[0], dtype=torch.int64, device=device)
 
     def add_up(rows: slice) -> None:
-        keys[rows] = _entry_keys(features[rows], places).sum(1)
+        entries = slice(int(matrix.indptr[rows.start]), int(matrix.indptr[rows.stop]))
+        pointers = slice(rows.start, rows.stop + 1)
+        found[rows] = row_sums(terms(_part(columns, entries), _part(values, entries)), _part(starts, pointers))
 
-    nodes, width = features.shape
-    _each(blocks_of_rows(nodes, width, _at_once(keys)), add_up, keys)
-    return keys
+    _each(blocks_of_entries(matrix.indptr, AT_ONCE[device.type]), add_up, device)
+    return found
 
 
-def _entry_keys(values: Any, places: Words) -> Words:
+def _each(blocks: Sequence[slice], work: Callable[[slice], None], device: torch.device) -> None:
+    each_block(blocks, work, None if device.type == "cpu" else 1)
+
+
+def _part(array: Array, some: slice) -> Tensor:
+    return array[some] if isinstance(array, Tensor) else torch.from_numpy(array[some].copy())
+
+
+def _entry_keys(values: Tensor, places: Tensor) -> Tensor:
     """The term of an entry in its row's key; 0 for an entry of 0, stored or not."""
     bits = _bits(values)
     return splitmix64(places + splitmix64(bits)) * (bits != 0)
 
 
-def _bits(values: Any) -> Any:
+def _bits(values: Real[Tensor, "*any"]) -> Int[Tensor, "*any"]:
     """The bits of numbers in 32 bits, as words; -0 counts as 0."""
-    if isinstance(values, Tensor):
-        return (values + 0.0).view(torch.int32).long() & 0xFFFFFFFF
-    return (values.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)
+    return (values.float() + 0.0).view(torch.int32).long() & 0xFFFFFFFF
 
 
-def _row_sums(terms: Words, row_starts: Any) -> Words:
-    if isinstance(terms, Tensor):
-        return row_sums(terms, row_starts)
-    sums = np.zeros(len(terms) + 1, dtype=np.uint64)
-    np.cumsum(terms, dtype=np.uint64, out=sums[1:])
-    return np.diff(sums[row_starts - row_starts[0]])
-
-
-def _streams(keys: Words, seed: int, draws: Sequence[int]) -> Words:
+def _streams(seed: int, draws: Sequence[int]) -> UInt64[np.ndarray, "draws"]:
     """A distinct word for each draw of a seed."""
-    words = np.concatenate([np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64) for draw in draws])
-    return as_tensor(words).to(keys.device) if isinstance(keys, Tensor) else words
-
-
-def _range(keys: Words, count: int) -> Words:
-    return torch.arange(count, device=keys.device) if isinstance(keys, Tensor) else np.arange(count, dtype=np.uint64)
-
-
-def _word(like: Words, word: int) -> Any:
-    return int(np.uint64(word).view(np.int64)) if isinstance(like, Tensor) else np.uint64(word)
+    return np.concatenate([np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64) for draw in draws])
 
 
 def _shifted_right(words: Words, places: int) -> Words:
     if isinstance(words, Tensor):
-        return (words >> places) & (2 ** (64 - places) - 1)  # >> repeats the sign
+        return (words >> places).bitwise_and_(2 ** (64 - places) - 1)  # >> repeats the sign
     return words >> np.uint64(places)
-
-
-def _double(words: Words) -> Words:
-    return words.double() if isinstance(words, Tensor) else words.astype(np.float64)
-
-
-def _at_once(keys: Words) -> int | None:
-    return ENTRIES_AT_ONCE if isinstance(keys, Tensor) else None
-
-
-def _each(blocks: Sequence[slice], work: Callable[[slice], None], keys: Words) -> None:
-    if isinstance(keys, Tensor):
-        for block in blocks:
-            work(block)
-    else:
-        each_block(blocks, work)

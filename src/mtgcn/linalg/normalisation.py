@@ -1,7 +1,11 @@
-"""Normalised adjacency and Laplacian of a graph, and scaled feature rows, in main memory or on a device."""
+"""Normalised adjacency and Laplacian of a graph and scaled feature rows, in main memory or on a device, and the
+operators that networks need: Â, X and Â X, for the whole graph or for a few nodes."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +16,31 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import blocks_of_entries, each_block, on_device
-from mtgcn.linalg.operators import CsrArrays, csr_arrays
+from mtgcn.linalg.operators import (
+    CsrArrays,
+    DenseOperator,
+    Operator,
+    ResidentOperator,
+    SparseOperator,
+    blocks_of_entries,
+    chain,
+    csr_arrays,
+    each_block,
+    on_device,
+    operator,
+)
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
+
+
+MAX_EIGENVALUE = 2.0  # upper bound of the eigenvalues of a normalised Laplacian
+MIN_EIGENVALUE = 1e-9  # smaller ones are rounding errors
+MIN_LANCZOS_SIZE = 100  # smaller matrices are decomposed completely
+MIN_ROW_SIZE = 1e-30  # of a feature row that is scaled
+ENTRIES_AT_ONCE = 2**24  # for which numbers of 64 bits are held
+COLUMNS_AT_ONCE = 32  # multiplied together: about as wide as what training will multiply, so that the same tiles serve
 
 
 @cached_per_graph
@@ -65,31 +88,18 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
     array([[ 0., -1.],
            [-1.,  0.]], dtype=float32)
     """
-    laplacian = normalized_laplacian(graph)
-    # With self-loops alone the Laplacian is 0, and any factor scales it.
-    largest = _largest_eigenvalue(laplacian) if laplacian.nnz else MAX_EIGENVALUE
+    laplacian, nodes = normalized_laplacian(graph), graph.num_nodes
+    largest = MAX_EIGENVALUE
+    if laplacian.nnz:  # with self-loops alone the Laplacian is 0, and any factor scales it
+        if nodes < MIN_LANCZOS_SIZE:
+            largest = float(np.linalg.eigvalsh(laplacian.toarray())[-1])
+        else:
+            start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
+            # No convergence where weights differ by many orders of magnitude; the bound serves as well.
+            with suppress(ArpackError):
+                largest = float(eigsh(laplacian, 1, which="LA", v0=start, return_eigenvectors=False)[0])
     scaled = 2 / (largest if largest > MIN_EIGENVALUE else MAX_EIGENVALUE) * laplacian
-    scaled = scaled - sp.eye_array(graph.num_nodes)
-    return sp.csr_array(scaled, dtype=np.float32)
-
-
-MAX_EIGENVALUE = 2.0  # upper bound of the eigenvalues of a normalised Laplacian
-MIN_EIGENVALUE = 1e-9  # smaller ones are rounding errors
-MIN_LANCZOS_SIZE = 100  # smaller matrices are decomposed completely
-
-
-def _largest_eigenvalue(matrix: sp.csr_array) -> float:
-    nodes = matrix.shape[0]
-    if nodes < MIN_LANCZOS_SIZE:
-        return float(np.linalg.eigvalsh(matrix.toarray())[-1])
-    start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
-    try:
-        return float(eigsh(matrix, 1, which="LA", v0=start, return_eigenvectors=False)[0])
-    except ArpackError:  # no convergence where weights differ by many orders of magnitude; the bound serves as well
-        return MAX_EIGENVALUE
-
-
-MIN_ROW_SIZE = 1e-30  # of a feature row that is scaled
+    return sp.csr_array(scaled - sp.eye_array(nodes), dtype=np.float32)
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
@@ -114,9 +124,6 @@ def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_arr
     if sp.issparse(features):
         return sp.csr_array(sp.diags_array(scale) @ features, dtype=np.float32)
     return np.asarray(features * scale[:, None])
-
-
-ENTRIES_AT_ONCE = 2**24  # for which numbers of 64 bits are held
 
 
 @cached_per_graph
@@ -193,16 +200,11 @@ def neighbour_sums(
     """matrix · values in doubles; `host_starts` are the row pointers in main memory."""
     row_starts, columns, weights = matrix
     found = torch.empty_like(values, dtype=torch.float64)
-    for rows, entries in entry_blocks(host_starts):
+    for rows in blocks_of_entries(host_starts, ENTRIES_AT_ONCE):
+        entries = slice(int(host_starts[rows.start]), int(host_starts[rows.stop]))
         terms = values.index_select(0, columns[entries]).double() * weights[entries, None]
         found[rows] = row_sums(terms, row_starts[rows.start : rows.stop + 1])
     return found
-
-
-def entry_blocks(host_starts: Int[np.ndarray, "nodes_and_one"]) -> list[tuple[slice, slice]]:
-    """Slices of rows and of their entries, at most about `ENTRIES_AT_ONCE` each."""
-    blocks = blocks_of_entries(host_starts, ENTRIES_AT_ONCE)
-    return [(rows, slice(int(host_starts[rows.start]), int(host_starts[rows.stop]))) for rows in blocks]
 
 
 def scaled_on_device(features: Float[Tensor, "nodes features"], scaling: str) -> Float[Tensor, "nodes features"]:
@@ -211,3 +213,111 @@ def scaled_on_device(features: Float[Tensor, "nodes features"], scaling: str) ->
         return features
     sizes = torch.linalg.vector_norm(features, 2 if scaling == "length" else 1, dim=1, keepdim=True)
     return features * torch.where(sizes > MIN_ROW_SIZE, 1 / sizes, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphOperators:
+    """Â and X on a device; what takes time is computed on first use."""
+
+    adjacency: SparseOperator  # Â
+    given: sp.csr_array | np.ndarray  # X
+    scaling: str  # of its rows
+    resident: Float[Tensor, "nodes features"] | None = None  # dense X on a device other than the CPU
+
+    @cached_property
+    def features(self) -> sp.csr_array | np.ndarray:
+        """X, scaled, in main memory."""
+        return scaled_rows(self.given, self.scaling)
+
+    def feature_operator(self) -> Operator:
+        """Scaled X on the device. Not cached if X is dense or on the CPU, since it is a second copy."""
+        if self.resident is not None:
+            return DenseOperator(scaled_on_device(self.resident, self.scaling))
+        device = self.adjacency.device
+        return operator(self.features, device) if device.type == "cpu" else self._sparse
+
+    @cached_property
+    def _sparse(self) -> Operator:
+        return operator(self.features, self.adjacency.device)
+
+    @cached_property
+    def smoothed(self) -> sp.csr_array | Tensor:
+        """Â X."""
+        if sp.issparse(self.given):
+            return self.adjacency.matrix @ self.features
+        dense = self.feature_operator()
+        assert isinstance(dense, DenseOperator), "as the features are"
+        result = torch.empty_like(dense.matrix)
+        for mine, given in zip(result.split(COLUMNS_AT_ONCE, 1), dense.matrix.split(COLUMNS_AT_ONCE, 1), strict=True):
+            mine.copy_(self.adjacency.multiply(given.contiguous()))
+        return result
+
+    @cached_property
+    def input_chain(self) -> tuple[Operator, ...]:
+        """Operators that, applied first to last, multiply by Â X."""
+        if sp.issparse(self.given) and not self.adjacency.communicator.has_whole_graph:
+            return self.feature_operator(), self.adjacency  # neighbours in other processes have features as well
+        if isinstance(self.smoothed, Tensor):
+            return (DenseOperator(self.smoothed),)
+        return chain(self.adjacency, self.features, self.smoothed)
+
+
+@cached_per_graph
+def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
+    """The operators of a graph for a scaling of its features, on a device; computed there if it is not the CPU."""
+    features, communicator = check_features(graph), graph.communicator
+    if device.type != "cpu" and communicator.has_whole_graph:
+        return resident_operators(graph, scaling, device)
+    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True, communicator=communicator)
+    return GraphOperators(adjacency, features, scaling)
+
+
+def resident_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
+    features = check_features(graph)
+    there = device_features(graph, device) if isinstance(features, np.ndarray) else None
+    adjacency = ResidentOperator(normalized(device_adjacency(graph, device)), symmetric=True)
+    return GraphOperators(adjacency, features, scaling, there)
+
+
+@dataclass(frozen=True, eq=False)
+class ComputationBlock:
+    """What a two-layer network computes for a few nodes of each run: Â X at their neighbours, then their rows of Â.
+    The rows of all runs are concatenated, and the operators are block-diagonal over runs."""
+
+    nodes: Int[Tensor, "rows"]  # node of each row
+    run_index: Int[Tensor, "rows"]  # run of each row
+    features: SparseOperator  # rows x (features · runs): Â X
+    runs: SparseOperator  # rows x runs: selects the run of each row
+    readout: SparseOperator  # (some · runs) x rows: Â
+
+
+def computation_block(
+    adjacency: sp.csr_array, smoothed: sp.csr_array | Tensor, index: Int[Tensor, "runs some"]
+) -> ComputationBlock:
+    """The block of the nodes `index`, given Â and Â X; a negative index gets an empty row."""
+    device, runs = index.device, len(index)
+    place, run_of_place = np.nonzero(index.T.cpu().numpy() >= 0)
+    arrows = adjacency[index.cpu().numpy()[run_of_place, place]].tocoo()
+    # A row of the block is a neighbour in a run, which many edges share.
+    neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
+    distinct, column = np.unique(neighbour, return_inverse=True)
+    run_index, node = np.divmod(distinct, adjacency.shape[0])
+    inputs = sp.csr_array(smoothed[node] if sp.issparse(smoothed) else smoothed[torch.from_numpy(node)].cpu().numpy())
+    run_of_entry = np.repeat(run_index, np.diff(inputs.indptr))
+
+    def sparse(row: np.ndarray, column: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseOperator:
+        return SparseOperator(sp.csr_array((data, (row, column)), shape=shape, dtype=np.float32), device)
+
+    return ComputationBlock(
+        nodes=torch.from_numpy(node).to(device),
+        run_index=torch.from_numpy(run_index).to(device),
+        features=SparseOperator(
+            sp.csr_array(
+                (inputs.data, inputs.indices * runs + run_of_entry, inputs.indptr),
+                shape=(len(node), smoothed.shape[1] * runs),
+            ),
+            device,
+        ),
+        runs=sparse(np.arange(len(node)), run_index, np.ones(len(node)), (len(node), runs)),
+        readout=sparse((place * runs + run_of_place)[arrows.row], column, arrows.data, (index.numel(), len(node))),
+    )

@@ -1,4 +1,4 @@
-"""Sparse and dense operators on a device, and products with them that let gradients through.
+"""Blockwise passes over arrays, transfers to a device, and sparse and dense operators that let gradients through.
 
 Every operator acts on the first axis, the nodes; whatever stands behind it (runs, peers, units) is carried
 along, so that one product serves all models of a stack.
@@ -7,9 +7,11 @@ along, so that one product serves all models of a stack.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,110 @@ import torch
 from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
-from mtgcn.linalg.arrays import on_device, on_host
 from mtgcn.shapes import Float, Int
+
+BLOCK_SIZE = 2**16
+LARGE_BLOCK = 2**20  # for cheap operations
+
+
+def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> list[slice]:
+    """Row slices of a table of that width, each with about `at_once` numbers (default `BLOCK_SIZE`).
+
+    >>> blocks_of_rows(5, width=2**15)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    size = max(1, (at_once or BLOCK_SIZE) // max(1, width))
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int | None = None) -> list[slice]:
+    """Row slices of a sparse matrix, each with about `at_once` entries; a longer row forms its own slice.
+
+    >>> blocks_of_entries(np.array([0, 2**15, 2**16, 2**18, 2**18 + 1]))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    rows, entries, at_once = len(row_starts) - 1, int(row_starts[-1]), at_once or BLOCK_SIZE
+    ends = np.searchsorted(row_starts, np.arange(at_once, entries, at_once))
+    cuts = np.unique(np.concatenate([[0], ends, [rows]])).tolist()
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
+
+
+def each_block(blocks: Sequence[slice], work: Callable[[slice], None], threads: int | None = None) -> None:
+    """Call `work` on every block in several threads, by default as many as torch uses; NumPy releases the lock while it
+    computes. Blocks must not write to the same place."""
+    threads = min(threads or torch.get_num_threads(), len(blocks))
+    if threads <= 1:
+        for block in blocks:
+            work(block)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, blocks):  # raises the exception of a block
+            pass
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether all values are finite, without a boolean array of their size."""
+    if values.size <= BLOCK_SIZE or not values.flags.c_contiguous:
+        return bool(np.isfinite(values).all())
+    flat = values.reshape(-1)
+    return all(np.isfinite(flat[block]).all() for block in blocks_of_rows(len(flat), at_once=LARGE_BLOCK))
+
+
+PIECE = 2**24  # bytes per transfer
+TRANSFER_THREADS = 8  # each has a piece of pinned memory
+
+
+def on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
+    """A copy of the array on the device, with numbers of this kind."""
+    if device.type == "cpu" or array.size * np.dtype(kind).itemsize <= PIECE:
+        return torch.from_numpy(np.array(array, dtype=kind)).to(device)
+    return sent_in_pieces(array, kind, device)
+
+
+def on_host(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The tensor as a contiguous array in main memory; a tensor on the CPU is not copied."""
+    tensor = tensor.detach()
+    if tensor.device.type == "cpu":
+        return tensor.numpy()
+    tensor = tensor.contiguous()
+    return tensor.cpu().numpy() if tensor.nbytes <= PIECE else received_in_pieces(tensor)
+
+
+def sent_in_pieces(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
+    given = np.ascontiguousarray(array).reshape(-1)
+    sent = torch.empty(array.shape, dtype=torch.from_numpy(np.empty(0, dtype=kind)).dtype, device=device)
+
+    def send(piece: Tensor, block: Tensor, where: slice) -> None:
+        np.copyto(block.numpy(), given[where], casting="same_kind")
+        piece.copy_(block)  # blocks, so that the memory may be reused
+
+    _each_piece(sent, send)
+    return sent
+
+
+def received_in_pieces(tensor: Tensor) -> np.ndarray[Any, Any]:
+    received = torch.empty(tensor.shape, dtype=tensor.dtype).numpy()
+    flat = received.reshape(-1)
+
+    def receive(piece: Tensor, block: Tensor, where: slice) -> None:
+        block.copy_(piece)
+        np.copyto(flat[where], block.numpy())
+
+    _each_piece(tensor, receive)
+    return received
+
+
+def _each_piece(tensor: Tensor, move: Callable[[Tensor, Tensor, slice], None]) -> None:
+    """Call `move` on every piece of the tensor, with a block in main memory and the place of the piece."""
+    flat = tensor.view(-1)
+    if flat.is_cuda:  # the streams of other threads do not wait for this one
+        torch.cuda.current_stream(flat.device).synchronize()
+
+    def work(where: slice) -> None:
+        block = torch.empty(where.stop - where.start, dtype=flat.dtype, pin_memory=flat.is_cuda)
+        move(flat[where], block, where)
+
+    each_block(blocks_of_rows(len(flat), at_once=PIECE // flat.element_size()), work, TRANSFER_THREADS)
 
 
 def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
@@ -40,19 +144,13 @@ CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
 
 
 def csr_arrays(matrix: sp.csr_array, device: torch.device, kind: type[np.floating[Any]] = np.float32) -> CsrArrays:
-    """A matrix on a device, with 32-bit indices to save bandwidth."""
-    return (
-        _shared(matrix.indptr, np.int32, device),
-        _shared(matrix.indices, np.int32, device),
-        _shared(matrix.data, kind, device),
-    )
+    """A matrix on a device, with 32-bit indices to save bandwidth; on the CPU without a copy where possible."""
 
+    def moved(array: np.ndarray, kind: type[np.generic]) -> Tensor:
+        shared = device.type == "cpu" and array.dtype == kind and array.flags.writeable
+        return torch.from_numpy(array) if shared else on_device(array, kind, device)
 
-def _shared(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
-    """The array on a device; on the CPU without a copy where possible."""
-    if device.type == "cpu" and array.dtype == kind and array.flags.writeable:
-        return torch.from_numpy(array)
-    return on_device(array, kind, device)
+    return moved(matrix.indptr, np.int32), moved(matrix.indices, np.int32), moved(matrix.data, kind)
 
 
 def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:

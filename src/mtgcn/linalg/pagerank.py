@@ -1,27 +1,33 @@
-"""Personalised PageRank (Gasteiger et al., 2019), and features propagated by it."""
+"""Personalised PageRank (Gasteiger et al., 2019), features propagated by it, and their leading singular vectors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS
+from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import on_device
-from mtgcn.linalg.normalisation import MIN_ROW_SIZE, normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, operator, reshaped
+from mtgcn.linalg.normalisation import MIN_ROW_SIZE, graph_operators, normalized_adjacency, scaled_features
+from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, on_device, operator, reshaped
 from mtgcn.shapes import Float, Int
-
-if TYPE_CHECKING:
-    from mtgcn.graph import Graph
-
 
 CACHED_BYTES = 8 * 2**20  # of values that stay in the cache through all steps
 MIN_COLUMNS = 16  # propagated together; fewer waste memory bandwidth
+CUDA_COLUMNS = 512  # propagated together
+SVD_ROUNDS = 4  # of subspace iteration
+OVERSAMPLING = 16  # additional vectors, which make the leading ones more exact
+MAX_TABLE = 2**25  # numbers in a table of all nodes
+MAX_STEP = 2**27  # numbers read by a product with the adjacency
+MIN_COMPONENTS = 32
+
+Product = Callable[[Tensor], Tensor]
 
 
 def personalized_page_rank(
@@ -35,6 +41,8 @@ def personalized_page_rank(
     >>> personalized_page_rank(torch.tensor([1.0, 0.0]), pair, steps=1, restart=0.25)
     tensor([0.6250, 0.3750])
     """
+    if not steps:
+        return start
     result: Tensor = _PageRank.apply(start.reshape(len(start), -1), adjacency, steps, restart)
     return reshaped(result, start.shape)
 
@@ -45,28 +53,21 @@ class _PageRank(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
         ctx.walk = adjacency, steps, restart
-        return _walked_in_slices(start, adjacency, steps, restart)
+        columns_at_once = start.shape[1] if start.is_cuda else _columns_at_once(adjacency.max_rows, start)
+        if columns_at_once >= start.shape[1]:
+            return _walked(start, adjacency, steps, restart)
+        result = torch.empty_like(start, memory_format=torch.contiguous_format)
+        for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
+            mine.copy_(_walked(given, adjacency, steps, restart))
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return _walked_in_slices(gradient, *ctx.walk), None, None, None
-
-
-def _walked_in_slices(
-    start: Float[Tensor, "nodes width"], adjacency: SparseOperator, steps: int, restart: float
-) -> Float[Tensor, "nodes width"]:
-    """On the CPU in slices of columns that fit the cache."""
-    columns_at_once = max(MIN_COLUMNS, CACHED_BYTES // (start.element_size() * adjacency.max_rows))
-    if start.is_cuda or columns_at_once >= start.shape[1]:
-        return _walked(start.contiguous(), adjacency, steps, restart)
-    result = torch.empty_like(start, memory_format=torch.contiguous_format)
-    for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
-        mine.copy_(_walked(given.contiguous(), adjacency, steps, restart))
-    return result
+        return _PageRank.forward(ctx, gradient, *ctx.walk), None, None, None
 
 
 def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
-    place = start
+    start = place = start.contiguous()
     for _ in range(steps):
         place = adjacency.multiply(place)
         if restart:
@@ -74,52 +75,47 @@ def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float
     return place
 
 
-CUDA_COLUMNS = 512  # propagated together
-
-
-@dataclass(frozen=True, eq=False)
-class Walk:
-    """`steps` times x := (1 - restart) Â x + restart · start. Symmetric, as Â is."""
-
-    adjacency: SparseOperator
-    steps: int
-    restart: float
-
-    def __call__(self, start: Float[Tensor, "nodes *rest"]) -> Float[Tensor, "nodes *rest"]:
-        return personalized_page_rank(start, self.adjacency, self.steps, self.restart) if self.steps else start
+def _columns_at_once(nodes: int, like: Tensor) -> int:
+    """The number of columns propagated together: on the CPU as many as fit the cache."""
+    return CUDA_COLUMNS if like.is_cuda else max(MIN_COLUMNS, CACHED_BYTES // (like.element_size() * max(1, nodes)))
 
 
 @dataclass(frozen=True, eq=False)
 class PropagatedFeatures:
-    """The rows of diag(scale) · walk · X, X scaled before."""
+    """The rows of diag(scale) · walk · X, X scaled before; the walk is symmetric, as Â is."""
 
-    walk: Walk
+    adjacency: SparseOperator
+    steps: int
+    restart: float
     features: Operator  # X
     scale: Float[Tensor, "nodes"]
 
+    def walk(self, start: Float[Tensor, "nodes *rest"]) -> Float[Tensor, "nodes *rest"]:
+        return personalized_page_rank(start, self.adjacency, self.steps, self.restart)
+
     def times(self, weight: Float[Tensor, "features *rest"]) -> Float[Tensor, "nodes *rest"]:
         """All rows · weight, by propagating the product instead of the rows."""
-        moved = self.walk(self.features(weight))
-        return moved * self.scale.view(-1, *[1] * (weight.ndim - 1))
+        return self.walk(self.features(weight)) * self.scale.view(-1, *[1] * (weight.ndim - 1))
 
     def rows_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "runs some features"]:
         """The rows of some nodes; a negative index gives node 0. By symmetry a row of the walk is one of
         its columns."""
         nodes, place = index.clamp(min=0).unique(return_inverse=True)
-        rows = torch.cat([self._rows(some) for some in nodes.split(_columns_at_once(len(self.scale), index.device))])
+        rows = torch.cat([self._rows(some) for some in nodes.split(_columns_at_once(len(self.scale), self.scale))])
         return (rows * self.scale[nodes, None])[place]
 
     def _rows(self, nodes: Int[Tensor, "some"]) -> Float[Tensor, "some features"]:
-        if not self.walk.steps:
-            if isinstance(self.features, DenseOperator):
-                return self.features.matrix[nodes]
-            return on_device(self.features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
-        start = self.scale.new_zeros(len(self.scale), len(nodes))
-        start[nodes, torch.arange(len(nodes), device=nodes.device)] = 1
-        reached = self.walk(start)
-        if isinstance(self.features, DenseOperator):
-            return reached.T @ self.features.matrix
-        return self.features.transposed.multiply(reached).T
+        features = self.features
+        if self.steps:
+            start = self.scale.new_zeros(len(self.scale), len(nodes))
+            start[nodes, torch.arange(len(nodes), device=nodes.device)] = 1
+            reached = self.walk(start)
+            if isinstance(features, DenseOperator):
+                return reached.T @ features.matrix
+            return features.transposed.multiply(reached).T
+        if isinstance(features, DenseOperator):
+            return features.matrix[nodes]
+        return on_device(features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
 
 
 @cached_per_graph
@@ -128,31 +124,71 @@ def propagated_features(
 ) -> PropagatedFeatures:
     """Feature rows divided by their `scaling` (see `scaled_features`), `steps` along the walk, and divided again."""
     features = scaled_features(graph, scaling)
-    walk = Walk(SparseOperator(normalized_adjacency(graph), device, symmetric=True), steps, restart)
+    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
     scale = torch.ones(graph.num_nodes, device=device)
+    propagated = PropagatedFeatures(adjacency, steps, restart, operator(features, device), scale)
     if steps and scaling != "none":
-        sizes = _sizes(features, walk, scaling, device)
-        scale = torch.where(sizes > MIN_ROW_SIZE, 1 / sizes, 1).float()
-    return PropagatedFeatures(walk, operator(features, device), scale)
+        # The length of every propagated row, or the sum of its absolute values, a few columns at a time.
+        by_column = sp.csc_array(features) if sp.issparse(features) else features
+        sizes, at_once = scale.double().zero_(), _columns_at_once(graph.num_nodes, scale)
+        for first in range(0, graph.num_features, at_once):
+            some = by_column[:, first : first + at_once]
+            dense = sp.csc_array(some).toarray() if sp.issparse(some) else some
+            moved = propagated.walk(on_device(dense, np.float32, device))
+            sizes += (moved.square() if scaling == "length" else moved.abs()).sum(1)
+        sizes = sizes.sqrt() if scaling == "length" else sizes
+        scale.copy_(torch.where(sizes > MIN_ROW_SIZE, 1 / sizes, 1))
+    return propagated
 
 
-def _sizes(
-    features: sp.csr_array | np.ndarray, walk: Walk, scaling: str, device: torch.device
-) -> Float[Tensor, "nodes"]:
-    """The length of every propagated row, or the sum of its absolute values, a few columns at a time."""
-    nodes, columns = features.shape
-    by_column = sp.csc_array(features) if sp.issparse(features) else features
-    at_once = _columns_at_once(nodes, device)
-    sizes = torch.zeros(nodes, dtype=torch.float64, device=device)
-    for first in range(0, columns, at_once):
-        some = by_column[:, first : first + at_once]
-        moved = walk(on_device(sp.csc_array(some).toarray() if sp.issparse(some) else some, np.float32, device))
-        sizes += (moved.square() if scaling == "length" else moved.abs()).sum(1)
-    return sizes.sqrt() if scaling == "length" else sizes
+def leading_singular_vectors(
+    product: Product,
+    transposed: Product,
+    count: int,
+    start: Float[Tensor, "columns count_and_spare"],
+    orthonormal: Product = ONE_PROCESS.orthonormal,
+    gram: Product = ONE_PROCESS.gram,
+) -> Float[Tensor, "columns count"]:
+    """The `count` leading right singular vectors of a matrix, given by its products and those of its transpose.
+
+    By subspace iteration (Halko, Martinsson and Tropp, 2011) from `start`, random columns of which `OVERSAMPLING` are
+    additional. Signs and rotations depend on rounding; lengths and angles of projected rows do not. Where rows are
+    distributed over processes, `orthonormal` and `gram` act on all of them.
+    """
+    basis = start
+    for _ in range(SVD_ROUNDS):
+        basis = orthonormal(transposed(product(basis)))
+    _, turn = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
+    return basis @ turn[:, -count:].to(basis.dtype)
 
 
-def _columns_at_once(nodes: int, device: torch.device) -> int:
-    """The number of columns propagated together."""
-    if device.type == "cuda":
-        return CUDA_COLUMNS
-    return max(MIN_COLUMNS, CACHED_BYTES // (torch.float32.itemsize * max(1, nodes)))
+@cached_per_graph
+def feature_singular_vectors(
+    graph: Graph, scaling: str, device: torch.device, wanted: int, steps: int = 0, restart: float = 0.0
+) -> Float[Tensor, "features directions"]:
+    """The leading right singular vectors of the scaled features, or of features propagated by `steps` steps of
+    personalised PageRank; the identity if there are few features."""
+    communicator, operators = graph.communicator, graph_operators(graph, scaling, device)
+    columns, count, dtype = graph.num_features, num_components(wanted, graph), communicator.dtype
+    if columns <= count:
+        return torch.eye(columns, device=device, dtype=dtype)
+    adjacency, along = operators.adjacency.to(dtype), operators.feature_operator().to(dtype)
+    back = along.transposed
+    # Drawn by column, so that the order of nodes does not matter.
+    start = np.random.default_rng(0).standard_normal((columns, count + OVERSAMPLING), dtype=np.float32)
+    found = leading_singular_vectors(
+        lambda values: personalized_page_rank(along(values), adjacency, steps, restart),
+        lambda values: communicator.sum(back(personalized_page_rank(values, adjacency, steps, restart))),
+        count,
+        torch.from_numpy(start).to(device, dtype),
+        gram=communicator.gram,
+    )
+    # Signs that do not depend on rounding: positive products with a fixed random vector.
+    side = np.random.default_rng(1).standard_normal(columns)
+    return found * torch.from_numpy(side).to(found).matmul(found).sign()
+
+
+def num_components(wanted: int, graph: Graph) -> int:
+    """`wanted`, or fewer on large graphs, to bound memory and time."""
+    nodes, entries = max(1, graph.num_nodes), max(1, round(graph.num_nodes * graph.mean_degree))
+    return min(wanted, max(MIN_COMPONENTS, min(MAX_TABLE // nodes, MAX_STEP // entries)))

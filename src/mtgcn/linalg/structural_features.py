@@ -14,10 +14,10 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.node_keys import as_array, keyed_normal, node_keys, splitmix64
+from mtgcn.linalg.node_keys import keyed_normal, node_keys, splitmix64
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.shapes import Float, UInt64
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -56,69 +56,50 @@ def structural_features(
     """
     if graph.num_edges == 0:
         raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
-    keys = as_array(node_keys(graph))
+    keys = node_keys(graph)
     adjacency = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
-    components = _component_vectors(graph)
+    # A unit column for each component: square roots of the degrees in A + I of its nodes.
+    count, component = connected_components(graph.adjacency, directed=False)
+    degree = graph.adjacency.sum(axis=1, dtype=np.float64) + 1
+    share = np.sqrt(degree / np.bincount(component, degree)[component]).astype(np.float32)
+    components = sp.csr_array((share, component, np.arange(graph.num_nodes + 1)), shape=(graph.num_nodes, count))
+    # A key for each component, from those of its nodes in any order.
+    component_keys = torch.zeros(count, dtype=torch.int64).index_add_(0, torch.from_numpy(component), splitmix64(keys))
     of_components = min(OF_COMPONENTS, dimensions)
-    code = components @ keyed_normal(_component_keys(components, keys), seed, of_components)
+    code = components @ keyed_normal(component_keys, seed, of_components).numpy()
     most = dimensions - of_components
     # In place from here on, to save memory.
-    features = keyed_normal(keys, seed, dimensions + OVERSAMPLING)
+    features = keyed_normal(keys, seed, dimensions + OVERSAMPLING).numpy()
     basis = features[:, : min(most + OVERSAMPLING, graph.num_nodes)]
+
+    def propagated(columns: slice, steps: int) -> np.ndarray:
+        """Â^steps · columns of the basis."""
+        moved = torch.from_numpy(np.ascontiguousarray(basis[:, columns]))
+        for _ in range(steps):
+            moved = adjacency.multiply(moved)
+        return moved.numpy()
+
     for _ in range(ROUNDS):
         for columns in _column_slices(basis):
-            moved = _propagated(basis[:, columns], adjacency, STEPS)
+            moved = propagated(columns, STEPS)
             for _ in range(2):  # twice, against rounding errors
                 moved -= components @ (components.T @ moved)
             basis[:, columns] = moved
-        basis = _orthonormal(basis)
-    found = _leading_eigenvectors(basis, adjacency, most).shape[1]
-    features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
-    return features[:, : found + of_components]
-
-
-def _component_vectors(graph: Graph) -> sp.csr_array:
-    """A unit column for each component: square roots of the degrees in A + I of its nodes."""
-    count, component = connected_components(graph.adjacency, directed=False)
-    degree = graph.adjacency.sum(axis=1, dtype=np.float64) + 1
-    share = degree / np.bincount(component, degree)[component]
-    row_starts = np.arange(graph.num_nodes + 1)
-    return sp.csr_array((np.sqrt(share).astype(np.float32), component, row_starts), shape=(graph.num_nodes, count))
-
-
-def _component_keys(components: sp.csr_array, keys: UInt64[np.ndarray, "nodes"]) -> UInt64[np.ndarray, "components"]:
-    """A key for each component, from those of its nodes in any order."""
-    found = np.zeros(components.shape[1], dtype=np.uint64)
-    np.add.at(found, components.indices, splitmix64(keys))
-    return found
-
-
-def _propagated(columns: np.ndarray, adjacency: SparseOperator, steps: int) -> np.ndarray:
-    """Â^steps · columns."""
-    moved = torch.from_numpy(np.ascontiguousarray(columns))
-    for _ in range(steps):
-        moved = adjacency.multiply(moved)
-    return moved.numpy()
-
-
-def _orthonormal(columns: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the columns, in place, by the eigenvectors of their Gram matrix; fewer columns where some
-    are dependent."""
-    products = sum(part.T.astype(np.float64) @ part for part in _row_parts(columns))
-    lengths, combine = np.linalg.eigh(products)
-    independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
-    return _combined(columns, combine[:, independent] / np.sqrt(lengths[independent]))
-
-
-def _leading_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: int) -> np.ndarray:
-    """The leading eigenvectors of W within the span of the basis, scaled by their eigenvalues."""
+        # An orthonormal basis, by the eigenvectors of the Gram matrix; fewer columns where some are dependent.
+        products = sum(part.T.astype(np.float64) @ part for part in _row_parts(basis))
+        lengths, combine = np.linalg.eigh(products)
+        independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
+        basis = _combined(basis, combine[:, independent] / np.sqrt(lengths[independent]))
+    # The leading eigenvectors of W within the span of the basis, scaled by their eigenvalues.
     products = np.empty((basis.shape[1],) * 2)
     for columns in _column_slices(basis):
-        products[:, columns] = basis.T @ _propagated(basis[:, columns], adjacency, 1)
+        products[:, columns] = basis.T @ propagated(columns, 1)
     eigenvalues, combine = np.linalg.eigh((products + products.T) / 2)  # of Â
     strength = np.mean([eigenvalues**steps for steps in range(1, MAX_WALK + 1)], axis=0)  # of W
     strongest = np.argsort(-np.abs(strength), kind="stable")[:most]
-    return _combined(basis, combine[:, strongest] * strength[strongest])
+    found = _combined(basis, combine[:, strongest] * strength[strongest]).shape[1]
+    features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
+    return features[:, : found + of_components]
 
 
 def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:

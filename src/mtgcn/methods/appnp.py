@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mtgcn.methods.base import TrainedOnLabels
-from mtgcn.nn.appnp import APPNP
 from mtgcn.nn.base import FeatureScaling
+from mtgcn.nn.networks import APPNP
 from mtgcn.settings import NonNegativeFloat, PositiveInt
 from mtgcn.task import Task
 

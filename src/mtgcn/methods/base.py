@@ -13,10 +13,10 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.linalg.arrays import all_finite
+from mtgcn.linalg.operators import all_finite
 from mtgcn.memory import check_fits, default_budget, threads_for, trim_freed_blocks
 from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt, Settings
 from mtgcn.shapes import Float
 from mtgcn.splits import Split

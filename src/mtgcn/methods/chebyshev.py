@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mtgcn.methods.base import TrainedOnLabels
-from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.nn.networks import Chebyshev
 from mtgcn.settings import Ge, Le
 from mtgcn.task import Task
 

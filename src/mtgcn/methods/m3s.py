@@ -31,7 +31,7 @@ from torch.nn.functional import normalize
 from mtgcn.errors import InputError
 from mtgcn.methods.self_training import SelfTraining
 from mtgcn.nn.base import StackedNetwork
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.networks import GCN
 from mtgcn.settings import Ge, Le, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Task

@@ -32,7 +32,7 @@ from mtgcn.nn.base import CLASSES, NODES, PEERS, StackedNetwork, each_peer, mean
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
-from mtgcn.training.loop import Adam, Phase, Step, train
+from mtgcn.training.loop import Phase, PseudoLabelRecord, Recorder, Step, recorder_for
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.training.pseudo_labels import (
     PseudoLabels,
@@ -42,7 +42,6 @@ from mtgcn.training.pseudo_labels import (
     labelled_mask,
     most_confident,
 )
-from mtgcn.training.recording import PseudoLabelRecord, Recorder, recorder_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,13 @@ class MTGCN(NetworkMethod):
     def fit(self, task: Task) -> Prediction:
         """Algorithm 2."""
         network = self.network(task)  # line 3: Â, and Θ0 and Θ1 of every peer
-        recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, self._answering)
+
+        def answer(
+            probabilities: Float[Tensor, "nodes classes runs peers"],
+        ) -> Float[Tensor, "nodes classes runs some"]:
+            return probabilities[..., self.answering_peers]
+
+        recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, answer)
         teaching = Teaching(self, network, task, recorder)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
@@ -88,15 +93,14 @@ class MTGCN(NetworkMethod):
         for watcher in (best, recorder):
             phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
         # Lines 4 to 15: N = warmup_epochs + teaching_epochs.
-        adam = Adam(self.learning_rate, self.weight_decay)
-        history = train(network, phases, adam, task.communicator, record=teaching.record)
+        history = self.train(network, phases, communicator=task.communicator, record=teaching.record)
         if best:
             network.load_state_dict(best.parameters)
         if recorder:
             recorder.finish()
         probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
-            mean_of_peers(self._answering(probabilities)),
+            mean_of_peers(answer(probabilities)),
             history,
             peers=each_peer(probabilities),
             pseudo_labelled_at=teaching.record.first_epochs(),
@@ -106,12 +110,6 @@ class MTGCN(NetworkMethod):
     @property
     def answering_peers(self) -> slice:
         return slice(None) if self.output == "mean" else slice(1)
-
-    def _answering(
-        self, probabilities: Float[Tensor, "nodes classes runs peers"]
-    ) -> Float[Tensor, "nodes classes runs some"]:
-        """The peers whose mean is the prediction."""
-        return probabilities[..., self.answering_peers]
 
     def bytes_per_run(self, task: Task) -> int:
         return bytes_per_model(self.backbone, task, self) * self.peers
@@ -151,7 +149,10 @@ class Teaching:
             losses["pseudo-label"] = pseudo_label_loss(learner, certainty(source.detach()), chosen)
         if settings.consistency:
             losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
-        return Step(losses, {"pseudo labels": chosen.count, "agreement": _agreement(predicted, chosen)})
+        # The share of pseudo labels with the class that the learner predicts.
+        same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
+        agreement = same.sum(0) / chosen.total.clamp(min=1)
+        return Step(losses, {"pseudo labels": chosen.count, "agreement": agreement})
 
     def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
         """Lines 7 to 10: the nodes that each peer selects, and its predictions for all nodes.
@@ -188,25 +189,16 @@ class BestTrainingAccuracy:
         """The phase with a check of the training accuracy in each epoch."""
 
         def step() -> Step:
-            self._measure()
+            # Dropout stays the same within an epoch, so this is the forward pass that is trained.
+            with torch.no_grad():
+                labelled = self.task.labelled
+                predicted = self.network.logits_at(labelled.index).argmax(CLASSES)  # labels, runs, peers
+                correct = ((predicted == labelled.classes.T[..., None]) & labelled.present.T[..., None]).sum(0)
+                self.is_best.copy_(correct >= self.best)
+                torch.maximum(correct, self.best, out=self.best)
             return phase.step()
 
-        return replace(phase, step=step, after_epoch=self._keep)
+        def keep() -> None:
+            self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.is_best)
 
-    @torch.no_grad()
-    def _measure(self) -> None:
-        # Dropout stays the same within an epoch, so this is the forward pass that is trained.
-        labelled = self.task.labelled
-        predicted = self.network.logits_at(labelled.index).argmax(CLASSES)  # labels, runs, peers
-        correct = ((predicted == labelled.classes.T[..., None]) & labelled.present.T[..., None]).sum(0)
-        self.is_best.copy_(correct >= self.best)
-        torch.maximum(correct, self.best, out=self.best)
-
-    def _keep(self) -> None:
-        self.network.copy_runs(self.network.clone_parameters(), self.parameters, self.is_best)
-
-
-def _agreement(predicted: Tensor, chosen: PseudoLabels) -> Tensor:
-    """The share of pseudo labels with the class that the learner predicts."""
-    same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
-    return same.sum(0) / chosen.total.clamp(min=1)
+        return replace(phase, step=step, after_epoch=keep)

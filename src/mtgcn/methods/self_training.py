@@ -35,7 +35,7 @@ from mtgcn.nn.base import CLASSES, StackedNetwork
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
-from mtgcn.training.loop import Phase, Step
+from mtgcn.training.loop import Phase, PseudoLabelRecord, Step
 from mtgcn.training.pseudo_labels import (
     default_per_class,
     joined,
@@ -44,7 +44,6 @@ from mtgcn.training.pseudo_labels import (
     top_nodes_per_class,
     unambiguous,
 )
-from mtgcn.training.recording import PseudoLabelRecord
 
 Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import NetworkMethod, network_prediction
 from mtgcn.nn.base import CLASSES, NODES, rows_at
-from mtgcn.nn.chebyshev import Chebyshev
+from mtgcn.nn.networks import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task

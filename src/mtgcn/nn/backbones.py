@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import fields
 from typing import ClassVar
 
 import numpy as np
@@ -18,34 +17,15 @@ from torch.nn.parameter import is_lazy
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.linalg.normalisation import scaled_features
-from mtgcn.nn.appnp import APPNP
-from mtgcn.nn.base import NetworkSettings, StackedNetwork
-from mtgcn.nn.chebyshev import Chebyshev
-from mtgcn.nn.gat import GAT
-from mtgcn.nn.gcn import GCN
+from mtgcn.nn.base import NetworkSettings, StackedNetwork, TwoLayerNetwork
+from mtgcn.nn.networks import APPNP, GAT, GCN, Chebyshev
 from mtgcn.shapes import Float
 from mtgcn.task import Task
 
 Factory = Callable[[int, int], nn.Module]  # from the numbers of features and classes
 Backbone = str | nn.Module | Factory
 
-CHEBYSHEV_DEGREE = 2  # as in the paper's tables
-
-
-@dataclass(frozen=True)
-class _Named:
-    stack: Callable[[Task, int, NetworkSettings], StackedNetwork]  # task, peers, settings
-    bytes_per_model: Callable[[Task, int], int]  # task, hidden channels
-
-
-BACKBONES = {
-    "gcn": _Named(GCN, GCN.bytes_per_model),
-    "chebyshev": _Named(
-        partial(Chebyshev, degree=CHEBYSHEV_DEGREE), partial(Chebyshev.bytes_per_model, degree=CHEBYSHEV_DEGREE)
-    ),
-    "appnp": _Named(APPNP, APPNP.bytes_per_model),
-    "gat": _Named(GAT, GAT.bytes_per_model),
-}
+BACKBONES: dict[str, type[TwoLayerNetwork]] = {"gcn": GCN, "chebyshev": Chebyshev, "appnp": APPNP, "gat": GAT}
 # Settings that do not apply to a user's own module.
 _NAMED_ONLY = ("hidden_channels", "dropout", "input_dropout", "decay_on", "bias", "init")
 
@@ -72,7 +52,7 @@ def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
 def stacked_network(backbone: Backbone, task: Task, peers: int, settings: NetworkSettings) -> StackedNetwork:
     """The untrained networks of all runs and peers of a task."""
     if isinstance(backbone, str):
-        return BACKBONES[backbone].stack(task, peers, settings)
+        return BACKBONES[backbone](task, peers, settings)
     return ModuleNetwork(task, peers, settings, backbone)
 
 
@@ -131,20 +111,18 @@ class ModuleNetwork(StackedNetwork):
         return 4 * numbers + sum(kept.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and the losses'
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        by_run = [
-            torch.stack([self._logits_of(run, peer) for peer in range(self.peers)], -1) for run in range(self.task.runs)
-        ]
-        return torch.stack(by_run, 2)
+        [module] = self._template
+        module.train(self.training)
+        found = []
+        for run, seed in enumerate(self.task.seeds):
+            for peer in range(self.peers):
+                own = {name: getattr(self, stacked)[run, peer] for name, stacked in self._names.items()}
+                with _seeded((_DROPOUT, seed, peer, self.epoch), self.task.device):
+                    found.append(self._call(module, own))
+        return torch.stack(found, -1).unflatten(-1, (self.task.runs, self.peers))
 
     def new_epoch(self) -> None:
         self.epoch += 1
-
-    def _logits_of(self, run: int, peer: int) -> Float[Tensor, "nodes classes"]:
-        [module] = self._template
-        module.train(self.training)
-        own = {name: getattr(self, stacked)[run, peer] for name, stacked in self._names.items()}
-        with _seeded((_DROPOUT, self.task.seeds[run], peer, self.epoch), self.task.device):
-            return self._call(module, own)
 
 
 class _Call:
@@ -161,8 +139,16 @@ class _Call:
         self.edge_weight = torch.from_numpy(edges.data.astype(np.float32)).to(task.device)
 
     def __call__(self, module: nn.Module, numbers: dict[str, Tensor] | None = None) -> Float[Tensor, "nodes classes"]:
+        signature = inspect.signature(module.forward)
+        try:
+            signature.bind_partial(None, None)
+        except TypeError:
+            raise InputError(
+                f"forward of {type(module).__name__} takes ({', '.join(signature.parameters)}); "
+                "give a module that takes (x, edge_index) or (x, edge_index, edge_weight)"
+            ) from None
         arguments = (self.features, self.edge_index)
-        weights = {"edge_weight": self.edge_weight} if _takes_weights(module) else {}
+        weights = {"edge_weight": self.edge_weight} if "edge_weight" in signature.parameters else {}
         if numbers is None:
             answer = module(*arguments, **weights)
         else:
@@ -177,34 +163,19 @@ class _Call:
         return answer
 
 
-def _takes_weights(module: nn.Module) -> bool:
-    signature = inspect.signature(module.forward)
-    taken = signature.parameters
-    try:
-        signature.bind_partial(None, None)
-    except TypeError:
-        raise InputError(
-            f"forward of {type(module).__name__} takes ({', '.join(taken)}); "
-            "give a module that takes (x, edge_index) or (x, edge_index, edge_weight)"
-        ) from None
-    return "edge_weight" in taken
-
-
 def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) -> nn.Module:
     """A module on the task's device, initialised from the seed of a run and the number of a peer."""
     task = call.task
     with _seeded((_INITIAL, *seed), task.device):
-        if isinstance(backbone, nn.Module):
-            module = deepcopy(backbone).to(task.device)
-        else:
-            module = backbone(task.graph.num_features, task.num_classes)
-            if not isinstance(module, nn.Module):
-                raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
-            module = module.to(task.device)
+        made = isinstance(backbone, nn.Module)
+        module = deepcopy(backbone) if made else backbone(task.graph.num_features, task.num_classes)
+        if not isinstance(module, nn.Module):
+            raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
+        module = module.to(task.device)
         if any(is_lazy(one) for one in module.parameters()):
             with torch.no_grad():
                 call(module.eval())  # initialises lazy parameters
-        if isinstance(backbone, nn.Module):
+        if made:
             _reset_parameters(module)
     return module
 

@@ -161,10 +161,11 @@ class TwoLayerNetwork(StackedNetwork):
     """Two layers with ReLU and dropout between them; subclasses define how a layer uses the graph."""
 
     FIRST_LAYER: ClassVar[tuple[str, ...]] = ("weight0", "bias0")
+    NUMBERS_PER_CLASS: ClassVar[int] = 12  # that training holds for each node
 
-    weight0: nn.Parameter  # the first axis is features; the last, hidden
+    weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
     bias0: Tensor  # runs, peers, hidden; zeros if `bias` is off
-    weight1: nn.Parameter
+    weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
     bias1: Tensor  # classes, runs, peers; likewise
     input: InputProduct
     dropout: DropoutStream
@@ -172,6 +173,12 @@ class TwoLayerNetwork(StackedNetwork):
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers)
         self.settings = settings
+
+    @classmethod
+    def bytes_per_model(cls, task: Task, hidden_channels: int) -> int:
+        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
+        at_nodes = task.num_nodes * (8 * hidden_channels + cls.NUMBERS_PER_CLASS * task.num_classes)
+        return 4 * (4 * task.graph.num_features * hidden_channels + at_nodes)
 
     def _feature_product(self) -> InputProduct:
         """X Θ0, without the graph."""
@@ -202,9 +209,8 @@ class TwoLayerNetwork(StackedNetwork):
         return uniform(self.task.seeds, (self.peers, inputs, outputs), bound, label)
 
     def _initial_bias(self, outputs: int, label: int) -> Float[Tensor, "runs peers outputs"]:
-        if self.settings.init == "glorot" or not self.settings.bias:
-            return torch.zeros(self.task.runs, self.peers, outputs)
-        return uniform(self.task.seeds, (self.peers, outputs), 1 / math.sqrt(outputs), label)
+        bound = 0.0 if self.settings.init == "glorot" or not self.settings.bias else 1 / math.sqrt(outputs)
+        return uniform(self.task.seeds, (self.peers, outputs), bound, label)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         if self.settings.decay_on == "all":

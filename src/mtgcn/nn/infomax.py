@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
-from mtgcn.linalg.truncated_svd import num_components
+from mtgcn.linalg.pagerank import num_components
 from mtgcn.nn.base import StackedParameters
 from mtgcn.nn.layers import uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Settings
@@ -125,34 +125,21 @@ class Infomax(StackedParameters):
         self.epoch.fill_(epoch)
 
     def loss(self) -> Float[Tensor, "runs encoders"]:
-        """Binary cross-entropy of original and corrupted nodes, plus weight decay."""
-        rows, corrupted_rows = self._seen()
-        positive, corrupted = self._encoded(rows), self._encoded(corrupted_rows)
+        """Binary cross-entropy of original and corrupted nodes of the current batch, plus weight decay."""
+        views, gather_rows = self.views, self.communicator.gather_rows
+        number = (self.epoch - 1).clamp(max=len(views.batches) - 1)
+        batch, corruption = views.batches.index_select(0, number)[0], number % len(views.corrupted)
+        all_corrupted, first = views.corrupted.flatten(0, 1), corruption * len(views.rows)
+        seen = gather_rows(views.rows, batch), gather_rows(all_corrupted, batch, first)
+        weight, bias, discriminator = self.weight, self.bias, self.discriminator[0]
+        positive, corrupted = (activated(rows @ weight.flatten(1), bias.flatten(), self.slope) for rows in seen)
         summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # encoders, dimensions, 1
         # Block-diagonal, so that one product serves all encoders.
-        compared = torch.block_diag(*(self.discriminator[0] @ summary))
+        compared = torch.block_diag(*(discriminator @ summary))
         loss = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
-        return (loss + self.weight_decays / 2 * self._squares())[None]
-
-    def _seen(self) -> tuple[Float[Tensor, "some width"], Float[Tensor, "some width"]]:
-        """Original and corrupted inputs of the current batch."""
-        batch, corruption = self._this_epoch()
-        rows, corrupted = self.views.rows, self.views.corrupted.flatten(0, 1)
-        gather_rows = self.communicator.gather_rows
-        return gather_rows(rows, batch), gather_rows(corrupted, batch, corruption * len(rows))
-
-    def _encoded(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "some encoders·dimensions"]:
-        return activated(rows @ self.weight.flatten(1), self.bias.flatten(), self.slope)
-
-    def _squares(self) -> Float[Tensor, "encoders"]:
-        """The squared norm of the parameters of each encoder; half of it, times the decay, has Adam's gradient."""
-        of_weight, of_bias = self.weight[:, 0].square().sum((0, 2)), self.bias[0].square().sum(1)
-        return of_weight + of_bias + self.discriminator[0].square().sum((1, 2))
-
-    def _this_epoch(self) -> tuple[Int[Tensor, "some"], Int[Tensor, "1"]]:
-        """The nodes of the current batch, and the number of its corruption."""
-        number = (self.epoch - 1).clamp(max=len(self.views.batches) - 1)
-        return self.views.batches.index_select(0, number)[0], number % len(self.views.corrupted)
+        # Half the squared norm of an encoder's parameters, times the decay, has Adam's gradient.
+        squares = weight[:, 0].square().sum((0, 2)) + bias[0].square().sum(1) + discriminator.square().sum((1, 2))
+        return (loss + self.weight_decays / 2 * squares)[None]
 
 
 def activated(values: Tensor, bias: Tensor, slope: float) -> Tensor:

@@ -1,48 +1,240 @@
-"""The charts of the pages: of measured tables, of training curves and of one fit.
+"""The charts of the pages as SVG: elements, axes and label placement, and the charts of measured tables.
 
-A method has the same colour, marker and dashes in every chart, and its name is beside its line, so that no chart
-depends on colour alone. Accuracies and differences are given as shares and shown in per cent.
+Coordinates are those of the chart: x to the right, y downwards. Colours are names of `pages.py`, which pages define as
+CSS variables, so charts follow light and dark mode. A method has the same colour, marker and dashes in every chart, and
+its name is beside its line, so that no chart depends on colour alone. Matplotlib's SVG of the same charts is four times
+as large (40 kB for a label-rate chart, 2 MB for a map of 20 000 nodes), and its dots cannot keep their size when the
+map zooms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import Literal, TypeVar
 
 import numpy as np
+from markupsafe import Markup
+from numpy.typing import ArrayLike
 
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
-from mtgcn.report.fit_view import SURE, UNSURE, Map, histogram
-from mtgcn.report.styles import DASHES, PAPER_STYLES, SERIES_COLOURS, Styles
-from mtgcn.report.svg import (
-    Chart,
-    Scale,
-    dots,
-    line,
-    padded,
-    polygon,
-    rectangle,
-    segments,
-    series,
-    spaced_out,
-    text,
-    x_axis,
-    y_axis,
-)
-from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.peer_weights import PeerContribution
+from mtgcn.report.pages import DASHES, PAPER_STYLES, SERIES_COLOURS, Styles
+from mtgcn.report.tables import SIGNED, percent
+from mtgcn.shapes import Float
 
-LINE_HEIGHT = 18.0  # of text
+RING_WIDTH = 2.0  # of ringed dots
+HOLE = 0.55  # of the size of a hollow dot
 LINE_GAP = 16.0  # between the names at the ends of lines
 MAX_BANDS = 3  # more intervals in one chart hide each other
 MAX_POINTS = 200  # of a curve
-MAX_CLASSES = 40  # with a bar each
-MAX_NAMES_ON_MAP = 20
-MAX_NAME_LENGTH = 24  # characters
-MAP_WIDTH, MAP_MARGIN = 640.0, 18.0
-MIN_MAP_RATIO = 0.5  # height / width
-MAX_DOT, MIN_DOT = 7.0, 2.6
-NODES_WITH_MAX_DOT = 1_500  # more nodes have smaller dots, so that about the same share of the map stays empty
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """SVG elements as one chart, which templates show by its name."""
+
+    title: str
+    width: float
+    height: float
+    marks: Sequence[str]
+    min_scale: float = 0.8  # narrower pages scroll the chart
+
+    def __html__(self) -> Markup:
+        return Markup(f'<div class="chart" tabindex="0">{self.svg()}</div>')
+
+    def svg(self) -> Markup:
+        """An SVG that scales with the page."""
+        return Markup(
+            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{escape(self.title)}" '
+            f'style="max-width:{1.3 * self.width:.0f}px;min-width:{self.min_scale * self.width:.0f}px">'
+            f"{''.join(self.marks)}</svg>"
+        )
+
+
+def line(
+    corners: ArrayLike, colour: str, width: float = 1.6, dashes: tuple[float, ...] = (), opacity: float = 1.0
+) -> str:
+    """A line through the corners, interrupted where a corner is NaN."""
+    dashed = f' stroke-dasharray="{" ".join(f"{dash:g}" for dash in dashes)}"' if dashes else ""
+    style = f'fill="none" stroke="var(--{colour})" stroke-width="{width:g}" opacity="{opacity:g}"{dashed}'
+    return f'<path {style} d="{_path(corners)}"/>'
+
+
+def segments(starts: np.ndarray, ends: np.ndarray, colour: str, width: float = 1.0) -> str:
+    """Separate straight segments as one line with gaps."""
+    return line(np.stack([starts, ends, np.full_like(starts, np.nan)], axis=1).reshape(-1, 2), colour, width)
+
+
+def polygon(corners: ArrayLike, colour: str, *, opacity: float = 1.0, hollow: bool = False, hint: str = "") -> str:
+    """A filled polygon, or an outline; the hint is a tooltip."""
+    outline = f' stroke="var(--{colour})" stroke-width="1.4"' if hollow else ""
+    style = f'fill="var(--{"paper" if hollow else colour})"{outline} opacity="{opacity:g}"'
+    return f'<path {style} d="{_path(corners)}Z"{f">{_tooltip(hint)}</path>" if hint else "/>"}'
+
+
+def rectangle(x: float, y: float, width: float, height: float, colour: str, hint: str) -> str:
+    corners = np.array([[x, y], [x + width, y], [x + width, y + height], [x, y + height]])
+    return polygon(corners, colour, hint=hint)
+
+
+def dots(
+    places: ArrayLike,
+    colour: str,
+    size: float,
+    look: Literal["filled", "hollow", "ring", "ringed"] = "filled",
+    opacity: float = 1.0,
+    hint: str = "",
+) -> str:
+    """Discs of diameter `size`: filled, hollow, rings, or filled with a ring around.
+
+    Discs are zero-length strokes with round caps, a tenth of the text of circles. Their size is multiplied by --zoom,
+    so that zooming into the map separates dots instead of enlarging them; --zoom is 1 unless the page sets it.
+    """
+    points = np.asarray(places, dtype=float)
+    if not len(points):
+        return ""
+    if look == "ring":
+        circles = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size / 2:g}"/>' for x, y in points)
+        style = f'fill="none" stroke="var(--{colour})" stroke-width="{RING_WIDTH:g}"'
+        return f"<g {style}>{_tooltip(hint)}{circles}</g>"
+    path = "".join(f"M{x:.1f},{y:.1f}h0" for x, y in points)
+    layers = {
+        "filled": [(colour, size)],
+        "hollow": [(colour, size), ("paper", HOLE * size)],
+        "ringed": [("ink", size + 2 * RING_WIDTH), (colour, size)],
+    }[look]
+    strokes = "".join(
+        f'<path stroke="var(--{layer})" style="stroke-width:calc({width:.2f}px*var(--zoom,1))" d="{path}"/>'
+        for layer, width in layers
+    )
+    return f'<g class="dots {colour}" stroke-linecap="round" opacity="{opacity:g}">{_tooltip(hint)}{strokes}</g>'
+
+
+def text(
+    x: float,
+    y: float,
+    content: str,
+    anchor: Literal["start", "middle", "end"] = "start",
+    *,
+    size: float | None = None,
+    shift: tuple[float, float] | None = None,
+    bold: bool = False,
+    halo: bool = False,
+) -> str:
+    """A line of text. `shift` moves it by multiples of its size; a halo separates it from dots below. Text with a size
+    of its own, as on the map, scales with --zoom and with --reading, so that it is legible on small screens."""
+    classes = " ".join(name for name, wanted in (("strong", bold), ("halo", halo)) if wanted)
+    attributes = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    attributes += f' class="{classes}"' if classes else ""
+    attributes += f' style="font-size:calc({size:g}px*var(--zoom,1)*var(--reading,1))"' if size else ""
+    attributes += f' dx="{shift[0]:g}em" dy="{shift[1]:g}em"' if shift else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(content)}</text>'
+
+
+def series(marks: Iterable[str], hint: str = "") -> str:
+    """The marks of one series; pages dim the other series while the pointer is on one."""
+    return f'<g class="series">{_tooltip(hint)}{"".join(marks)}</g>'
+
+
+def _path(corners: ArrayLike) -> str:
+    steps, letter = [], "M"
+    for x, y in np.asarray(corners, dtype=float):
+        if known := math.isfinite(x + y):
+            steps.append(f"{letter}{x:.1f},{y:.1f}")
+        letter = "L" if known else "M"
+    return "".join(steps)
+
+
+def plain_label(label: str) -> str:
+    """The text for matplotlib, without mathematics."""
+    return label.replace("$", r"\$")
+
+
+def _tooltip(hint: str) -> str:
+    return f"<title>{escape(hint)}</title>" if hint else ""
+
+
+Values = TypeVar("Values", float, np.ndarray)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear axis: data from `low` to `high` lie between the coordinates `start` and `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: Values) -> Values:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self, count: int = 6) -> list[float]:
+        return round_numbers(self.low, self.high, count)
+
+
+def y_axis(y: Scale, start: float, end: float, ticks: Sequence[float]) -> list[str]:
+    """Horizontal grid lines from x = start to end, with tick labels on the left."""
+    left, right = (np.array([(x, y(tick)) for tick in ticks]) for x in (start, end))
+    return [segments(left, right, "rule"), *(text(start - 8, y(tick) + 4, f"{tick:g}", "end") for tick in ticks)]
+
+
+def x_axis(x: Scale, y: float, labels: Mapping[float, str] | Sequence[float], title: str) -> list[str]:
+    """Tick labels below y, and the title of the axis."""
+    named = labels if isinstance(labels, Mapping) else {tick: f"{tick:g}" for tick in labels}
+    written = [text(x(tick), y + 18, label, "middle") for tick, label in named.items()]
+    return [*written, text((x.start + x.end) / 2, y + 38, title, "middle")]
+
+
+def padded(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The range of the values with a margin.
+
+    >>> padded([10, 60, 30])
+    (8.0, 62.0)
+    >>> padded([3])
+    (2.0, 4.0)
+    """
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    margin = 0.04 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def round_numbers(low: float, high: float, count: int = 6) -> list[float]:
+    """About `count` evenly spaced round numbers within a range.
+
+    >>> round_numbers(41.3, 68.2)
+    [45, 50, 55, 60, 65]
+    """
+    rough = (high - low) / count
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.99 * rough)
+    return [round(number * step, 9) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def spaced_out(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Positions near the wanted ones, in the same order, at least `gap` apart and, if possible, within the limits.
+
+    >>> spaced_out([10, 11, 50], gap=4, low=0, high=100)
+    [10, 14, 50]
+    >>> spaced_out([97, 99], gap=4, low=0, high=100)
+    [96, 100]
+    """
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    places = list(wanted)
+    for before, after in pairwise(order):
+        places[after] = max(places[after], places[before] + gap)
+    limit = high
+    for index in reversed(order):
+        places[index] = min(places[index], limit)
+        limit = places[index] - gap
+    limit = low
+    for index in order:
+        places[index] = max(places[index], limit)
+        limit = places[index] + gap
+    return places
 
 
 def label_rate_chart(
@@ -62,19 +254,19 @@ def label_rate_chart(
     name_heights = spaced_out(last, gap=LINE_GAP, low=top + 6, high=height - bottom)
     groups = []
     for order, ((method, of_method), name_y) in enumerate(zip(samples.items(), name_heights, strict=True)):
-        name, colour, is_reference = styles.name(method), styles.colour(method), method == styles.reference
+        name, is_reference = styles.name(method), method == styles.reference
+        colour, dashes, outline, hollow = styles.look(method)
         shown = sorted(of_method.items())
         xs = np.array([x(rates.index(rate)) for rate, _ in shown]) + (order - (len(samples) - 1) / 2) * step
         means, lows, highs = np.array([[y(100 * one) for one in (sample.mean, *sample.ci95)] for _, sample in shown]).T
         places, end = np.stack([xs, means], 1), np.array([width - right + 20, name_y])
-        outline, hollow = styles.marker(method)
         parts = [
-            line(places, colour, 3.0 if is_reference else 1.6, styles.dashes(method)),
+            line(places, colour, 3.0 if is_reference else 1.6, dashes),
             segments(np.stack([xs, lows], 1), np.stack([xs, highs], 1), colour, 1.3),
             line(np.array([places[-1] + [6, 0], end - [6, 0]]), colour, 0.7, opacity=0.5),
         ]
         for place, (rate, sample) in zip(places, shown, strict=True):
-            mean, low, high = map(_percent, (sample.mean, *sample.ci95))
+            mean, low, high = map(percent, (sample.mean, *sample.ci95))
             hint = f"{name}, {rate} labels per class: {mean} ({low} to {high})"
             parts.append(polygon(outline + place, colour, hollow=hollow, hint=hint))
         parts.append(polygon(outline + end, colour, hollow=hollow))
@@ -127,22 +319,6 @@ def curve_chart(
     return Chart(title, width, height, marks, min_scale=0.7)
 
 
-def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()) -> list[Chart]:
-    """One chart per recorded value, one line per peer."""
-    charts = []
-    for name, values in history.items():
-        if np.isfinite(values).any():
-            lines = dict(zip(curve_names(values, peers), values.T[:, None], strict=True))
-            charts.append(curve_chart(np.arange(1, len(values) + 1), lines, name))
-    return charts
-
-
-def curve_names(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> list[str]:
-    """The names of the peers, or numbers where a value is recorded for another number of peers."""
-    count = values.shape[1]
-    return [*map(shortened, peers)] if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
-
-
 def difference_chart(
     rows: Sequence[tuple[str, Sequence[PairedTest | None]]],
     columns: Sequence[str],
@@ -172,7 +348,7 @@ def difference_chart(
         for x, heading, test in zip(scales, columns, row, strict=True):
             if test:
                 mean, (low, high) = test.difference.mean, test.difference.ci95
-                hint = f"{styles.name(name)}, {heading}: {_percent(mean, '+.1f')}"
+                hint = f"{styles.name(name)}, {heading}: {percent(mean, SIGNED)}"
                 marks.append(line([(x(100 * low), y), (x(100 * high), y)], "c0", 1.3))
                 filled = test.is_significant
                 marks.append(dots([(x(100 * mean), y)], "c0", 8, "filled" if filled else "hollow", hint=hint))
@@ -207,132 +383,3 @@ def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Chart:
         y = axis + 12 + 9 * level
         marks.append(line([(x(rank_of[group[0]]) - 4, y), (x(rank_of[group[-1]]) + 4, y)], "ink", 4))
     return Chart("Average ranks over all cells", width, names_from + half * row_height + 8, marks)
-
-
-def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Chart:
-    """A histogram of the probability of the predicted class."""
-    counts, edges = histogram(confidence, classes)
-    width, height, left, right, top, bottom = 540, 300, 46, 12, 14, 48
-    y = Scale(0, max(1, int(counts.max(initial=0))), height - bottom, top)
-    x = Scale(100 * edges[0], 100, left, width - right)
-    marks = y_axis(y, left, width - right, [tick for tick in y.ticks(5) if tick == int(tick)])
-    for count, low, high in zip(counts, 100 * edges[:-1], 100 * edges[1:], strict=True):
-        hint = f"{count} nodes between {low:.0f} and {high:.0f} %"
-        marks.append(rectangle(x(low) + 1, y(count), x(high) - x(low) - 2, y.start - y(count), "c0", hint))
-    marks += x_axis(x, height - bottom, x.ticks(), "probability of the predicted class, per cent")
-    return Chart("Unlabelled nodes by the probability of their predicted class", width, height, marks, min_scale=0.58)
-
-
-def class_chart(
-    names: Sequence[str], given: Int[np.ndarray, "classes"], predicted: Int[np.ndarray, "classes"]
-) -> Chart:
-    """Per class a bar for the predicted nodes, and the numbers of predicted nodes and given labels."""
-    order = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
-    left, right, top, row = _names_width(names[number] for number in order), 118, 28, 24
-    width = max(540.0, left + right + 180)
-    x = Scale(0, max(1, int(predicted.max(initial=0))), left, width - right)
-    ends = (width - right + 62, width - 4)
-    marks = [text(ends[0], 16, "predicted", "end"), text(ends[1], 16, "given", "end")]
-    for place, number in enumerate(order):
-        y = top + row * place
-        hint = f"{names[number]}: {predicted[number]} predicted, {given[number]} given"
-        marks += [
-            text(left - 8, y + 15, shortened(names[number]), "end"),
-            rectangle(left, y + 4, max(1.0, x(float(predicted[number])) - left), row - 8, f"k{number}", hint),
-            text(ends[0], y + 15, str(predicted[number]), "end"),
-            text(ends[1], y + 15, str(given[number]), "end"),
-        ]
-    return Chart("Nodes of each class", width, top + row * len(order) + 8, marks, min_scale=0.6)
-
-
-def peer_chart(peers: Sequence[PeerContribution]) -> Chart:
-    """Per peer a bar for its weight, a dot for its held-out accuracy and a ring for its agreement with the ensemble."""
-    left, right, top, row = _names_width(peer.name for peer in peers), 16, 6, 26
-    width = max(540.0, left + right + 240)
-    base = top + row * len(peers)
-    x = Scale(0, 100, left, width - right)
-    ticks = x.ticks(5)
-    starts, ends = (np.array([(x(tick), y) for tick in ticks]) for y in (top, base))
-    marks = [segments(starts, ends, "rule"), *x_axis(x, base - 2, ticks, "per cent")]
-    for place, peer in enumerate(peers):
-        y, weight = top + row * (place + 0.5), x(100 * peer.weight) - left
-        hint = f"{peer.name}: weight {_percent(peer.weight)} %"
-        marks.append(text(left - 8, y + 4, shortened(peer.name), "end"))
-        marks.append(rectangle(left, y - 8, max(1.0, weight), 16, "c0", hint))
-        hint = f"{peer.name}: agrees with the ensemble on {_percent(peer.agreement)} % of nodes"
-        marks.append(dots([(x(100 * peer.agreement), y)], "c2", 12, "ring", hint=hint))
-        if peer.held_out_accuracy is not None:
-            hint = f"{peer.name}: held-out accuracy {_percent(peer.held_out_accuracy)} %"
-            marks.append(dots([(x(100 * peer.held_out_accuracy), y)], "c1", 8, hint=hint))
-    return Chart("Weights of the peers", width, base + 42, marks, min_scale=0.6)
-
-
-def map_chart(shown: Map, names: Sequence[str]) -> Chart:
-    """Nodes at their places, coloured by class: large dots are confident predictions, hollow ones uncertain, ringed
-    ones labelled; numbers mark the suggested nodes."""
-    where, height = map_places(shown)
-    size = float(np.clip(MAX_DOT * np.sqrt(NODES_WITH_MAX_DOT / max(1, len(where))), MIN_DOT, MAX_DOT))
-    unlabelled, unsure, sure = shown.given < 0, shown.confidence < UNSURE, shown.confidence >= SURE
-    marks = []
-    for number in range(len(names)):
-        of_class = unlabelled & (shown.predicted == number)
-        marks += [
-            dots(where[of_class & unsure], f"k{number}", size, "hollow", opacity=0.75),
-            dots(where[of_class & ~unsure & ~sure], f"k{number}", 0.7 * size, opacity=0.8),
-            dots(where[of_class & sure], f"k{number}", size, opacity=0.8),
-        ]
-    for number in range(len(names)):
-        marks.append(dots(where[shown.given == number], f"k{number}", max(7.0, size + 1), "ringed"))
-    for rank, (x, y) in enumerate(where[shown.suggested], start=1):
-        marks.append(dots([(x, y)], "paper", 6, "ringed"))
-        marks.append(text(x, y, str(rank), size=13.5, shift=(0.45, -0.25), bold=True, halo=True))
-    return Chart("Map of the nodes", MAP_WIDTH, height, [*marks, *_names_on_map(shown, where, names)], min_scale=0.3)
-
-
-def map_places(shown: Map) -> tuple[Float[np.ndarray, "shown 2"], float]:
-    """Coordinates of the nodes on the map, and its height."""
-    where = MAP_MARGIN + shown.places * (MAP_WIDTH - 2 * MAP_MARGIN)
-    needed = float(where[:, 1].max()) + MAP_MARGIN
-    height = max(needed, MIN_MAP_RATIO * MAP_WIDTH)
-    return where + np.array([0, (height - needed) / 2]), height
-
-
-def _names_on_map(shown: Map, where: Float[np.ndarray, "shown 2"], names: Sequence[str]) -> Iterator[str]:
-    """Class names, each in a dense region of its class that is free of other text, if there is one."""
-    if len(names) > MAX_NAMES_ON_MAP:
-        return
-    taken = [(x + 8, y, 12.0) for x, y in where[shown.suggested]]  # centre and half width of each text
-    for number, name in enumerate(names):
-        of_class = where[shown.predicted == number]
-        if len(of_class):
-            label = shortened(f"class {name}" if name.isdigit() else name)  # bare numbers mark suggestions
-            half = 6 + 5.2 * len(label)
-            places = [(min(max(x, half), MAP_WIDTH - half), y) for x, y in densest_first(of_class)]
-            free = (
-                (x, y)
-                for x, y in places
-                if not any(abs(x - u) < half + other and abs(y - v) < LINE_HEIGHT for u, v, other in taken)
-            )
-            x, y = next(free, places[0])
-            taken.append((x, y, half))
-            yield text(x, y, label, "middle", size=15, bold=True, halo=True)
-
-
-def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
-    """A few hundred of the places, by the mean distance to their nearest quarter."""
-    some = places[:: max(1, len(places) // 200)]
-    distance = np.sqrt(((some[:, None] - some) ** 2).sum(axis=2))
-    near = np.sort(distance, axis=1)[:, : max(2, len(some) // 4)].mean(axis=1)
-    return some[np.argsort(near, kind="stable")]
-
-
-def shortened(name: str) -> str:
-    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
-
-
-def _names_width(names: Iterator[str]) -> float:
-    return 16 + 7.5 * max(len(shortened(name)) for name in names)
-
-
-def _percent(share: float, form: str = ".1f") -> str:
-    return format(100 * share, form)

@@ -1,13 +1,13 @@
-"""The HTML page of one fit."""
+"""The page and the figure of one fit, and the data they show, which the studio shares."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,26 +15,47 @@ from markupsafe import Markup
 
 from mtgcn._version import __version__
 from mtgcn.graph import Graph
+from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
-from mtgcn.report import charts
-from mtgcn.report.fit_view import SURE, UNSURE, FitView, Map, fit_view
-from mtgcn.report.pages import render
+from mtgcn.report.charts import Chart, Scale, curve_chart, dots, plain_label, rectangle, segments, text, x_axis, y_axis
+from mtgcn.report.pages import class_colours, render
 from mtgcn.report.progress import page_progress
-from mtgcn.report.tables import counted
+from mtgcn.report.tables import percent
 from mtgcn.shapes import Float, Int
-from mtgcn.storage.files import write_file
 from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
     FittedModel,
+    PeerContribution,
     accuracy_of_features,
+    contributions,
     peer_weights,
     peers_agree,
     teaching_remark,
     who_decides,
 )
+from mtgcn.uncertainty.suggestions import Suggestion, smoothed_features, suggest
+from mtgcn.uncertainty.warnings import model_warnings
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_ON_MAP = 20_000  # nodes; more overlap, and make pages of many megabytes
+SUGGESTIONS = 10
+HISTOGRAM_BINS = 20
+SURE, UNSURE = 0.8, 0.5  # probability of the predicted class: confident from SURE on, uncertain below UNSURE
+Progress = Callable[[str, int, int], None]  # step, number done, total (0: unknown)
+LINE_HEIGHT = 18.0  # of text
+MAX_CLASSES = 40  # with a bar each
+MAX_NAMES_ON_MAP = 20
+MAX_NAME_LENGTH = 24  # characters
+MAP_WIDTH, MAP_MARGIN = 640.0, 18.0
+MIN_MAP_RATIO = 0.5  # height / width
+MAX_DOT, MIN_DOT = 7.0, 2.6
+NODES_WITH_MAX_DOT = 1_500  # more nodes have smaller dots, so that about the same share of the map stays empty
+CURVES_PER_ROW = 3
 BEST_CLASSES = 3  # per node on the page, with their probabilities
 PROBABILITY_STEPS = 10_000  # resolution of probabilities on the page
 PLACE_STEPS = 65_535  # resolution of coordinates, along the width of the map
@@ -63,6 +84,108 @@ HISTORY = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A 2-d layout in which nodes with similar features and predictions are close."""
+
+    nodes: Int[np.ndarray, "shown"]
+    places: Float[np.ndarray, "shown 2"]  # x from 0 to 1, y from 0 to at most 1
+    predicted: Int[np.ndarray, "shown"]
+    confidence: Float[np.ndarray, "shown"]
+    given: Int[np.ndarray, "shown"]  # given class; -1: unlabelled
+    suggested: Int[np.ndarray, "suggestions"]  # rows of the suggested nodes, best first
+
+
+@dataclass(frozen=True, eq=False)
+class FitView:
+    class_names: tuple[str, ...]
+    given_counts: Int[np.ndarray, "classes"]
+    predicted_counts: Int[np.ndarray, "classes"]  # of the unlabelled nodes
+    confidence: Float[np.ndarray, "unlabelled"]
+    map: Map
+    history: Mapping[str, Float[np.ndarray, "epochs peers"]]
+    suggestions: list[Suggestion]
+    # Given labels that differ from the prediction, the most confident first: node, both classes, probability.
+    contradictions: list[tuple[str, str, str, float]]
+    warnings: list[str]
+    peers: list[PeerContribution]  # largest weight first; empty for methods without peer weights
+    teaching: float | None  # strength of mutual teaching, 0 to 1
+
+
+def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None) -> FitView:
+    """The data of all charts of a fit."""
+    report = progress or (lambda what, done, total: None)
+    graph, probabilities, names = model.graph_, model.label_distributions_, model.graph_.class_names
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    report("selecting nodes to label", 0, 0)
+    rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
+    suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
+    shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
+    report("finding similar nodes", 0, 0)
+    rows = map_rows(model, shown)
+    places = layout_2d(rows, seed=seed, progress=lambda done, total: report("placing nodes on the map", done, total))
+    wrong = graph.known[predicted[graph.known] != graph.labels[graph.known]]
+    wrong = wrong[np.argsort(-confidence[wrong], kind="stable")][:SUGGESTIONS]
+    return FitView(
+        class_names=names,
+        given_counts=graph.label_counts,
+        predicted_counts=np.bincount(predicted[rest], minlength=graph.num_classes),
+        confidence=confidence[rest],
+        map=Map(
+            nodes=shown,
+            places=places,
+            predicted=predicted[shown],
+            confidence=confidence[shown],
+            given=graph.labels[shown],
+            suggested=np.searchsorted(shown, [one.index for one in suggestions]),
+        ),
+        history=model.history_,
+        suggestions=suggestions,
+        contradictions=[
+            (str(graph.node_ids[node]), names[graph.labels[node]], names[predicted[node]], float(confidence[node]))
+            for node in wrong
+        ],
+        warnings=model_warnings(model),
+        peers=[] if model.peer_report_ is None else contributions(model.peer_report_),
+        teaching=None if model.peer_report_ is None else float(model.peer_report_.teaching[0]),
+    )
+
+
+def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and bin edges of the confidence, which is at least 1 / classes."""
+    edges = np.linspace(1 / max(2, classes), 1, HISTOGRAM_BINS + 1)
+    counts, _ = np.histogram(np.clip(confidence, edges[0], 1), edges)
+    return counts, edges
+
+
+def shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "shown"]:
+    """The nodes on the map: all, or a random sample of a large graph that contains the nodes `always`."""
+    if nodes <= MAX_ON_MAP:
+        return np.arange(nodes)
+    kept = np.unique(np.array(always[:MAX_ON_MAP], dtype=np.int64))
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(nodes), kept))
+    return np.sort(np.concatenate([kept, others[: MAX_ON_MAP - len(kept)]]))
+
+
+def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
+    """The input of the layout: smoothed features and predictions of the peers, equally scaled."""
+    parts = []
+    for rows in (smoothed_features(model.graph_)[shown], weighted_predictions(model, shown)):
+        centred = rows - rows.mean(axis=0)
+        scale = np.sqrt((centred**2).sum(axis=1).mean())
+        parts.append(centred / scale if scale > 0 else centred)
+    return np.concatenate(parts, axis=1)
+
+
+def weighted_predictions(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
+    """Predictions of the peers as rows with Hellinger distances, weighted by the peers."""
+    if model.peer_distributions_ is None:
+        return np.sqrt(model.label_distributions_[shown])
+    peers, weights = model.peer_distributions_[:, shown], peer_weights(model)
+    weighted = peers if weights is None else weights[:, None, None] * peers
+    return np.concatenate(list(np.sqrt(weighted)), axis=1)
+
+
 @dataclass(frozen=True)
 class Background:
     """Facts about a fit that the fitted model does not hold."""
@@ -82,78 +205,36 @@ class Background:
         return cls(expected, training.get("why_no_expected_accuracy"), tuple(training.get("notes", ())))
 
 
-def fit_page(model: FittedModel, path: str | Path, background: Background | None = None) -> None:
-    """Write the page."""
-    write_file(path, fit_html(model, background))
-
-
 def fit_html(model: FittedModel, background: Background | None = None) -> str:
     """The page: key figures, map, suggested nodes, all predictions, confidence, peers and training."""
     with page_progress("making the page") as progress:
         view = fit_view(model, progress=progress)
     graph = model.graph_
-    background = background or Background()
     peers = () if model.peer_report_ is None else model.peer_report_.names
     return render(
         "fit_page.html",
         title=f"{graph.name}: node classification" if graph.name else "Node classification",
-        lead=_lead(view, graph),
-        key_figures=_key_figures(view, background),
+        graph=graph,
+        background=background or Background(),
         facts=_facts(model),
         columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
-        notes=background.notes,
         view=view,
         classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
-        map_chart=charts.map_chart(view.map, view.class_names),
+        map_chart=map_chart(view.map, view.class_names),
         left_out=graph.num_nodes - len(view.map.nodes),
-        classes_left_out=max(0, len(view.class_names) - charts.MAX_CLASSES),
-        confidence_chart=charts.confidence_chart(view.confidence, len(view.class_names)),
-        class_chart=charts.class_chart(view.class_names, view.given_counts, view.predicted_counts),
+        classes_left_out=max(0, len(view.class_names) - MAX_CLASSES),
+        confidence_chart=confidence_chart(view.confidence, len(view.class_names)),
+        class_chart=class_chart(view.class_names, view.given_counts, view.predicted_counts),
         peer_summary=_peer_summary(view),
-        peer_chart=charts.peer_chart(view.peers) if view.peers else None,
+        peer_chart=peer_chart(view.peers) if view.peers else None,
         peer_views=PEER_VIEWS,
-        history_charts=charts.history_charts(view.history, peers),
+        history_charts=history_charts(view.history, peers),
         history=HISTORY,
         node_data=node_data(view.map, graph, model.label_distributions_),
-        sure=f"{100 * SURE:.0f}",
-        unsure=f"{100 * UNSURE:.0f}",
+        sure=SURE,
+        unsure=UNSURE,
         version=__version__,
     )
-
-
-def _lead(view: FitView, graph: Graph) -> str:
-    """What was given and what is predicted, in plain words."""
-    unlabelled, given = len(view.confidence), int(view.given_counts.sum())
-    if not unlabelled:
-        return f"All {given} nodes have a label."
-    features = f" and {counted(graph.num_features, 'feature')} (numbers that describe each node)"
-    return (
-        f"{given} of {graph.num_nodes} nodes (the items to classify) have a label, the name of their class. The "
-        f"classes of the other {unlabelled} are predicted from these labels, {counted(graph.num_edges, 'edge')} "
-        f"(links between nodes){features if graph.features is not None else ''}."
-    )
-
-
-def _key_figures(view: FitView, background: Background) -> list[tuple[str, str, str]]:
-    """Number, name and explanation of each; with non-breaking spaces before per cent signs."""
-    expected = background.expected_accuracy
-    if expected is None:
-        why = background.why_no_expected_accuracy or "not measured"
-        figures = [("?", "expected accuracy", f"The share of correct predictions is not known: {why}.")]
-    else:
-        low, high = (round(100 * end) for end in expected.ci95)
-        reading = (
-            f"share of correct predictions; 95 % interval {low} to {high} %. Estimated by {expected.folds}-fold "
-            f"cross-validation on the {expected.labels} given labels."
-        )
-        figures = [(f"{100 * expected.accuracy:.0f} %", "expected accuracy", reading)]
-    if len(view.confidence):
-        sure, unsure = np.mean(view.confidence >= SURE), np.mean(view.confidence < UNSURE)
-        reading = f"of the unlabelled nodes: predicted class with a probability of at least {100 * SURE:.0f} %"
-        figures.append((f"{100 * sure:.0f} %", "confident", reading))
-        reading = f"predicted class with a probability below {100 * UNSURE:.0f} %"
-        figures.append((f"{100 * unsure:.0f} %", "uncertain", reading))
-    return [(number.replace(" ", "\u00a0"), name, text.replace(" %", "\u00a0%")) for number, name, text in figures]
 
 
 def _facts(model: FittedModel) -> list[tuple[str, str]]:
@@ -184,16 +265,156 @@ def _peer_summary(view: FitView) -> str:
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
 
 
-# The nodes as JSON. Long lists are packed: {"type": "Uint8", "data": base64}, in the smallest of Uint8, Uint16 and
-# Uint32 that holds the values, little-endian, as the typed arrays of a browser read them.
+def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()) -> list[Chart]:
+    """One chart per recorded value, one line per peer."""
+    charts = []
+    for name, values in history.items():
+        if np.isfinite(values).any():
+            lines = dict(zip(curve_names(values, peers), values.T[:, None], strict=True))
+            charts.append(curve_chart(np.arange(1, len(values) + 1), lines, name))
+    return charts
+
+
+def curve_names(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> list[str]:
+    """The names of the peers, or numbers where a value is recorded for another number of peers."""
+    count = values.shape[1]
+    return [*map(shortened, peers)] if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+
+
+def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Chart:
+    """A histogram of the probability of the predicted class."""
+    counts, edges = histogram(confidence, classes)
+    width, height, left, right, top, bottom = 540, 300, 46, 12, 14, 48
+    y = Scale(0, max(1, int(counts.max(initial=0))), height - bottom, top)
+    x = Scale(100 * edges[0], 100, left, width - right)
+    marks = y_axis(y, left, width - right, [tick for tick in y.ticks(5) if tick == int(tick)])
+    for count, low, high in zip(counts, 100 * edges[:-1], 100 * edges[1:], strict=True):
+        hint = f"{count} nodes between {low:.0f} and {high:.0f} %"
+        marks.append(rectangle(x(low) + 1, y(count), x(high) - x(low) - 2, y.start - y(count), "c0", hint))
+    marks += x_axis(x, height - bottom, x.ticks(), "probability of the predicted class, per cent")
+    return Chart("Unlabelled nodes by the probability of their predicted class", width, height, marks, min_scale=0.58)
+
+
+def class_chart(
+    names: Sequence[str], given: Int[np.ndarray, "classes"], predicted: Int[np.ndarray, "classes"]
+) -> Chart:
+    """Per class a bar for the predicted nodes, and the numbers of predicted nodes and given labels."""
+    order = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
+    left, right, top, row = _names_width(names[number] for number in order), 118, 28, 24
+    width = max(540.0, left + right + 180)
+    x = Scale(0, max(1, int(predicted.max(initial=0))), left, width - right)
+    ends = (width - right + 62, width - 4)
+    marks = [text(ends[0], 16, "predicted", "end"), text(ends[1], 16, "given", "end")]
+    for place, number in enumerate(order):
+        y = top + row * place
+        hint = f"{names[number]}: {predicted[number]} predicted, {given[number]} given"
+        marks += [
+            text(left - 8, y + 15, shortened(names[number]), "end"),
+            rectangle(left, y + 4, max(1.0, x(float(predicted[number])) - left), row - 8, f"k{number}", hint),
+            text(ends[0], y + 15, str(predicted[number]), "end"),
+            text(ends[1], y + 15, str(given[number]), "end"),
+        ]
+    return Chart("Nodes of each class", width, top + row * len(order) + 8, marks, min_scale=0.6)
+
+
+def peer_chart(peers: Sequence[PeerContribution]) -> Chart:
+    """Per peer a bar for its weight, a dot for its held-out accuracy and a ring for its agreement with the ensemble."""
+    left, right, top, row = _names_width(peer.name for peer in peers), 16, 6, 26
+    width = max(540.0, left + right + 240)
+    base = top + row * len(peers)
+    x = Scale(0, 100, left, width - right)
+    ticks = x.ticks(5)
+    starts, ends = (np.array([(x(tick), y) for tick in ticks]) for y in (top, base))
+    marks = [segments(starts, ends, "rule"), *x_axis(x, base - 2, ticks, "per cent")]
+    for place, peer in enumerate(peers):
+        y, weight = top + row * (place + 0.5), x(100 * peer.weight) - left
+        hint = f"{peer.name}: weight {percent(peer.weight)} %"
+        marks.append(text(left - 8, y + 4, shortened(peer.name), "end"))
+        marks.append(rectangle(left, y - 8, max(1.0, weight), 16, "c0", hint))
+        hint = f"{peer.name}: agrees with the ensemble on {percent(peer.agreement)} % of nodes"
+        marks.append(dots([(x(100 * peer.agreement), y)], "c2", 12, "ring", hint=hint))
+        if peer.held_out_accuracy is not None:
+            hint = f"{peer.name}: held-out accuracy {percent(peer.held_out_accuracy)} %"
+            marks.append(dots([(x(100 * peer.held_out_accuracy), y)], "c1", 8, hint=hint))
+    return Chart("Weights of the peers", width, base + 42, marks, min_scale=0.6)
+
+
+def map_chart(shown: Map, names: Sequence[str]) -> Chart:
+    """Nodes at their places, coloured by class: large dots are confident predictions, hollow ones uncertain, ringed
+    ones labelled; numbers mark the suggested nodes."""
+    where, height = map_places(shown)
+    size = float(np.clip(MAX_DOT * np.sqrt(NODES_WITH_MAX_DOT / max(1, len(where))), MIN_DOT, MAX_DOT))
+    unlabelled, unsure, sure = shown.given < 0, shown.confidence < UNSURE, shown.confidence >= SURE
+    marks = []
+    for number in range(len(names)):
+        of_class = unlabelled & (shown.predicted == number)
+        marks += [
+            dots(where[of_class & unsure], f"k{number}", size, "hollow", opacity=0.75),
+            dots(where[of_class & ~unsure & ~sure], f"k{number}", 0.7 * size, opacity=0.8),
+            dots(where[of_class & sure], f"k{number}", size, opacity=0.8),
+        ]
+    for number in range(len(names)):
+        marks.append(dots(where[shown.given == number], f"k{number}", max(7.0, size + 1), "ringed"))
+    for rank, (x, y) in enumerate(where[shown.suggested], start=1):
+        marks.append(dots([(x, y)], "paper", 6, "ringed"))
+        marks.append(text(x, y, str(rank), size=13.5, shift=(0.45, -0.25), bold=True, halo=True))
+    return Chart("Map of the nodes", MAP_WIDTH, height, [*marks, *_names_on_map(shown, where, names)], min_scale=0.3)
+
+
+def map_places(shown: Map) -> tuple[Float[np.ndarray, "shown 2"], float]:
+    """Coordinates of the nodes on the map, and its height."""
+    where = MAP_MARGIN + shown.places * (MAP_WIDTH - 2 * MAP_MARGIN)
+    needed = float(where[:, 1].max()) + MAP_MARGIN
+    height = max(needed, MIN_MAP_RATIO * MAP_WIDTH)
+    return where + np.array([0, (height - needed) / 2]), height
+
+
+def _names_on_map(shown: Map, where: Float[np.ndarray, "shown 2"], names: Sequence[str]) -> Iterator[str]:
+    """Class names, each in a dense region of its class that is free of other text, if there is one."""
+    if len(names) > MAX_NAMES_ON_MAP:
+        return
+    taken = [(x + 8, y, 12.0) for x, y in where[shown.suggested]]  # centre and half width of each text
+    for number, name in enumerate(names):
+        of_class = where[shown.predicted == number]
+        if len(of_class):
+            label = shortened(f"class {name}" if name.isdigit() else name)  # bare numbers mark suggestions
+            half = 6 + 5.2 * len(label)
+            places = [(min(max(x, half), MAP_WIDTH - half), y) for x, y in densest_first(of_class)]
+            free = (
+                (x, y)
+                for x, y in places
+                if not any(abs(x - u) < half + other and abs(y - v) < LINE_HEIGHT for u, v, other in taken)
+            )
+            x, y = next(free, places[0])
+            taken.append((x, y, half))
+            yield text(x, y, label, "middle", size=15, bold=True, halo=True)
+
+
+def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
+    """A few hundred of the places, by the mean distance to their nearest quarter."""
+    some = places[:: max(1, len(places) // 200)]
+    distance = np.sqrt(((some[:, None] - some) ** 2).sum(axis=2))
+    near = np.sort(distance, axis=1)[:, : max(2, len(some) // 4)].mean(axis=1)
+    return some[np.argsort(near, kind="stable")]
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
+
+
+def _names_width(names: Iterator[str]) -> float:
+    return 16 + 7.5 * max(len(shortened(name)) for name in names)
 
 
 def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> Markup:
-    """The nodes of the page as JSON that is safe inside a script element."""
+    """The nodes of the page as JSON that is safe inside a script element; edges are stored at their first end."""
     of_shown = probabilities[shown.nodes]
     best = np.argsort(-of_shown, axis=1, kind="stable")[:, :BEST_CLASSES]
-    edge_counts, others = _edges(graph, shown.nodes)
-    where, height = charts.map_places(shown)
+    among = sp.csr_array(graph.adjacency[shown.nodes][:, shown.nodes])
+    if among.nnz > 2 * MAX_EDGES:
+        among = _heaviest(among, max(1, MAX_EDGES // len(shown.nodes)))
+    edges = sp.csr_array(sp.triu(among, 1))
+    where, height = map_places(shown)
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
     content = {
         "ids": [str(one) for one in np.asarray(graph.node_ids)[shown.nodes].tolist()],
@@ -201,13 +422,13 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
         "best": packed(best),
         "probabilities": packed(np.rint(PROBABILITY_STEPS * np.take_along_axis(of_shown, best, axis=1))),
         "given": packed(shown.given + 1),  # 0: unlabelled
-        "places": packed(np.rint(PLACE_STEPS / charts.MAP_WIDTH * where)),
+        "places": packed(np.rint(PLACE_STEPS / MAP_WIDTH * where)),
         "degrees": packed(degrees[shown.nodes]),
-        "edgeCounts": packed(edge_counts),
-        "others": packed(others),
+        "edgeCounts": packed(np.diff(edges.indptr)),
+        "others": packed(edges.indices),
         "suggested": shown.suggested.tolist(),
         "steps": {"probability": PROBABILITY_STEPS, "place": PLACE_STEPS},
-        "map": {"width": charts.MAP_WIDTH, "height": height},
+        "map": {"width": MAP_WIDTH, "height": height},
         "sure": SURE,
         "unsure": UNSURE,
     }
@@ -217,22 +438,14 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
 
 
 def packed(numbers: np.ndarray) -> dict[str, Any]:
-    """
+    """Numbers as base64, in the smallest type that holds them, as the typed arrays of a browser read them.
+
     >>> packed(np.array([1, 2, 255]))
     {'type': 'Uint8', 'data': 'AQL/'}
     """
     largest = numbers.max(initial=0)
     bits = next(bits for bits in (8, 16, 32) if largest < 2**bits)
     return {"type": f"Uint{bits}", "data": base64.b64encode(numbers.astype(f"<u{bits // 8}").tobytes()).decode()}
-
-
-def _edges(graph: Graph, nodes: Int[np.ndarray, "shown"]) -> tuple[np.ndarray, np.ndarray]:
-    """The edges among the nodes, each stored at its first end: their number per node, and their other ends."""
-    among = sp.csr_array(graph.adjacency[nodes][:, nodes])
-    if among.nnz > 2 * MAX_EDGES:
-        among = _heaviest(among, max(1, MAX_EDGES // len(nodes)))
-    upper = sp.csr_array(sp.triu(among, 1))
-    return np.diff(upper.indptr), upper.indices
 
 
 def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
@@ -243,3 +456,58 @@ def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
     kept = order[rank < count]
     chosen = sp.csr_array((edges.data[kept], (edges.row[kept], edges.col[kept])), shape=adjacency.shape)
     return sp.csr_array(chosen.maximum(chosen.T))
+
+
+def fit_figure(model: FittedModel) -> Figure:
+    """The map, confidence, class sizes and training curves of a fit."""
+    from matplotlib.figure import Figure
+
+    with page_progress("drawing the figure") as progress:
+        view = fit_view(model, progress=progress)
+    history = {name: values for name, values in view.history.items() if np.isfinite(values).any()}
+    rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
+    figure = Figure(figsize=(15, 3.6 * rows), layout="constrained")
+    grid = figure.add_gridspec(rows, CURVES_PER_ROW)
+    colours = class_colours(len(view.class_names))[0]
+    _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, colours)
+    axes = figure.add_subplot(grid[0, -1])
+    counts, edges = histogram(view.confidence, len(view.class_names))
+    axes.stairs(counts, 100 * edges, fill=True)
+    axes.set(title="Confidence", xlabel="probability of the predicted class in %", ylabel="unlabelled nodes")
+    axes = figure.add_subplot(grid[1, -1])
+    largest = np.argsort(-view.predicted_counts, kind="stable")[:MAX_CLASSES]
+    axes.barh(range(len(largest)), view.predicted_counts[largest], color=[colours[number] for number in largest])
+    names = [f"{shortened(view.class_names[number])} ({view.given_counts[number]})" for number in largest]
+    axes.set_yticks(range(len(largest)), map(plain_label, names))
+    axes.set(title="Classes (labels given)", xlabel="nodes predicted")
+    axes.invert_yaxis()
+    peers = () if model.peer_report_ is None else model.peer_report_.names
+    for place, (name, values) in enumerate(history.items()):
+        axes = figure.add_subplot(grid[2 + place // CURVES_PER_ROW, place % CURVES_PER_ROW])
+        lines = axes.plot(np.arange(1, len(values) + 1), values)
+        axes.legend(lines, map(plain_label, curve_names(values, peers)), fontsize="small")
+        axes.set(title=plain_label(name), xlabel="epoch")
+    return figure
+
+
+def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
+    """Large dots are confident predictions, hollow ones uncertain, ringed ones labelled; numbers are suggestions."""
+    shown = view.map
+    given, unsure, sure = shown.given >= 0, shown.confidence < UNSURE, shown.confidence >= SURE
+    colour = np.array(colours)[np.where(given, shown.given, shown.predicted)]
+    area = float(np.clip(40_000 / max(1, len(shown.nodes)), 4, 40))
+    areas = np.where(given, max(50, area), np.where(sure | unsure, area, area / 2))
+    face, edge = np.where(unsure & ~given, "white", colour), np.where(given, "black", colour)
+    order = np.argsort(given, kind="stable")  # labelled nodes on top
+    x, y = shown.places[order].T
+    axes.scatter(x, y, s=areas[order], facecolors=face[order].tolist(), edgecolors=edge[order].tolist())
+    for rank, place in enumerate(shown.places[shown.suggested], start=1):
+        axes.annotate(str(rank), place, xytext=(4, 4), textcoords="offset points", weight="bold")
+    if len(view.class_names) <= MAX_NAMES_ON_MAP:
+        for number, name in enumerate(view.class_names):
+            if (places := shown.places[shown.predicted == number]).size:
+                box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
+                x, y = densest_first(places)[0]
+                axes.text(x, y, plain_label(shortened(name)), ha="center", weight="bold", bbox=box)
+    axes.set(title="Map of the nodes", aspect="equal", xticks=[], yticks=[])
+    axes.invert_yaxis()

@@ -1,15 +1,130 @@
-"""Self-contained HTML pages: Jinja2 templates, and tables as HTML."""
+"""Self-contained HTML pages: templates, colours for light and dark mode, and the style of each method."""
 
 from __future__ import annotations
 
+import colorsys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from mtgcn.report.styles import class_variables, colour_variables
+from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE, Suite
 from mtgcn.report.tables import Table, counted, p_value, percent, with_minus_sign
+
+_PALETTE = {  # name: (light, dark)
+    "paper": ("#fdfdfb", "#16181c"),
+    "panel": ("#f4f4f0", "#1f2228"),
+    "ink": ("#1d1f23", "#e8e8e4"),
+    "soft": ("#5c6068", "#a4a8b0"),
+    "rule": ("#d9d9d2", "#3a3e46"),
+    "accent": ("#9b2c1f", "#ff9a85"),
+    "warning": ("#fff3d6", "#3a2f14"),
+    "warning-ink": ("#6a4a00", "#f3d891"),
+    "reference": ("#111111", "#ffffff"),
+    "c0": ("#0067a8", "#5ab4f0"),
+    "c1": ("#c24e00", "#ff8f52"),
+    "c2": ("#00805c", "#35c99c"),
+    "c3": ("#a8407f", "#e79bc9"),
+    "c4": ("#8a6a00", "#e2bc52"),
+    "c5": ("#2f8fc9", "#9ad6f7"),
+    "c6": ("#6a6a6a", "#b4b4b4"),
+}
+LIGHT, DARK = ({name: pair[side] for name, pair in _PALETTE.items()} for side in (0, 1))
+# (light, dark) of each class; any first few are easy to tell apart, also with most kinds of colour blindness.
+_CLASS_COLOURS = (
+    ("#1f77b4", "#64aef0"),
+    ("#e07b00", "#ffa347"),
+    ("#1d8a5b", "#4fcb93"),
+    ("#c8314d", "#ff7288"),
+    ("#7d55c7", "#b394f5"),
+    ("#0f9bb0", "#4fd2e3"),
+    ("#8c5a2b", "#cf9b6d"),
+    ("#d65fa3", "#f59aca"),
+    ("#83860f", "#c9cc52"),
+    ("#56657a", "#a7b4c9"),
+)
+SERIES_COLOURS = 7  # c0 to c6; the reference has its own
+DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 3), (9, 3, 2, 3), (4, 2))
+
+
+def class_colours(count: int) -> tuple[list[str], list[str]]:
+    """One light and one dark colour per class; evenly spaced hues for more classes than the palette has."""
+    if count <= len(_CLASS_COLOURS):
+        return [light for light, _ in _CLASS_COLOURS[:count]], [dark for _, dark in _CLASS_COLOURS[:count]]
+
+    def colour(number: int, lightness: float) -> str:
+        parts = colorsys.hls_to_rgb(number / count, lightness + 0.12 * (number % 2), 0.75)
+        return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+
+    return [colour(number, 0.32) for number in range(count)], [colour(number, 0.62) for number in range(count)]
+
+
+def colour_variables() -> Markup:
+    """The palette as CSS variables, for light and dark mode."""
+    return Markup(":root{color-scheme:light dark}\n") + _variables(LIGHT, DARK)
+
+
+def class_variables(classes: int) -> Markup:
+    """The class colours as the CSS variables k0, k1, …, for light and dark mode."""
+    light, dark = ({f"k{number}": one for number, one in enumerate(colours)} for colours in class_colours(classes))
+    return _variables(light, dark)
+
+
+def _variables(light: dict[str, str], dark: dict[str, str]) -> Markup:
+    day, night = ("".join(f"--{name}:{colour};" for name, colour in colours.items()) for colours in (light, dark))
+    return Markup(f":root{{{day}}}\n@media (prefers-color-scheme: dark){{:root{{{night}}}}}")
+
+
+def _outline(corners: int, turn: float, inner: float = 1.0) -> np.ndarray:
+    """A regular polygon around the origin; with an inner radius below 1, a star."""
+    angles = 2 * np.pi * (np.arange(2 * corners) / (2 * corners) + turn)
+    radii = np.where(np.arange(2 * corners) % 2, inner * np.cos(np.pi / corners) if inner == 1 else inner, 1.0)
+    return 6 * (radii * np.array([np.cos(angles), np.sin(angles)])).T
+
+
+# Each marker is drawn filled and, for another method, hollow; the reference has a disc.
+MARKERS = (
+    _outline(4, 1 / 8),  # square
+    _outline(3, -1 / 4),  # triangle
+    _outline(4, 0),  # diamond
+    _outline(3, 1 / 4),  # triangle pointing down
+    _outline(4, 0, 0.45),  # star with four points
+    _outline(3, 1 / 2),  # triangle pointing left
+    _outline(5, -1 / 4, 0.45),  # star with five points
+)
+DISC = 0.85 * _outline(12, 0)
+
+
+@dataclass(frozen=True)
+class Styles:
+    """Styles of the methods of a page; their order decides colours and markers, the reference has its own."""
+
+    names: Mapping[str, str]  # displayed name by title
+    reference: str
+
+    def name(self, title: str) -> str:
+        return self.names.get(title, title)
+
+    def look(self, title: str) -> tuple[str, tuple[float, ...], np.ndarray, bool]:
+        """Colour, dashes, the outline of the marker, and whether it is hollow."""
+        if title == self.reference:
+            return "reference", (), DISC, False
+        others = [name for name in self.names if name != self.reference]
+        number = others.index(title) if title in others else len(others) + sum(map(ord, title))
+        hollow = bool(number // len(MARKERS) % 2)
+        return f"c{number % SERIES_COLOURS}", DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)], hollow
+
+
+PAPER_STYLES = Styles(PRINTED_NAMES, REFERENCE)  # names as in the paper
+
+
+def styles_of(suite: Suite | None) -> Styles:
+    """The styles of a suite, whose methods keep their command-line names, or of the paper's tables."""
+    return Styles({title: title for title in suite.titles}, suite.reference) if suite else PAPER_STYLES
 
 
 def render(template: str, **content: Any) -> str:
@@ -27,37 +142,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
-    environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "table": html}
+    environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "minus": with_minus_sign}
+    environment.filters["per_cent"] = lambda share: f"{100 * share:.0f}\u00a0%"
     return environment
 
 
-def html(table: Table) -> Markup:
+def html(table: Table) -> str:
     """An HTML table; all text is escaped."""
-    first, *columns = map(escape, table.columns)
-    span = len(columns) // len(table.groups) if table.groups else 1
-    starts = [' class="cell-start"' if place % span == 0 else "" for place in range(len(columns))]
-    headings = "".join(f"<th{start}>{column}</th>" for start, column in zip(starts, columns, strict=True))
-    if table.groups:
-        over = "".join(f'<th colspan="{span}" class="cell-start">{escape(group)}</th>' for group in table.groups)
-        headings = f'<tr><th rowspan="2">{first}</th>{over}</tr>\n<tr>{headings}</tr>'
-    else:
-        headings = f"<tr><th>{first}</th>{headings}</tr>"
-    rows = []
-    for row in table.rows:
-        cells = []
-        for place, entry in enumerate(row.entries):
-            classes = ["cell-start"] if place % span == 0 else []
-            classes += [name for name in (entry.style, "best" if entry.bold else "") if name]
-            below = with_minus_sign(" to ".join(entry.ends) if entry.ends else entry.note)
-            style = f' class="{" ".join(classes)}"' if classes else ""
-            cells.append(f"<td{style}>{escape(with_minus_sign(entry.text))}{_below(below)}</td>")
-        style = f' class="{row.style}"' if row.style else ""
-        name = f'<th scope="row">{escape(row.name)}{_below(row.note)}</th>'
-        rows.append(f"<tr{style}>{name}{''.join(cells)}</tr>\n")
-    body = f"<thead>\n{headings}\n</thead>\n<tbody>\n{''.join(rows)}</tbody>"
-    caption = f'<p class="soft">{escape(table.caption)}</p>' if table.caption else ""
-    return Markup(f'<div class="scroll" tabindex="0">\n<table>\n{body}\n</table>\n</div>\n{caption}')
-
-
-def _below(text: str) -> str:
-    return f'<span class="range">{escape(text)}</span>' if text else ""
+    return str(_environment().get_template("macros.html").module.table(table))  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
     clock. Without a terminal, print a line every half minute and, with `every_stage`, one per stage and one at the
     end."""
     lines = _Lines(SECONDS_BETWEEN_LINES)
-    columns = (TextColumn("{task.description}"), BarColumn(), _Epochs(), _Clock(lines.started), _Remaining())
+    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Remaining())
     with _bar(*columns) as bar:
         shown = bar.add_task(title, total=None)
 
@@ -63,7 +63,7 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
 def page_progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
     """Show the steps of making a page; yields a callback for step, number done and total (0 if unknown)."""
     lines = _Lines(SECONDS_BETWEEN_PAGE_LINES)
-    with _bar(TextColumn("{task.description}"), BarColumn(), _Clock(lines.started), _Remaining()) as bar:
+    with _bar(TextColumn("{task.description}"), BarColumn(), _Text(lines.clock), _Remaining()) as bar:
         shown = bar.add_task(title, total=None)
 
         def show(what: str, done: int, total: int) -> None:
@@ -78,7 +78,7 @@ def page_progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
 def sweep_progress(total: int, done: int, seconds_left: float | None) -> Iterator[Callable[[str, float | None], None]]:
     """Show the finished units of a sweep and the time remaining; yields a callback for the title of a finished unit
     and the estimated seconds for the others."""
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Countdown())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Text(_countdown))
     with _bar(*columns, TextColumn("{task.description}")) as bar:
         shown = bar.add_task("", total=total, completed=done, expected_end=_from_now(seconds_left))
 
@@ -100,6 +100,10 @@ class _Lines:
         self.interval = interval
         self.started = self.last = monotonic()
 
+    def clock(self, _task: Task) -> str:
+        """Time since the start; that of rich stops at the end of every stage."""
+        return _duration(monotonic() - self.started)
+
     def due(self) -> bool:
         return monotonic() - self.last > self.interval
 
@@ -108,20 +112,19 @@ class _Lines:
         print(f"{printable(text)}, {self.last - self.started:.0f} s", file=sys.stderr, flush=True)
 
 
-class _Epochs(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text("" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s")
+class _Text(ProgressColumn):
+    """Text that is computed whenever the bar is drawn."""
 
-
-class _Clock(ProgressColumn):
-    """Time since the start; that of rich stops at the end of every stage."""
-
-    def __init__(self, started: float) -> None:
+    def __init__(self, text: Callable[[Task], str]) -> None:
         super().__init__()
-        self._started = started
+        self._text = text
 
     def render(self, task: Task) -> Text:
-        return Text(str(timedelta(seconds=int(monotonic() - self._started))))
+        return Text(self._text(task))
+
+
+def _epochs(task: Task) -> str:
+    return "" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s"
 
 
 class _Remaining(TimeRemainingColumn):
@@ -131,15 +134,15 @@ class _Remaining(TimeRemainingColumn):
         return Text("") if task.total is None or task.finished else Text.assemble(super().render(task), " left")
 
 
+def _countdown(task: Task) -> str:
+    """The time remaining, which also decreases between two units."""
+    end = task.fields["expected_end"]
+    return "time left not known yet" if end is None else f"about {_duration(max(0, round(end - monotonic())))} left"
+
+
 def _from_now(seconds: float | None) -> float | None:
     return None if seconds is None else monotonic() + seconds
 
 
-class _Countdown(ProgressColumn):
-    """The time remaining, which also decreases between two units."""
-
-    def render(self, task: Task) -> Text:
-        end = task.fields["expected_end"]
-        if end is None:
-            return Text("time left not known yet")
-        return Text(f"about {timedelta(seconds=max(0, round(end - monotonic())))} left")
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=int(seconds)))

@@ -1,54 +1,30 @@
-"""The results of a reproduction: summaries in Markdown and CSV, LaTeX tables and the HTML page."""
+"""The results of a reproduction: summaries in Markdown and CSV, LaTeX tables and the HTML page.
+
+A grid is a measured table as the paper sets it, methods down and cells across.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from mtgcn.datasets import Description, describe, where
+from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.curves import Band, Curves, read_curves
-from mtgcn.experiments.plan import Selection
-from mtgcn.experiments.protocol import (
-    ALL_TABLES,
-    BACKBONE_NAMES,
-    FINAL_SEEDS,
-    OVER_ALL,
-    PAPER_TABLES,
-    PROTOCOL_TITLES,
-    PUBLIC,
-    RANDOM,
-    TAUGHT,
-    Suite,
-    labels_title,
-)
+from mtgcn.experiments.protocol import ALL_TABLES, BACKBONE_NAMES, FINAL_SEEDS, OVER_ALL, PUBLIC, TAUGHT, labels_title
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.statistics import SampleSummary
+from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary, compare_ranks
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
-from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart
-from mtgcn.report.grids import Grid, findings, gain_table, grids, random_cells, ranks
-from mtgcn.report.pages import render
-from mtgcn.report.styles import Styles, styles_of
-from mtgcn.report.svg import Chart
-from mtgcn.report.tables import (
-    LATEX_PREAMBLE,
-    SIGNED,
-    Entry,
-    Row,
-    Table,
-    csv_text,
-    interval,
-    latex,
-    markdown_lines,
-    number,
-    percent,
-    sample_fields,
-    seconds,
-)
+from mtgcn.report import tables as writers
+from mtgcn.report.charts import Chart, curve_chart, difference_chart, label_rate_chart, rank_chart
+from mtgcn.report.pages import Styles, render, styles_of
+from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 from mtgcn.storage.files import write_file
 
 
@@ -58,7 +34,14 @@ def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, l
     Each plan (our protocol, the authors', the ablation, the backbones, each suite) has its own summary files. Page and
     LaTeX tables cover all rows of the folder that belong to the paper, or to the suite.
     """
-    name = f"summary{_suffix(reproduction.plan.selection)}"
+    selection = reproduction.plan.selection
+    kinds = {
+        f"-{selection.suite}": selection.suite is not None,
+        "-ablation": selection.ablation,
+        "-backbones": selection.backbones,
+        "-paper": selection.protocol == "paper",
+    }
+    name = f"summary{next((suffix for suffix, chosen in kinds.items() if chosen), '')}"
     text = markdown(reproduction.tables, reproduction.counts)
     files = [write_file(folder / f"{name}.md", text)]
     files += [reproduction.curves] if reproduction.curves else []
@@ -80,20 +63,6 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     ]
 
 
-def _suffix(selection: Selection) -> str:
-    if selection.suite:
-        return f"-{selection.suite}"
-    kinds = (
-        ("-ablation", selection.ablation),
-        ("-backbones", selection.backbones),
-        ("-paper", selection.protocol == "paper"),
-    )
-    return next((suffix for suffix, chosen in kinds if chosen), "")
-
-
-# Markdown and CSV
-
-
 def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
     """All tables, one after the other."""
     lines = []
@@ -103,7 +72,7 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
             [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
             for dataset, pairs in sizes.items()
         ]
-        lines = ["## Table 1: the datasets", "", *markdown_lines(Table.of_text(headings, rows)), ""]
+        lines = ["## Table 1: the datasets", "", *writers.markdown_lines(Table.of_text(headings, rows)), ""]
     for table in tables:
         optimistic = table.protocol == "paper"
         heading = f"Table {table.name}: {table.title}" if table.name.isdigit() else table.title
@@ -111,9 +80,9 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
         lines += [
             f"## {heading}{' (optimistic)' if optimistic else ''}",
             "",
-            f"Per cent; {PROTOCOL_TITLES[table.protocol]}.",
+            f"Per cent; {paper.PROTOCOL_TITLES[table.protocol]}.",
             "",
-            *markdown_lines(_optimistic_summary(table) if optimistic else _summary(table)),
+            *writers.markdown_lines(_optimistic_summary(table) if optimistic else _summary(table)),
             "",
             *notes,
         ]
@@ -126,10 +95,11 @@ def _summary(table: MeasuredTable) -> Table:
     columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
     rows = []
     for line in table.lines:
-        texts = [line.title, number(line.reported), interval(line.accuracy), *(_printed(line) if printed else ())]
+        texts = [line.title, number(line.reported), writers.interval(line.accuracy)]
+        texts += _printed(line) if printed else []
         against = [Entry()] * 3
         if test := line.against_rival:
-            difference = [percent(test.difference.mean, SIGNED), interval(test.difference, SIGNED)]
+            difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
             against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
         cost = [percent(line.calibration_error.mean), f"{line.seconds_per_run:.2f}"]
         rows.append(Row(_cell_title(line), [*map(Entry, texts), *against, *map(Entry, cost)]))
@@ -158,58 +128,54 @@ def _cell_title(line: Line) -> str:
 
 def comma_separated(tables: Sequence[MeasuredTable]) -> str:
     """One line per method and cell; shares, but per cent where the paper prints per cent."""
-    return csv_text([_record(table, line) for table in tables for line in table.lines])
-
-
-def _record(table: MeasuredTable, line: Line) -> dict[str, object]:
-    test = line.against_rival
-    return {
-        "table": table.name,
-        "protocol": "paper (optimistic)" if table.protocol == "paper" else table.protocol,
-        **{name: getattr(line, name) for name in ("dataset", "labels_per_class", "split", "method")},
-        "variant": line.title,
-        **{name: getattr(line, name) for name in ("runs", "seed")},
-        **{f"{name}_percent": getattr(line, name) for name in ("reported", "printed", "difference")},
-        **sample_fields("accuracy", line.accuracy),
-        **sample_fields("macro_f1", line.macro_f1),
-        **sample_fields("calibration_error", line.calibration_error),
-        **sample_fields("minus_reference", test.difference if test else None),
-        "p_value": test and test.p_value,
-        "p_value_holm": test and test.p_corrected,
-        **{name: getattr(line, name) for name in ("seconds_per_run", "device", "threads", "note")},
-    }
-
-
-# LaTeX
+    records = []
+    for name, protocol, line in ((one.name, one.protocol, line) for one in tables for line in one.lines):
+        test = line.against_rival
+        samples = {name: getattr(line, name) for name in ("accuracy", "macro_f1", "calibration_error")}
+        samples["minus_reference"] = test.difference if test else None
+        records.append(
+            {
+                "table": name,
+                "protocol": "paper (optimistic)" if protocol == "paper" else protocol,
+                **{name: getattr(line, name) for name in ("dataset", "labels_per_class", "split", "method")},
+                "variant": line.title,
+                **{name: getattr(line, name) for name in ("runs", "seed")},
+                **{f"{name}_percent": getattr(line, name) for name in ("reported", "printed", "difference")},
+                **{key: one for name in samples for key, one in writers.sample_fields(name, samples[name]).items()},
+                "p_value": test and test.p_value,
+                "p_value_holm": test and test.p_corrected,
+                **{name: getattr(line, name) for name in ("seconds_per_run", "device", "threads", "note")},
+            }
+        )
+    return writers.csv_text(records)
 
 
 def latex_tables(evidence: Evidence) -> str:
     """The tables of the paper or of a suite, and the ablation and other networks if there are any."""
     points = "points of accuracy, with 95 % intervals and corrected p"
-    tables = [latex(grid.results(), _caption(grid)) for grid in grids(evidence, evidence.ours, evidence.optimistic)]
-    tables += [
-        latex(grid.differences(), f"Ablation, {grid.title}. Differences in {points}.")
-        for grid in grids(evidence, evidence.ablation)
-    ]
-    tables += [
-        latex(grid.differences("gain"), f"Other networks, {grid.title}. Gain by mutual teaching in {points}.")
-        for grid in grids(evidence, evidence.backbones)
-    ]
-    return "\n".join([LATEX_PREAMBLE, *tables])
-
-
-def _caption(grid: Grid) -> str:
-    caption = f"{grid.heading}. Per cent; {PROTOCOL_TITLES['ours']}; with 95 % intervals. Bold: the best of a cell."
-    if any(row.optimistic for row in grid.rows):
-        caption += f" Optimistic rows: {PROTOCOL_TITLES['paper']}."
-    return f"{caption} {grid.notes}".rstrip()
-
-
-# Page
+    texts = [writers.LATEX_PREAMBLE]
+    for grid in grids(evidence, evidence.ours, evidence.optimistic):
+        caption = f"{grid.heading}. Per cent; {paper.PROTOCOL_TITLES['ours']}; with 95 % intervals."
+        caption += " Bold: the best of a cell."
+        if any(row.optimistic for row in grid.rows):
+            caption += f" Optimistic rows: {paper.PROTOCOL_TITLES['paper']}."
+        texts.append(writers.latex(grid.results(), f"{caption} {grid.notes}".rstrip()))
+    for grid in grids(evidence, evidence.ablation):
+        texts.append(writers.latex(grid.differences(), f"Ablation, {grid.title}. Differences in {points}."))
+    for grid in grids(evidence, evidence.backbones):
+        caption = f"Other networks, {grid.title}. Gain by mutual teaching in {points}."
+        texts.append(writers.latex(grid.differences("gain"), caption))
+    return "\n".join(texts)
 
 
 def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Sequence[Curves] = ()) -> str:
     """The page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
+    sizes = {} if evidence.suite else table_1(counts)
+    rows = [[name, *(str(count) for pair in pairs.values() for count in pair)] for name, pairs in sizes.items()]
+    counts_table = None
+    if sizes:
+        headings = list(next(iter(sizes.values())))
+        counts_table = Table.of_text(["dataset", *["paper", "ours"] * len(headings)], rows, groups=headings)
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
     results = grids(evidence, evidence.ours, evidence.optimistic)
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
@@ -223,10 +189,10 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         commands=commands(evidence, with_curves=bool(curves)),
         final=evidence.made.seed in FINAL_SEEDS,
         findings=findings(evidence),
-        protocols=PROTOCOL_TITLES,
+        protocols=paper.PROTOCOL_TITLES,
         reference=styles.name(styles.reference),
         runs_share=any(line.groups for table in evidence.ours for line in table.lines),
-        counts=None if evidence.suite else _counts_table(counts),
+        counts=counts_table,
         # Tables with the chart above each, or None.
         results=[(None, grid.results()) for grid in results],
         calibration=[
@@ -234,7 +200,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
             for grid in results
         ],
         time=[
-            (None, grid.measure("Seconds per run", lambda line: Entry(seconds(line.seconds_per_run))))
+            (None, grid.measure("Seconds per run", lambda line: Entry(writers.seconds(line.seconds_per_run))))
             for grid in results
         ],
         differences=[(_difference_chart(grid, styles), grid.differences()) for grid in results if grid.compared_rows],
@@ -257,20 +223,11 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
     )
 
 
-def _counts_table(counts: Sequence[Description]) -> Table | None:
-    sizes = table_1(counts)
-    if not sizes:
-        return None
-    headings = list(next(iter(sizes.values())))
-    rows = [[dataset, *(str(count) for pair in pairs.values() for count in pair)] for dataset, pairs in sizes.items()]
-    return Table.of_text(["dataset", *["paper", "ours"] * len(headings)], rows, groups=headings)
-
-
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:
     """A measure over labels per class, one chart per dataset."""
     samples: dict[str, dict[str, dict[int, SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
-        if line.split == RANDOM:
+        if line.split == paper.RANDOM:
             samples[line.dataset][title][line.labels_per_class] = getattr(line, measure)
     styles, name = styles_of(evidence.suite), measure.replace("_", " ").capitalize()
     return [
@@ -308,9 +265,6 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
     return heading, remark, charts
 
 
-# Commands
-
-
 def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
     """The commands that reproduce these rows."""
     lines = []
@@ -340,14 +294,14 @@ def _run_options(line: Line) -> tuple[str, ...]:
     return (*options, "--device", line.device.split()[0])
 
 
-def _selection_options(lines: dict[str, list[Line]], suite: Suite | None, *, with_methods: bool) -> list[str]:
+def _selection_options(lines: dict[str, list[Line]], suite: paper.Suite | None, *, with_methods: bool) -> list[str]:
     """Options for suite or tables, datasets and methods, where they are not all."""
     tables = suite.tables if suite else [ALL_TABLES[name] for name in lines]
     cells = [cell for table in tables for cell in table.cells]
     if suite:
         options = ["--suite", suite.name]
     else:
-        options = [] if {table.name for table in PAPER_TABLES} == set(lines) else ["--table", ",".join(lines)]
+        options = [] if {table.name for table in paper.PAPER_TABLES} == set(lines) else ["--table", ",".join(lines)]
     datasets = list(dict.fromkeys(line.dataset for line in chain(*lines.values())))
     if set(datasets) != {cell.dataset for cell in cells}:
         options += ["--datasets", ",".join(datasets)]
@@ -356,3 +310,253 @@ def _selection_options(lines: dict[str, list[Line]], suite: Suite | None, *, wit
     if with_methods and set(methods) != listed:
         options += ["--methods", ",".join(methods)]
     return options
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One method or variant; None where it was not run."""
+
+    title: str
+    name: str  # as displayed
+    lines: tuple[Line | None, ...]
+    optimistic: bool = False  # reported by the authors' protocol
+    elsewhere: str = ""  # where it was run, if not where most rows were
+
+    @property
+    def tests(self) -> list[PairedTest | None]:
+        """The comparison with the reference in each cell."""
+        return [line.against_rival if line else None for line in self.lines]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the paper or of a suite, either of its random splits or of the public one."""
+
+    number: str  # of the paper's table, or empty
+    title: str
+    columns: tuple[str, ...]
+    short_columns: tuple[str, ...]  # for charts
+    rows: tuple[GridRow, ...]
+    reference: str  # as displayed
+
+    @property
+    def heading(self) -> str:
+        return f"Table {self.number}: {self.title}" if self.number else self.title
+
+    @property
+    def notes(self) -> str:
+        """Remarks of the protocol on printed values."""
+        notes = (f"{row.name}: {line.note}." for row in self.rows for line in row.lines if line and line.note)
+        return " ".join(dict.fromkeys(notes))
+
+    @property
+    def compared_rows(self) -> list[GridRow]:
+        """Rows that are compared with the reference in some cell."""
+        return [row for row in self.rows if not row.optimistic and any(row.tests)]
+
+    def results(self) -> Table:
+        """Accuracy with interval; beside it the printed value and the difference, where the paper prints any."""
+        rows = [self._row(row, (self._result(row, line) for line in row.lines)) for row in self.rows]
+        if any(line and line.printed is not None for row in self.rows for line in row.lines):
+            return self._table(self.heading, rows, ["paper", "ours", "diff."], caption=self.notes)
+        ours = [Row(row.name, row.entries[1::3], row.note, row.style) for row in rows]
+        return self._table(self.heading, ours, caption=self.notes)
+
+    def differences(self, heading: str = "") -> Table:
+        """Paired differences from the reference, with corrected p-values."""
+        rows = [self._row(row, map(_difference, row.tests)) for row in self.compared_rows]
+        return self._table(self.title, rows, [heading or f"minus {self.reference}", "p"])
+
+    def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
+        """One entry per cell, without the optimistic rows."""
+        rows = [
+            self._row(row, ([entry(line) if line else Entry()] for line in row.lines))
+            for row in self.rows
+            if not row.optimistic
+        ]
+        return self._table(self.title.replace("Accuracy", name), rows)
+
+    def backbones(self) -> Table:
+        """Networks alone and taught by mutual teaching."""
+        by_title = {row.title: row for row in self.rows}
+        empty = GridRow("", "", (None,) * len(self.columns))
+        rows = []
+        for key, name in BACKBONE_NAMES.items():
+            alone, taught = (by_title.get(f"{key} {how}", empty) for how in (paper.ALONE, TAUGHT))
+            if any(alone.lines) or any(taught.lines):
+                entries: list[Entry] = []
+                for *lines, test in zip(alone.lines, taught.lines, taught.tests, strict=True):
+                    entries += [Entry.mean(line.accuracy) if line else Entry() for line in lines]
+                    entries += _difference(test)
+                rows.append(Row(name, entries))
+        return self._table(self.title, rows, ["alone", "taught", "gain", "p"], first="network")
+
+    def _table(
+        self, title: str, rows: list[Row], parts: Sequence[str] = (), *, first: str = "method", caption: str = ""
+    ) -> Table:
+        """Each column has the parts, if any, below its heading."""
+        columns = [first, *(list(parts) * len(self.columns) or self.columns)]
+        return Table(columns, rows, title=title, caption=caption, groups=self.columns if parts else ())
+
+    def _row(self, row: GridRow, entries: Iterable[Sequence[Entry]]) -> Row:
+        style = "optimistic" if row.optimistic else "reference" if row.name == self.reference else ""
+        notes = ["optimistic"] if row.optimistic else []
+        notes += [f"on {row.elsewhere}"] if row.elsewhere else []
+        return Row(row.name, [entry for of_cell in entries for entry in of_cell], "; ".join(notes), style)
+
+    def _result(self, row: GridRow, line: Line | None) -> list[Entry]:
+        """The printed accuracy, ours and the difference."""
+        if line is None:
+            return [Entry()] * 3
+        if row.optimistic:
+            ours = Entry(number(line.reported), note=f"mean {percent(line.accuracy.mean)}")
+        else:
+            of_mean = Entry.mean(line.accuracy)
+            measured = [other for one in self.rows if not one.optimistic for other in one.lines if other]
+            column = [other.reported for other in measured if other.place.cell == line.place.cell]
+            is_best = len(column) > 1 and line.reported == max(column)
+            ours = Entry(number(line.reported), of_mean.ends, of_mean.note, bold=is_best)
+        printed = "" if line.printed is None else number(line.printed)
+        difference = "" if line.difference is None else number(line.difference, SIGNED)
+        return [Entry(printed, style="printed"), ours, Entry(difference)]
+
+
+def _difference(test: PairedTest | None) -> list[Entry]:
+    """A paired difference and its corrected p-value; empty without a test."""
+    if test is None:
+        return [Entry(), Entry()]
+    return [Entry.mean(test.difference, SIGNED), Entry(p_value(test.p_corrected), bold=test.is_significant)]
+
+
+def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
+    """The tables of these kinds as grids; tables of the same name share one."""
+    by_name = defaultdict(list)
+    for table in (table for tables in kinds for table in tables):
+        by_name[table.name].append(table)
+    return [grid for name in sorted(by_name, key=list(ALL_TABLES).index) for grid in _grids(evidence, by_name[name])]
+
+
+def _grids(evidence: Evidence, tables: Sequence[MeasuredTable]) -> list[Grid]:
+    """One grid for random splits and one for the public split, where there are rows."""
+    first, styles = tables[0], styles_of(evidence.suite)
+    lines = [(line, table.protocol == "paper") for table in tables for line in table.lines]
+    of_datasets = len({cell.dataset for cell in ALL_TABLES[first.name].cells}) > 1  # table 5, at one label rate
+    found = []
+    for public in dict.fromkeys(line.split == PUBLIC for line, _ in lines):
+        some = [(line, optimistic) for line, optimistic in lines if (line.split == PUBLIC) == public]
+        cells = list(dict.fromkeys(line.place.cell for line, _ in some))
+        columns = [labels_title(cell.labels_per_class, cell.split) for cell in cells]
+        short = [
+            f"{cell.labels_per_class} on average, over all"
+            if cell.split == OVER_ALL
+            else labels_title(cell.labels_per_class)
+            for cell in cells
+        ]
+        if of_datasets:
+            columns = short = [cell.dataset for cell in cells]
+        rows = []
+        for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in some):
+            own = {line.place.cell: line for line, authors in some if (line.title, authors) == (title, optimistic)}
+            elsewhere = ", ".join(dict.fromkeys(filter(None, map(evidence.elsewhere, own.values()))))
+            rows.append(GridRow(title, styles.name(title), tuple(map(own.get, cells)), optimistic, elsewhere))
+        found.append(
+            Grid(
+                number=first.name if first.name.isdigit() else "",
+                title=f"{first.title}{', public split' if public else ''}",
+                columns=tuple(columns),
+                short_columns=tuple(short),
+                rows=tuple(rows),
+                reference=styles.name(evidence.reference),
+            )
+        )
+    return found
+
+
+def random_cells(evidence: Evidence) -> list[dict[str, Line]]:
+    """The lines of each cell with random splits, by title."""
+    cells: dict[paper.Cell, dict[str, Line]] = defaultdict(dict)
+    for line in (line for table in evidence.ours for line in table.lines):
+        if line.split != PUBLIC:
+            cells[line.place.cell][line.title] = line
+    return list(cells.values())
+
+
+def ranks(evidence: Evidence) -> RankComparison | None:
+    """Ranks of the methods with results in every cell; None for fewer than 2 cells or 3 methods."""
+    cells = random_cells(evidence)
+    everywhere = [title for title in (cells[0] if cells else ()) if all(title in cell for cell in cells)]
+    if len(cells) < 2 or len(everywhere) < 3:
+        return None
+    return compare_ranks(np.array([[cell[title].reported for title in everywhere] for cell in cells]), everywhere)
+
+
+def gain_table(evidence: Evidence) -> Table | None:
+    """The gain by mutual teaching of each network over all cells; None without any."""
+    rows = []
+    lines = [line for table in evidence.backbones for line in table.lines]
+    for key, name in BACKBONE_NAMES.items():
+        tests = [line.against_rival for line in lines if line.title == f"{key} {TAUGHT}" and line.against_rival]
+        if tests:
+            means = [test.difference.mean for test in tests]
+            gains = [percent(mean, SIGNED) for mean in (float(np.mean(means)), min(means), max(means))]
+            rows.append([name, str(len(tests)), *gains, *map(str, _significant(tests))])
+    columns = ["network", "cells", "mean gain", "smallest", "largest", "significantly better", "significantly worse"]
+    return Table.of_text(columns, rows) if rows else None
+
+
+def _significant(tests: Sequence[PairedTest]) -> tuple[int, int]:
+    """The number of significant differences above and below zero."""
+    means = [test.difference.mean for test in tests if test.is_significant]
+    return sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
+
+
+def findings(evidence: Evidence) -> list[str]:
+    """One sentence per result over all tables."""
+    lines = [line for table in evidence.ours for line in table.lines]
+    reference = styles_of(evidence.suite).name(evidence.reference)
+    sentences = []
+    differences = [line.difference for line in lines if line.difference is not None]
+    if differences:
+        mean = with_minus_sign(number(float(np.mean(differences)), SIGNED))
+        sentences.append(
+            f"{len(differences)} results have a printed counterpart. The mean absolute difference is "
+            f"{np.mean(np.abs(differences)):.1f} points, the mean difference {mean} points."
+        )
+    cells = [cell for cell in random_cells(evidence) if evidence.reference in cell and len(cell) > 1]
+    if cells:
+        best = sum(cell[evidence.reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
+        sentences.append(f"{reference} has the highest mean in {best} of {len(cells)} cells with random splits.")
+    sentences += _against_plain_methods(evidence)
+    tests = [line.against_rival for line in lines if line.against_rival]
+    if tests:
+        ahead, behind = _significant(tests)
+        sentences.append(
+            f"{len(tests)} comparisons with {reference}: the other method is significantly worse in {behind} and "
+            f"significantly better in {ahead} (5 % level, Holm correction)."
+        )
+    return sentences
+
+
+def _against_plain_methods(evidence: Evidence) -> list[str]:
+    """The reference of a suite against the best plain method of each cell."""
+    suite, cells = evidence.suite, random_cells(evidence)
+    if suite is None:
+        return []
+    gaps: list[tuple[float, Line]] = []
+    for cell in cells:
+        plain = [cell[title].reported for title in suite.plain if title in cell]
+        if plain and suite.reference in cell:
+            gaps.append((cell[suite.reference].reported - max(plain), cell[suite.reference]))
+    if not gaps:
+        return []
+    above = sum(gap > 0 for gap, _ in gaps)
+    within = sum(gap >= -suite.margin for gap, _ in gaps)
+    worst, line = min(gaps, key=lambda one: one[0])
+    where = f"{line.dataset}, {labels_title(line.labels_per_class, line.split)}"
+    sentences = [
+        f"The mean of {suite.reference} is above that of the best plain method in {above} of {len(gaps)} cells and at "
+        f"most {suite.margin:g} point below it in {within}; the largest deficit is "
+        f"{with_minus_sign(number(worst, SIGNED))} ({where}). Plain methods: {'; '.join(suite.plain)}."
+    ]
+    missing = sorted({title for title in suite.plain if any(title not in cell for cell in cells)})
+    return [*sentences, *([f"Not run in all of these cells: {'; '.join(missing)}."] if missing else [])]

@@ -1,4 +1,4 @@
-"""One table representation, and its writers: terminal, plain text, Markdown and LaTeX here, HTML in `pages.py`.
+"""One table representation, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
 
 Numbers are formatted here, alike for all of them.
 """

@@ -1,68 +1,36 @@
-"""The training loop for a stack of models, with Adam. On a GPU each phase is recorded once and replayed."""
+"""The training loop for a stack of models, with Adam, checkpoints, and records of predictions and pseudo labels.
+
+On a GPU each phase is recorded once and replayed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
-from mtgcn.shapes import Float, Int, Real
-from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, note_divergence, report_progress
+from mtgcn.errors import InputError
+from mtgcn.nn.base import CLASSES, PEERS, StackedNetwork, StackedParameters
+from mtgcn.shapes import Bool, Float, Int, Real
+from mtgcn.task import MISSING
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, note_divergence, report_progress
+from mtgcn.training.pseudo_labels import PseudoLabels
+
+if TYPE_CHECKING:
+    from mtgcn.task import Task
 
 EPOCHS_BEFORE_CAPTURE = 1  # lazily created objects must exist before an epoch is recorded
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
-
-
-class Trainable(Protocol):
-    """`runs` x `peers` models on one device without shared parameters, such as `mtgcn.nn.base.StackedParameters`."""
-
-    @property
-    def runs(self) -> int: ...
-
-    @property
-    def peers(self) -> int: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """Whether an epoch may be replayed as a CUDA graph."""
-
-    def parameters(self) -> Iterable[nn.Parameter]: ...
-
-    def decayed_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters with weight decay."""
-
-    def train(self) -> object:
-        """Switches dropout on."""
-
-    def new_epoch(self) -> None:
-        """Draws fresh random numbers; until the next call every forward pass uses the same ones."""
-
-    def resume_after(self, epoch: int) -> None:
-        """Draws the random numbers that follow this epoch."""
-
-    def clone_parameters(self) -> dict[str, Tensor]:
-        """Copies of the parameters, by name."""
-
-
-class Record(Protocol):
-    """What a training records of each node, such as `mtgcn.training.recording.PseudoLabelRecord`."""
-
-    def first_epochs(self) -> Int[np.ndarray, "runs nodes"]: ...
-
-    def resume_after(self, epoch: int, first: Int[np.ndarray, "runs nodes"]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -84,13 +52,13 @@ class Phase:
 
 
 def train(
-    trainable: Trainable,
+    trainable: StackedParameters,
     phases: Sequence[Phase],
     adam: Adam,
     communicator: Communicator = ONE_PROCESS,
     *,
     replicated: bool = False,
-    record: Record | None = None,
+    record: PseudoLabelRecord | None = None,
 ) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
     """Minimise the losses of each phase in turn; returns the history, NaN where a phase has no such value.
 
@@ -98,7 +66,7 @@ def train(
     nodes are spread over processes, losses and notes are shares that are summed as well, unless they are `replicated`:
     equal in all processes. The `record` is part of checkpoints (see `checkpointing`).
     """
-    optimiser = adam.begin(trainable)
+    optimiser = Optimiser(adam, trainable)
     total = sum(phase.epochs for phase in phases)
     history = _History(total, trainable)
     checkpoints = _checkpoints.get()
@@ -133,11 +101,15 @@ def train(
                 checkpoints.save(done, _state(trainable, optimiser, history, done), at_nodes)
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
                 report_progress(done, total, partial(history.means, done - 1))
-        history.note_divergence(losses, done - phase.epochs, done)
+        for name in losses:
+            of_phase = history.values[name][done - phase.epochs : done].cpu().numpy()
+            note_divergence(f"its loss {name!r}", "epoch", of_phase, before=done - phase.epochs, total=total)
     return history.read()
 
 
-def _summed(trainable: Trainable, values: Mapping[str, Tensor], communicator: Communicator) -> dict[str, Tensor]:
+def _summed(
+    trainable: StackedParameters, values: Mapping[str, Tensor], communicator: Communicator
+) -> dict[str, Tensor]:
     """Replace every gradient by the sum over processes; returns the sums of the values. One reduction serves all."""
     gradients = [parameter.grad for parameter in trainable.parameters() if parameter.grad is not None]
     parts = [*gradients, *(value.detach().to(torch.float32) for value in values.values())]
@@ -178,14 +150,9 @@ class Checkpoints(Protocol):
 _checkpoints: ContextVar[Checkpoints | None] = ContextVar("checkpoints", default=None)
 
 
-@contextmanager
-def checkpointing(checkpoints: Checkpoints) -> Iterator[None]:
+def checkpointing(checkpoints: Checkpoints) -> AbstractContextManager[Checkpoints]:
     """Within this context, `train` continues from a checkpoint and saves new ones."""
-    token = _checkpoints.set(checkpoints)
-    try:
-        yield
-    finally:
-        _checkpoints.reset(token)
+    return assigned(_checkpoints, checkpoints)
 
 
 def _adam_state(optimiser: Optimiser) -> Iterator[tuple[str, Tensor]]:
@@ -195,7 +162,7 @@ def _adam_state(optimiser: Optimiser) -> Iterator[tuple[str, Tensor]]:
                 yield f"adam {number} {kind} {place}", tensor
 
 
-def _state(trainable: Trainable, optimiser: Optimiser, history: _History, done: int) -> dict[str, np.ndarray]:
+def _state(trainable: StackedParameters, optimiser: Optimiser, history: _History, done: int) -> dict[str, np.ndarray]:
     arrays = {f"parameter {name}": value.cpu().numpy() for name, value in trainable.clone_parameters().items()}
     arrays |= {name: tensor.cpu().numpy().copy() for name, tensor in _adam_state(optimiser)}
     return arrays | {f"history {name}": values[:done] for name, values in history.read().items()}
@@ -203,7 +170,11 @@ def _state(trainable: Trainable, optimiser: Optimiser, history: _History, done: 
 
 @torch.no_grad()
 def _resumed(
-    checkpoints: Checkpoints, trainable: Trainable, optimiser: Optimiser, history: _History, record: Record | None
+    checkpoints: Checkpoints,
+    trainable: StackedParameters,
+    optimiser: Optimiser,
+    history: _History,
+    record: PseudoLabelRecord | None,
 ) -> int:
     """Continue from the checkpoint, if there is one; returns the number of epochs done."""
     found = checkpoints.load()
@@ -213,10 +184,10 @@ def _resumed(
         getattr(trainable, name).copy_(torch.from_numpy(found.shared[f"parameter {name}"]))
     for name, tensor in _adam_state(optimiser):
         tensor.copy_(torch.from_numpy(found.shared[name]))
-    history.resume_after(
-        found.epoch,
-        {name.removeprefix("history "): one for name, one in found.shared.items() if name.startswith("history ")},
-    )
+    history.epoch.fill_(found.epoch)
+    for name, earlier in found.shared.items():
+        if name.startswith("history "):
+            history.of(name.removeprefix("history "))[: found.epoch] = torch.from_numpy(earlier)
     trainable.resume_after(found.epoch)
     if record:
         record.resume_after(found.epoch, found.at_nodes[FIRST_EPOCH].T)
@@ -254,7 +225,7 @@ def _repeat(epoch: Callable[[], None], times: int, device: torch.device, *, reco
 class _History:
     """Values per epoch and model, on the device until they are read."""
 
-    def __init__(self, epochs: int, trainable: Trainable) -> None:
+    def __init__(self, epochs: int, trainable: StackedParameters) -> None:
         self.shape = (epochs, trainable.runs, trainable.peers)
         self.device = trainable.device
         self.values: dict[str, Tensor] = {}
@@ -262,23 +233,14 @@ class _History:
 
     def write(self, values: Mapping[str, Tensor]) -> None:
         for name, value in values.items():
-            if name not in self.values:
-                self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
-            self.values[name].index_copy_(0, self.epoch, value.detach()[None].to(torch.float32))
+            self.of(name).index_copy_(0, self.epoch, value.detach()[None].to(torch.float32))
         self.epoch += 1
 
-    def resume_after(self, epoch: int, values: Mapping[str, np.ndarray]) -> None:
-        """Continue the history of an interrupted training."""
-        self.epoch.fill_(epoch)
-        for name, earlier in values.items():
+    def of(self, name: str) -> Float[Tensor, "epochs runs peers"]:
+        """The values of that name; NaN until they are written."""
+        if name not in self.values:
             self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
-            self.values[name][:epoch] = torch.from_numpy(earlier).to(self.device)
-
-    def note_divergence(self, losses: Sequence[str], first: int, end: int) -> None:
-        """Note which losses of the phase with epochs `first` to `end` were not finite."""
-        for name in losses:
-            of_phase = self.values[name][first:end].cpu().numpy()
-            note_divergence(f"its loss {name!r}", "epoch", of_phase, before=first, total=len(self.values[name]))
+        return self.values[name]
 
     def means(self, epoch: int) -> dict[str, float]:
         """The values of an epoch, each averaged over the models; without those that are not finite."""
@@ -296,13 +258,6 @@ class Adam:
     learning_rate: float
     weight_decay: float = 0.0  # of the decayed parameters; the others have none
 
-    def begin(self, trainable: Trainable) -> Optimiser:
-        """The optimiser before its first step."""
-        decayed = list(trainable.decayed_parameters())
-        others = [one for one in trainable.parameters() if all(one is not other for other in decayed)]
-        groups = (_Group(decayed, self.weight_decay), _Group(others, 0.0))
-        return Optimiser(self.learning_rate, [group for group in groups if group.parameters])
-
 
 class Optimiser:
     """Adam steps by torch's fused kernel.
@@ -311,8 +266,11 @@ class Optimiser:
     a small graph. The step counter is a tensor, so that it also advances when a CUDA graph is replayed.
     """
 
-    def __init__(self, learning_rate: float, groups: Sequence[_Group]) -> None:
-        self.learning_rate, self.groups = learning_rate, groups
+    def __init__(self, adam: Adam, trainable: StackedParameters) -> None:
+        self.learning_rate = adam.learning_rate
+        decayed = list(trainable.decayed_parameters())
+        others = [one for one in trainable.parameters() if all(one is not other for other in decayed)]
+        self.groups = [_Group(some, decay) for some, decay in ((decayed, adam.weight_decay), (others, 0.0)) if some]
 
     def zero_grad(self) -> None:
         for group in self.groups:
@@ -346,6 +304,121 @@ class _Group:
 
     def __init__(self, parameters: Sequence[Tensor], weight_decay: float) -> None:
         self.parameters, self.weight_decay = list(parameters), weight_decay
-        self.first = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
-        self.second = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
-        self.steps = [torch.zeros((), device=parameter.device) for parameter in parameters]
+        self.first, self.second = ([torch.zeros_like(one, requires_grad=False) for one in parameters] for _ in range(2))
+        self.steps = [torch.zeros((), device=one.device) for one in parameters]
+
+
+# ----------------------------------------------------------------------------------------------------------- records
+# Recording does not change any result. Nothing is scored here, since that takes the hidden labels.
+
+
+class PseudoLabelRecord:
+    """For each run and node, the first epoch, counted from 1, in which the node had a pseudo label."""
+
+    def __init__(self, task: Task, epochs_before: int = 0) -> None:
+        # A tensor, so that it also advances when a CUDA graph is replayed.
+        self._epoch = torch.full((), epochs_before, dtype=torch.int32, device=task.device)
+        self._first = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
+
+    def next_epoch(self, pseudo_labelled: Bool[Tensor, "nodes runs"]) -> None:
+        """Add the pseudo labels of the next epoch."""
+        self._epoch += 1
+        self.add(pseudo_labelled, self._epoch)
+
+    def add(self, pseudo_labelled: Bool[Tensor, "nodes runs"], epoch: int | Tensor) -> None:
+        """Add the pseudo labels of an epoch; nodes with earlier ones keep the earlier epoch."""
+        new = pseudo_labelled & (self._first == 0)
+        self._first.copy_(torch.where(new, epoch, self._first))
+
+    def resume_after(self, epoch: int, first: Int[np.ndarray, "runs nodes"]) -> None:
+        """Continue the record of an interrupted training, whose `first_epochs` are given."""
+        self._epoch.clamp_(min=epoch)
+        self._first.copy_(torch.from_numpy(np.ascontiguousarray(first.T)))
+
+    def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
+        """The epochs; 0 for a node that had no pseudo label."""
+        return self._first.T.contiguous().cpu().numpy()
+
+
+@dataclass
+class Recording:
+    """Snapshots of the fits within a `with recording(…)` block, in the order of their runs."""
+
+    every: int
+    epochs: tuple[int, ...] = ()  # after which a snapshot was taken, counted from 1
+    _predicted: list[np.ndarray] = field(default_factory=list)
+    _chosen: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def predicted(self) -> Int[np.ndarray, "runs snapshots nodes"]:
+        """The predicted class of each node, without dropout."""
+        return np.concatenate(self._predicted)
+
+    @property
+    def chosen(self) -> Int[np.ndarray, "runs snapshots peers classes slots"]:
+        """The nodes that each peer pseudo-labelled as each class; -1 for an empty slot."""
+        return np.concatenate(self._chosen)
+
+
+_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
+
+
+def recording(every: int = 10) -> AbstractContextManager[Recording]:
+    """Within this context, mutual teaching takes a snapshot every `every` epochs and after the last one."""
+    if every < 1:
+        raise InputError(f"every is {every}; give at least 1")
+    return assigned(_recording, Recording(every))
+
+
+class Recorder:
+    """Takes the snapshots of one fit.
+
+    Every epoch overwrites the snapshot of its group of epochs, so that the last one stays. An epoch that is replayed as
+    a CUDA graph cannot decide whether to write.
+    """
+
+    def __init__(
+        self, kept: Recording, network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]
+    ) -> None:
+        task = network.task
+        self.kept, self.network, self.answer = kept, network, answer
+        self.epochs = tuple(min(start + kept.every, epochs) for start in range(0, epochs, kept.every))
+        shape = (len(self.epochs), task.num_nodes, task.runs)
+        self.predicted = torch.zeros(shape, dtype=torch.int32, device=task.device)
+        self.chosen: Tensor | None = None  # until the first pseudo labels
+        self.epoch = torch.zeros(1, dtype=torch.int64, device=task.device)
+
+    def watched(self, phase: Phase) -> Phase:
+        """The phase with a snapshot after each epoch."""
+
+        def after_epoch() -> None:
+            phase.after_epoch()
+            probabilities = self.answer(self.network.probabilities()).mean(PEERS)  # nodes, classes, runs
+            predicted = probabilities.argmax(CLASSES).to(torch.int32)
+            self.predicted.index_copy_(0, self.epoch // self.kept.every, predicted[None])
+            self.epoch += 1
+
+        return replace(phase, after_epoch=after_epoch)
+
+    def keep_choice(self, chosen: PseudoLabels) -> None:
+        """Record the pseudo labels of this epoch."""
+        nodes = torch.where(chosen.filled, chosen.nodes, MISSING).to(torch.int32)[None]
+        if self.chosen is None:
+            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
+        self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
+
+    def finish(self) -> None:
+        """Add all snapshots to the recording."""
+        task, peers = self.network.task, self.network.peers
+        taught = self.predicted.new_empty(len(self.epochs), 0, task.runs, peers) if self.chosen is None else self.chosen
+        by_class = taught.unflatten(1, (task.num_classes, len(taught[0]) // task.num_classes))
+        self.kept.epochs = self.epochs
+        self.kept._predicted.append(self.predicted.permute(2, 0, 1).cpu().numpy())
+        self.kept._chosen.append(by_class.permute(3, 0, 4, 1, 2).cpu().numpy())
+
+
+def recorder_for(network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]) -> Recorder | None:
+    """A recorder within a `recording` context, else None. `answer` selects from the probabilities of all peers those
+    whose mean is the prediction."""
+    kept = _recording.get()
+    return None if kept is None else Recorder(kept, network, epochs, answer)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.truncated_svd import feature_singular_vectors
+from mtgcn.linalg.pagerank import feature_singular_vectors
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders, training_rows
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
 
@@ -58,23 +57,6 @@ def test_wide_features_are_projected(make_graph):
         assert np.linalg.matrix_rank(found[0], tol=1e-4) <= 32
 
 
-def both_embeddings(graph, seed):
-    trained = trained_encoders(graph, PROPAGATION, SMALL, seed, CPU)
-    pairs = zip(trained["weight"], trained["bias"], strict=True)
-    return [encode(graph, PROPAGATION, weight, bias, SMALL.slope, CPU)[:, :-1] for weight, bias in pairs]
-
-
-def test_embeddings_are_normalised_and_reproducible(make_graph):
-    graph, again = make_graph(), make_graph()
-    found, repeated, others = (both_embeddings(*which) for which in ((graph, 0), (again, 0), (graph, 1)))
-    assert len(found) == 2
-    for mine, same, other in zip(found, repeated, others, strict=True):
-        assert mine.shape == (graph.num_nodes, 8)
-        torch.testing.assert_close(mine.norm(dim=1), torch.ones(graph.num_nodes))
-        assert torch.equal(mine, same)
-        assert not torch.equal(mine, other)
-
-
 def test_encoders_are_cached(make_graph, kept_in, monkeypatch):
     first = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     assert len(list(kept_in.iterdir())) == 1
@@ -82,23 +64,6 @@ def test_encoders_are_cached(make_graph, kept_in, monkeypatch):
     second = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     for name, values in first.items():
         np.testing.assert_array_equal(values, second[name])
-
-
-def test_damaged_cache_warns_and_retrains(make_graph, kept_in):
-    first = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
-    (kept,) = kept_in.iterdir()
-    kept.write_bytes(kept.read_bytes()[:-100])
-    with pytest.warns(RuntimeWarning, match="computed again"):
-        second = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
-    np.testing.assert_array_equal(first["weight"], second["weight"])
-
-
-def test_encode_another_graph(make_graph):
-    graph = make_graph()
-    found = trained_encoders(graph, PROPAGATION, SMALL, 0, CPU)
-    weight, bias = (found[part][0] for part in ("weight", "bias"))
-    lonely = Graph(adjacency=np.zeros((3, 3)), features=np.asarray(np.eye(3, graph.num_features), dtype=np.float32))
-    assert encode(lonely, PROPAGATION, weight, bias, SMALL.slope, CPU).shape == (3, 9)
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.linalg import truncated_svd
+from mtgcn.linalg import pagerank
 from mtgcn.methods.mt_plus import views as module
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders
 from mtgcn.methods.mt_plus.settings import ViewSettings
@@ -217,8 +217,8 @@ def test_number_of_directions(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
     assert [rows[name].shape[1] for name in UNSEEDED] == [10, 10, 10, 6, 6, QUICK.size_waves]
-    monkeypatch.setattr(truncated_svd, "MAX_TABLE", 60 * 7)
-    monkeypatch.setattr(truncated_svd, "MIN_COMPONENTS", 2)
+    monkeypatch.setattr(pagerank, "MAX_TABLE", 60 * 7)
+    monkeypatch.setattr(pagerank, "MIN_COMPONENTS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
     assert [rows[name].shape[1] for name in UNSEEDED] == [7, 7, 7, 7, 7, QUICK.size_waves]
 

@@ -12,21 +12,13 @@ from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.node_keys import node_keys
+from mtgcn.linalg.pagerank import num_components
 from mtgcn.linalg.softmax_regression import probabilities_of
-from mtgcn.linalg.truncated_svd import num_components
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.methods.mt_plus.views import (
-    EDGES,
-    FAR,
-    FAR_EDGES,
-    FEATURES,
-    HELD_INFOMAX,
-    INFOMAX,
     NAMES,
-    NEAR,
-    SIZE,
     VIEWS,
     NodeViews,
     build_views,
@@ -36,15 +28,6 @@ from mtgcn.methods.mt_plus.views import (
 )
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task, run_seed
-
-LEFT_OUT = {
-    "none": (),
-    "features": (FEATURES,),
-    "neighbourhoods": (NEAR, FAR),
-    "infomax": (INFOMAX, HELD_INFOMAX),
-    "edges": (EDGES, FAR_EDGES),
-    "size": (SIZE,),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +42,21 @@ class PeerMethod(MTPlusSettings, Method):
         """Runs are fitted in groups that share a seed of the encoders."""
         groups = np.array([seed % self.embeddings for seed in task.seeds])
         order = np.argsort(groups, kind="stable")
-        parts = [
-            self._fit_group(task.select(np.flatnonzero(groups == group)), int(group)) for group in np.unique(groups)
-        ]
+        parts = []
+        for group in np.unique(groups):
+            views = build_views(task.graph, self, run_seed(task.seed, int(group)), task.device)
+            some_runs = task.select(np.flatnonzero(groups == group))
+            parts.append(self.fit_views(some_runs, views, node_keys(task.graph, task.device)))
         prediction = Prediction.concatenate(parts)
         if (np.diff(order) != 1).any():
             prediction = prediction.select(np.argsort(order, kind="stable"))
         # Encoders are large, and only a single run is applied elsewhere.
         return replace(prediction, groups=groups, parameters=prediction.parameters if task.runs == 1 else None)
 
-    def _fit_group(self, task: Task, group: int) -> Prediction:
-        views = build_views(task.graph, self, run_seed(task.seed, group), task.device)
-        return self.fit_views(task, views, node_keys(task.graph, task.device))
-
     @property
     def names(self) -> tuple[str, ...]:
         """The views that have a peer."""
-        return tuple(name for name in NAMES if name not in LEFT_OUT[self.left_out])
+        return tuple(name for name in NAMES if VIEWS[name].group != self.left_out)
 
     @property
     def prior(self) -> dict[str, float]:

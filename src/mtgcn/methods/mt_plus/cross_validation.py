@@ -17,7 +17,7 @@ from torch.nn import functional
 from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.softmax_regression import fit_to_labels
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
-from mtgcn.shapes import Bool, Float, Int, UInt64
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes
 
 FOLD_STREAM = 0xF01D  # random numbers of the folds
@@ -49,41 +49,31 @@ def stratified_folds(
     from the seed of the run and the keys of the nodes, not from the order of the nodes."""
     of_labelled = keys[labelled.index].cpu().numpy().view(np.uint64)
     on_host = labelled.to(torch.device("cpu"))
-    folds = [
-        _folds_of_run(*run, num_classes, settings)
-        for run in zip(of_labelled, on_host.classes.numpy(), on_host.present.numpy(), seeds, strict=True)
-    ]
-    padded = np.zeros((len(folds), max(map(len, folds)), labelled.index.shape[1]), dtype=bool)
-    for row, found in zip(padded, folds, strict=True):
-        row[: len(found)] = found
+    by_run = []
+    for keys_of_run, classes, present, seed in zip(
+        of_labelled, on_host.classes.numpy(), on_host.present.numpy(), seeds, strict=True
+    ):
+        count = num_folds(int(present.sum()), num_classes, settings)
+        random = np.random.default_rng([seed, FOLD_STREAM])
+        folds = []
+        for repeat in range(max(1, round(settings.fold_fits / count))):
+            order = np.argsort(keyed_bits(keys_of_run, seed, FOLD_STREAM + repeat), kind="stable")
+            fold, placed = np.full(len(classes), -1), 0
+            for number in random.permutation(num_classes):
+                members = order[(present & (classes == number))[order]]
+                fold[members] = (placed + np.arange(len(members))) % count
+                placed += len(members)
+            folds += [fold == number for number in range(count)]
+        by_run.append(folds)
+    padded = np.zeros((len(by_run), max(map(len, by_run)), labelled.index.shape[1]), dtype=bool)
+    for row, folds in zip(padded, by_run, strict=True):
+        row[: len(folds)] = folds
     return torch.from_numpy(padded).to(labelled.index.device)
 
 
 def num_folds(labels: int, num_classes: int, settings: MTPlusSettings) -> int:
     """Number of folds for this many labels."""
     return int(np.clip(round(labels / num_classes), settings.min_folds, settings.max_folds))
-
-
-def _folds_of_run(
-    keys: UInt64[np.ndarray, "labelled"],
-    classes: Int[np.ndarray, "labelled"],
-    present: Bool[np.ndarray, "labelled"],
-    seed: int,
-    num_classes: int,
-    settings: MTPlusSettings,
-) -> Bool[np.ndarray, "folds labelled"]:
-    count = num_folds(int(present.sum()), num_classes, settings)
-    random = np.random.default_rng([seed, FOLD_STREAM])
-    folds = []
-    for repeat in range(max(1, round(settings.fold_fits / count))):
-        order = np.argsort(keyed_bits(keys, seed, FOLD_STREAM + repeat), kind="stable")
-        fold, placed = np.full(len(classes), -1), 0
-        for number in random.permutation(num_classes):
-            members = order[(present & (classes == number))[order]]
-            fold[members] = (placed + np.arange(len(members))) % count
-            placed += len(members)
-        folds += [fold == number for number in range(count)]
-    return np.stack(folds)
 
 
 # ------------------------------------------------------------------------------------------- penalty and temperature
@@ -157,12 +147,22 @@ class _Trial:
         self.penalties, ratios = rows.new_tensor(settings.penalties), rows.new_tensor(settings.temperatures)
         self.rows, self.coefficients = rows, coefficients
         self.logits = kernel[:, None, None] @ coefficients[:, :-1]  # runs, folds, penalties, labelled, classes
+        held_out = folds[:, :, None].to(rows.dtype)
+        count = folds.sum((1, 2)).clamp(min=1)[:, None]
         # The expected temperature gives all peers the same logit_std. The evidence of few labels is weak, and a peer
         # whose temperature is too high by mistake has lost its weight.
-        expected = _logit_std(self.logits, folds)[..., None] / settings.logit_std
+        variance = (self.logits.var(-1, correction=0) * held_out).sum((1, 3)) / count
+        expected = variance.sqrt().clamp(min=MIN_LOGIT_STD)[..., None] / settings.logit_std
         self.temperatures = expected * ratios  # runs, penalties, temperatures
-        likelihood = _log_likelihood(self.logits, self.classes, folds, self.temperatures)
-        likelihood = likelihood * labelled.present.sum(1)[:, None, None]
+        target = self.classes[:, None, None, :, None].expand(*self.logits.shape[:-1], 1)
+        # The mean log-likelihood of the held-out labels.
+        by_temperature = [
+            ((self.logits / one[:, None, :, None, None]).log_softmax(-1).gather(-1, target)[..., 0] * held_out)
+            .sum((1, 3))
+            .div(count)
+            for one in self.temperatures.unbind(-1)
+        ]
+        likelihood = torch.stack(by_temperature, -1) * labelled.present.sum(1)[:, None, None]
         self.evidence = likelihood - settings.temperature_labels * ratios.log().square()
         self.likelihood: Float[Tensor, "runs penalties"] = self.evidence.amax(2)
 
@@ -192,33 +192,6 @@ def _label_weights(labelled: Nodes, num_classes: int, folds: Folds) -> Float[Ten
     each = counts[:, -1:] / counts.clamp(min=1)
     weights = kept * (each @ of_class.mT)
     return weights / weights.sum(-1, keepdim=True).clamp(min=1)
-
-
-def _logit_std(
-    logits: Float[Tensor, "runs folds penalties labelled classes"], folds: Folds
-) -> Float[Tensor, "runs penalties"]:
-    """Standard deviation of held-out logits over the classes."""
-    variance = logits.var(-1, correction=0) * folds[:, :, None]
-    count = folds.sum((1, 2)).clamp(min=1)[:, None]
-    return (variance.sum((1, 3)) / count).sqrt().clamp(min=MIN_LOGIT_STD)
-
-
-def _log_likelihood(
-    logits: Float[Tensor, "runs folds penalties labelled classes"],
-    classes: Int[Tensor, "runs labelled"],
-    folds: Folds,
-    temperatures: Float[Tensor, "runs penalties temperatures"],
-) -> Float[Tensor, "runs penalties temperatures"]:
-    """Mean log-likelihood of the held-out labels."""
-    held_out = folds[:, :, None].to(logits.dtype)
-    count = folds.sum((1, 2)).clamp(min=1)[:, None]
-    target = classes[:, None, None, :, None].expand(*logits.shape[:-1], 1)
-    by_temperature = [
-        ((logits / one[:, None, :, None, None]).log_softmax(-1).gather(-1, target)[..., 0] * held_out).sum((1, 3))
-        / count
-        for one in temperatures.unbind(-1)
-    ]
-    return torch.stack(by_temperature, -1)
 
 
 # ----------------------------------------------------------------------------------------- weights and strength

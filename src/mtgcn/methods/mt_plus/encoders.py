@@ -12,11 +12,10 @@ from torch.nn import functional
 
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_bits, node_keys
+from mtgcn.linalg.normalisation import graph_operators
 from mtgcn.linalg.operators import DenseOperator
-from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import feature_singular_vectors
+from mtgcn.linalg.pagerank import feature_singular_vectors, personalized_page_rank
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation, Views, activated
 from mtgcn.shapes import Float
 from mtgcn.storage.cache import cached_arrays, fingerprint

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.arrays import on_host
+from mtgcn.linalg.operators import on_host
 from mtgcn.linalg.softmax_regression import probabilities_of
 from mtgcn.methods.mt_plus.base import PeerMethod, blend, stored_parameters
 from mtgcn.methods.mt_plus.cross_validation import (

@@ -14,8 +14,8 @@ from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes, Task
+from mtgcn.training.loop import PseudoLabelRecord
 from mtgcn.training.progress import report_progress
-from mtgcn.training.recording import PseudoLabelRecord
 
 SAMPLING_STREAM = 0xC1A55  # random numbers of the nodes sampled per round
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits

@@ -32,13 +32,23 @@ from torch.nn import functional
 
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.arrays import on_device, on_host
-from mtgcn.linalg.graph_operators import graph_operators
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
-from mtgcn.linalg.normalisation import device_adjacency, device_features, neighbour_sums, row_sums, without_self_loops
-from mtgcn.linalg.operators import ResidentOperator, SparseOperator
-from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.linalg.truncated_svd import OVERSAMPLING, feature_singular_vectors, leading_singular_vectors, num_components
+from mtgcn.linalg.normalisation import (
+    device_adjacency,
+    device_features,
+    graph_operators,
+    neighbour_sums,
+    row_sums,
+    without_self_loops,
+)
+from mtgcn.linalg.operators import ResidentOperator, SparseOperator, on_device, on_host
+from mtgcn.linalg.pagerank import (
+    OVERSAMPLING,
+    feature_singular_vectors,
+    leading_singular_vectors,
+    num_components,
+    personalized_page_rank,
+)
 from mtgcn.memory import trim_freed_blocks
 from mtgcn.methods.mt_plus.encoders import Encoders, encode, know_encoders, trained_encoders
 from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
@@ -65,6 +75,7 @@ class View:
     """How the rows of one view are computed."""
 
     rows: Callable[[Inputs], Rows]
+    group: str  # views of the same group are left out together
     centred: bool
     transferable: bool  # whether the view can be computed for a graph other than the one peers were fitted on
     seeded: bool  # whether the view depends on a random seed
@@ -74,12 +85,12 @@ VIEWS: dict[str, View] = {}
 
 
 def view(
-    name: str, *, centred: bool = True, transferable: bool = True, seeded: bool = False
+    name: str, group: str = "", *, centred: bool = True, transferable: bool = True, seeded: bool = False
 ) -> Callable[[Callable[[Inputs], Rows]], Callable[[Inputs], Rows]]:
     """Register a function as the view of that name."""
 
     def register(rows: Callable[[Inputs], Rows]) -> Callable[[Inputs], Rows]:
-        VIEWS[name] = View(rows, centred, transferable, seeded)
+        VIEWS[name] = View(rows, group or name, centred, transferable, seeded)
         return rows
 
     return register
@@ -90,34 +101,34 @@ def features(inputs: Inputs) -> Rows:
     return with_ones(inputs.reduced_features)
 
 
-@view(NEAR)
+@view(NEAR, "neighbourhoods")
 def near_neighbourhood(inputs: Inputs) -> Rows:
     steps = inputs.settings.near_steps
     return with_ones(personalized_page_rank(inputs.reduced_features, inputs.adjacency, steps, restart=0.0))
 
 
-@view(FAR)
+@view(FAR, "neighbourhoods")
 def far_neighbourhood(inputs: Inputs) -> Rows:
     return with_ones(inputs.far(inputs.reduced_features))
 
 
-@view(INFOMAX, seeded=True)
+@view(INFOMAX, "infomax", seeded=True)
 def infomax_embeddings(inputs: Inputs) -> Rows:
     return inputs.embeddings(INFOMAX)
 
 
-@view(HELD_INFOMAX, centred=False, seeded=True)
+@view(HELD_INFOMAX, "infomax", centred=False, seeded=True)
 def held_infomax_embeddings(inputs: Inputs) -> Rows:
     return inputs.embeddings(HELD_INFOMAX)
 
 
-@view(EDGES, transferable=False)
+@view(EDGES, "edges", transferable=False)
 def edges(inputs: Inputs) -> Rows:
     inputs.release()  # the SVD needs the memory
     return with_ones(inputs.reduced_edges)
 
 
-@view(FAR_EDGES, transferable=False)
+@view(FAR_EDGES, "edges", transferable=False)
 def far_edges(inputs: Inputs) -> Rows:
     rows = functional.normalize(inputs.reduced_edges)
     inputs.release()

@@ -1,0 +1,320 @@
+"""Stacked networks, for all runs and peers at once: GCN, Chebyshev networks (of degree 0: an MLP), APPNP and GAT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu, leaky_relu
+
+from mtgcn.linalg.normalisation import (
+    ComputationBlock,
+    computation_block,
+    graph_operators,
+    normalized_adjacency,
+    scaled_laplacian,
+)
+from mtgcn.linalg.operators import SparseOperator
+from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.nn.base import CLASSES, NetworkSettings, TwoLayerNetwork
+from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, modelwise_product
+from mtgcn.shapes import Float, Int
+
+if TYPE_CHECKING:
+    from mtgcn.graph import Graph
+    from mtgcn.task import Task
+
+
+class GCN(TwoLayerNetwork):
+    """Z = Â ReLU(Â X Θ0) Θ1 (Kipf and Welling, 2017), for all runs and peers at once."""
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers, settings)
+        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.adjacency = self.operators.adjacency
+        self.input = InputProduct(
+            self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
+        )
+        self._add_layers(self._initial)
+        # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
+        self._propagate_hidden = settings.hidden_channels < task.num_classes
+        # By the id of the index tensor, which is stored so that the id stays in use.
+        self._blocks: dict[int, tuple[Tensor, ComputationBlock | None]] = {}
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
+        if self._propagate_hidden:
+            return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
+        return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
+
+    @torch.no_grad()
+    def embeddings(self) -> Float[Tensor, "nodes runs peers hidden"]:
+        """The input of the second layer, without dropout: Â ReLU(Â X Θ0)."""
+        return self.adjacency((self.input(self.weight0, drops=False) + self.bias0).relu_())
+
+    def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
+        block = self._block(index)
+        if block is None:
+            return super().logits_at(index)
+        hidden = block.features(self.weight0.flatten(2).flatten(0, 1)).add_(block.runs(self.bias0.flatten(1)))
+        kept = self.dropout.kept(block.nodes, block.run_index) if self._drops else None
+        hidden = ReluDropout.apply(hidden, kept)
+        propagated = block.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
+        return torch.einsum("srph,rphc->scrp", propagated, self._readout_weight) + self.bias1
+
+    def _block(self, index: Int[Tensor, "runs some"]) -> ComputationBlock | None:
+        """The computation block of these nodes; None if the whole graph is cheaper."""
+        if self.settings.input_dropout or not self.task.communicator.has_whole_graph:
+            return None
+        if id(index) not in self._blocks:
+            block = computation_block(self.adjacency.matrix, self.operators.smoothed, index)
+            # A block belongs to one run; a product with the whole graph serves all runs.
+            whole = (self.input.cost + self.adjacency.nnz) * self.task.runs
+            worth_it = block.features.nnz + block.readout.nnz < whole
+            self._blocks[id(index)] = index, block if worth_it else None
+        return self._blocks[id(index)][1]
+
+
+class Chebyshev(TwoLayerNetwork):
+    """Z = Σ_k T_k(L̃) ReLU(Σ_k T_k(L̃) X Θ0_k) Θ1_k, k = 0 … degree (Defferrard et al., 2016), for all runs and peers
+    at once. Degree 0 is an MLP: ReLU(X Θ0) Θ1.
+
+    The receptive field is `2 · degree` hops, so every epoch computes the whole graph.
+    """
+
+    weight0: nn.Parameter  # features, runs, peers, (degree + 1) · hidden: Θ0_0, Θ0_1, …
+    weight1: nn.Parameter  # runs, peers, hidden, (degree + 1) · classes: Θ1_0, Θ1_1, …
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings, degree: int = 2) -> None:
+        super().__init__(task, peers, settings)
+        self.input = self._feature_product()
+        self.laplacian = SparseOperator(scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
+        self.terms = degree + 1
+        # The weights of each k are initialised as a separate layer.
+        self._add_layers(
+            lambda inputs, outputs, label: torch.cat(
+                [self._initial(inputs, outputs, label + 4 * k) for k in range(self.terms)], -1
+            )
+        )
+
+    @classmethod
+    def bytes_per_model(cls, task: Task, hidden_channels: int, degree: int = 2) -> int:
+        return (degree + 1) * super().bytes_per_model(task, hidden_channels)
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        products = self.input(self.weight0, drops=self.training)  # nodes, runs, peers, terms · hidden
+        hidden = self._activated(self._filtered(products, axis=-1) + self.bias0)
+        products = modelwise_product(hidden, self._readout_weight)  # nodes, terms · classes, runs, peers
+        return self._filtered(products, axis=CLASSES) + self.bias1
+
+    def _filtered(self, products: Tensor, axis: int) -> Tensor:
+        """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis."""
+        if self.laplacian is None:
+            return products
+        return chebyshev_sum(products.chunk(self.terms, axis), self.laplacian)
+
+
+def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: SparseOperator) -> Tensor:
+    """Σ_k T_k(L̃) · terms[k], T_k the Chebyshev polynomials, T_0 = I, T_1 = L̃, T_k = 2 L̃ T_k-1 - T_k-2.
+
+    By Clenshaw's scheme, from the last term to the first: one product with L̃ per degree, none with its powers.
+    """
+    *terms, ahead = terms
+    beyond: Tensor | None = None
+    while terms:
+        *terms, term = terms
+        propagated = laplacian(ahead)
+        ahead, beyond = term + (2 if terms else 1) * propagated - (0 if beyond is None else beyond), ahead
+    return ahead
+
+
+class APPNP(TwoLayerNetwork):
+    """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger, Bojchevski and Günnemann, 2019), for all
+    runs and peers at once.
+
+    The receptive field is `STEPS` hops, so every epoch computes the whole graph.
+    """
+
+    STEPS = 10  # K in the paper
+    RESTART = 0.1  # α in the paper
+    NUMBERS_PER_CLASS: ClassVar[int] = 15
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers, settings)
+        self.input = self._feature_product()
+        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
+        self._add_layers(self._initial)
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
+        alone = modelwise_product(hidden, self._readout_weight).add_(self.bias1)
+        return personalized_page_rank(alone, self.adjacency, self.STEPS, self.RESTART)
+
+
+HEADS = 8  # of the first layer; the second has one
+SLOPE = 0.2  # of the leaky ReLU
+# Messages are computed for a few runs at a time, and again for the gradient, to save memory.
+CARRIED_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # numbers
+
+
+class GAT(TwoLayerNetwork):
+    """Two layers H'_i = Σ_j α_ij H_j with α_i = softmax over i and its neighbours j of LeakyReLU(a·[H_i | H_j]), H the
+    layer's input times Θ (Veličković et al., 2018), for all runs and peers at once.
+
+    The first layer has 8 heads, laid side by side, and an ELU. Dropout falls on the hidden layer and on the α of both
+    layers. Edge weights are ignored.
+    """
+
+    FIRST_LAYER: ClassVar[tuple[str, ...]] = (*TwoLayerNetwork.FIRST_LAYER, "attention0")
+
+    weight0: nn.Parameter  # features, runs, peers, heads · channels: Θ0
+    attention0: nn.Parameter  # 2, channels, runs, peers, heads: a, for target and source
+    weight1: nn.Parameter  # runs, peers, heads · channels, classes: Θ1
+    attention1: nn.Parameter  # 2, classes, runs, peers, 1
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers, settings)
+        self.input = self._feature_product()
+        self.edges = _Edges(task.graph, task.device)
+        channels = self._channels(settings.hidden_channels)
+
+        def initial(inputs: int, outputs: int, label: int) -> Tensor:
+            if label:
+                return self._initial(inputs, outputs, label)
+            # Each head of the first layer is initialised as a separate layer, as is each half of a.
+            return torch.cat([self._initial(inputs, channels, label=10 + head) for head in range(HEADS)], -1)
+
+        self._add_layers(initial, HEADS * channels)
+        self.add_parameter("attention0", self._initial_attention(HEADS, channels, label=4), run_axis=2)
+        self.add_parameter("attention1", self._initial_attention(1, task.num_classes, label=5), run_axis=2)
+        self.edge_dropout = (
+            DropoutStream(task.seeds, peers * HEADS, settings.dropout, task.device, label=0xD2),
+            DropoutStream(task.seeds, peers, settings.dropout, task.device, label=0xD3),
+        )
+
+    @staticmethod
+    def _channels(hidden_channels: int) -> int:
+        """Of a head: half of `hidden_channels`, which makes the paper's 8 x 8 of the default 16."""
+        return max(1, hidden_channels // 2)
+
+    @classmethod
+    def bytes_per_model(cls, task: Task, hidden_channels: int) -> int:
+        hidden = HEADS * cls._channels(hidden_channels)
+        edges = task.graph.adjacency.nnz + task.num_nodes
+        at_nodes = task.num_nodes * (10 * hidden + 15 * task.num_classes)
+        return 4 * (4 * task.graph.num_features * hidden + at_nodes + edges * 14 * (HEADS + 1))
+
+    def new_epoch(self) -> None:
+        super().new_epoch()
+        for stream in self.edge_dropout:
+            stream.advance()
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        seen = self.input(self.weight0, drops=self.training).unflatten(-1, (HEADS, -1))
+        seen = seen.permute(0, 4, 1, 2, 3).contiguous()  # nodes, channels, runs, peers, heads
+        attended = self._attended(seen, self.attention0, self.edge_dropout[0])
+        hidden = elu(attended.permute(0, 2, 3, 4, 1).flatten(-2) + self.bias0)  # nodes, runs, peers, heads · channels
+        if self._drops:
+            hidden = hidden * self.dropout.kept(self._all_nodes).view_as(hidden)
+        seen = modelwise_product(hidden, self._readout_weight).unsqueeze(-1)  # one head
+        return self._attended(seen, self.attention1, self.edge_dropout[1]).squeeze(-1) + self.bias1
+
+    def _attended(
+        self,
+        seen: Float[Tensor, "nodes channels runs peers heads"],
+        attention: Float[Tensor, "2 channels runs peers heads"],
+        dropout: DropoutStream,
+    ) -> Float[Tensor, "nodes channels runs peers heads"]:
+        """The attention-weighted sums over neighbours."""
+        target, source = ((seen * part).sum(1) for part in attention)  # nodes, runs, peers, heads
+        scores = leaky_relu(self.edges.target_of(target) + self.edges.source_of(source), SLOPE)
+        weights: Tensor = _SoftmaxOverNeighbours.apply(scores, self.edges)
+        if self._drops:
+            weights = weights * dropout.kept(self.edges.all).view_as(weights) / (1 - self.settings.dropout)
+        result: Tensor = _WeightedSum.apply(seen, weights, self.edges)
+        return result
+
+    def _initial_attention(self, heads: int, channels: int, label: int) -> Float[Tensor, "2 channels runs peers heads"]:
+        drawn = [self._initial(channels, 1, label=100 * label + part) for part in range(2 * heads)]
+        by_part = torch.cat(drawn, -1).unflatten(-1, (2, heads))  # runs, peers, channels, 2, heads
+        return by_part.permute(3, 2, 0, 1, 4)
+
+
+class _Edges:
+    """Every edge in both directions and all self-loops, ordered by target."""
+
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        pattern = normalized_adjacency(graph)
+        self.nodes = graph.num_nodes
+        count, target = pattern.nnz, np.repeat(np.arange(self.nodes), np.diff(pattern.indptr))
+        self.all = torch.arange(count, device=device)
+        self.source, self.target = (torch.from_numpy(end).to(device) for end in (pattern.indices.astype(int), target))
+        # Sums over edges in a fixed order, which scatter-add on a GPU does not have.
+        self.target_of, self.source_of = (
+            SparseOperator(sp.csr_array((np.ones(count), (np.arange(count), end)), (count, self.nodes)), device)
+            for end in (target, pattern.indices)
+        )
+
+    @staticmethod
+    def sum_at(end: SparseOperator, values: Float[Tensor, "edges *rest"]) -> Float[Tensor, "nodes *rest"]:
+        """The sums over the edges with each target (`target_of`) or source (`source_of`)."""
+        return end.transposed.multiply(values.flatten(1)).unflatten(1, values.shape[1:])
+
+
+class _SoftmaxOverNeighbours(torch.autograd.Function):
+    """The softmax of scores over the edges of each target."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Float[Tensor, "edges *rest"], edges: _Edges) -> Tensor:
+        flat = scores.flatten(1)
+        largest = flat.new_full((edges.nodes, flat.shape[1]), -torch.inf)
+        largest.scatter_reduce_(0, edges.target[:, None].expand_as(flat), flat, "amax")
+        weights = (flat - largest.index_select(0, edges.target)).exp_()
+        weights /= edges.sum_at(edges.target_of, weights).index_select(0, edges.target)
+        weights = weights.view_as(scores)
+        ctx.edges = edges
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        edges: _Edges = ctx.edges
+        weighted = weights * gradient
+        shared = edges.sum_at(edges.target_of, weighted).index_select(0, edges.target)
+        return weighted.sub_(shared.mul_(weights)), None
+
+
+class _WeightedSum(torch.autograd.Function):
+    """For each node the weighted sum of the values at its neighbours."""
+
+    @staticmethod
+    def forward(ctx: Any, seen: Tensor, weights: Tensor, edges: _Edges) -> Tensor:
+        ctx.edges = edges
+        ctx.save_for_backward(seen, weights)
+        result = torch.empty_like(seen)
+        for some in _some_runs_at_a_time(seen, edges):
+            carried = seen[:, :, some].contiguous().index_select(0, edges.source).mul_(weights[:, None, some])
+            result[:, :, some] = edges.sum_at(edges.target_of, carried)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        seen, weights = ctx.saved_tensors
+        edges: _Edges = ctx.edges
+        for_seen, for_weights = torch.empty_like(seen), torch.empty_like(weights)
+        for some in _some_runs_at_a_time(seen, edges):
+            wanted = gradient[:, :, some].contiguous().index_select(0, edges.target)
+            for_weights[:, some] = (seen[:, :, some].contiguous().index_select(0, edges.source).mul_(wanted)).sum(1)
+            for_seen[:, :, some] = edges.sum_at(edges.source_of, wanted.mul_(weights[:, None, some]))
+        return for_seen, for_weights, None
+
+
+def _some_runs_at_a_time(seen: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> Iterator[slice]:
+    runs = seen.shape[2]
+    at_once = max(1, CARRIED_AT_ONCE[seen.device.type] * runs // (len(edges.all) * seen[0].numel()))
+    return (slice(start, start + at_once) for start in range(0, runs, at_once))
