@@ -57,9 +57,8 @@ def relative_adjacency(graph: Graph) -> sp.csr_array:
     pattern = with_data((adjacency.data != 0).astype(np.float64))
     sums = adjacency.sum(axis=1, dtype=np.float64) - loops, pattern.sum(axis=1) - (loops != 0)  # weight, edges
     (weight, edges), _ = graph.communicator.mean_and_std(np.stack(sums, axis=1))
-    if weight == edges or not edges:
-        return adjacency
-    return with_data(np.divide(adjacency.data, weight / edges, dtype=np.float64).astype(np.float32))
+    mean = np.float32(weight / edges if edges else 1)  # rounded, so that the order of nodes does not matter
+    return adjacency if mean == 1 else with_data(adjacency.data / mean)
 
 
 @cached_per_graph
