@@ -10,12 +10,10 @@ speed of a large matrix product. Parts are timed inside the real epoch, with wha
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 from unittest import mock
@@ -29,7 +27,6 @@ from torch import Tensor
 from mtgcn.datasets import load
 from mtgcn.graph import Graph
 from mtgcn.linalg.operators import DenseOperator, SparseOperator
-from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import MTGCN, mt_gcn
 from mtgcn.methods.base import fit_in_chunks
 from mtgcn.nn.layers import DropoutStream, ReluDropout, _GroupedProduct
@@ -193,15 +190,13 @@ def product_rate(side: int = 2048) -> float:
 
 
 def main() -> None:
-    keep_freed_blocks()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default="cora,pubmed", help="comma-separated")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--large", action="store_true", help="2.4 million nodes, 62 million edges as well")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    facts = measuring.machine(torch.device("cpu"))
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(
+        __doc__,
+        dataset=("cora,pubmed", "comma-separated"),
+        epochs=20,
+        large=(False, "2.4 million nodes, 62 million edges as well"),
+    )
+    _, facts = measuring.start(arguments)
     bandwidth, rate = measuring.copy_bandwidth(), product_rate()
     print(f"a large copy moves {bandwidth / 1e9:.1f} GB/s, a large product does {rate / 1e9:.0f} G multiplications/s")
     found = {}

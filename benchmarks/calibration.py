@@ -12,14 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import measuring
 import numpy as np
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import calibration_error
 from mtgcn.experiments.statistics import paired_difference, summarise
@@ -45,11 +43,18 @@ class AsFitted:
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = measuring.arguments(
+        __doc__,
+        methods=("mt-plus,mt-gcn", "comma-separated"),
+        cells=(CELLS, "dataset:labels per class, comma-separated"),
+        runs=8,
+        coverage=(float, "measure prediction sets of this coverage instead"),
+        seed=77,
+        set=[],
+        device="cpu",
+    )
     seed = checked_seed(arguments.seed, final=False)
-    device = chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    device, facts = measuring.start(arguments)
     rows = []
     for method in arguments.methods.split(","):
         for cell in arguments.cells.split(","):
@@ -64,19 +69,6 @@ def main() -> None:
             print(f"{method}: {cell} done", file=sys.stderr, flush=True)
     measuring.show_table([{name: value for name, value in row.items() if name != "per run"} for row in rows])
     measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default="mt-plus,mt-gcn", help="comma-separated")
-    parser.add_argument("--cells", default=CELLS, help="dataset:labels per class, comma-separated")
-    parser.add_argument("--runs", type=int, default=8)
-    parser.add_argument("--coverage", type=float, help="measure prediction sets of this coverage instead")
-    parser.add_argument("--seed", type=int, default=77)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the method")
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    return parser.parse_args()
 
 
 def calibration_of(

@@ -9,16 +9,12 @@ reading the data or drawing the splits.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from statistics import mean, stdev
 
 import measuring
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.scoring import score
-from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -28,15 +24,8 @@ RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}
 
 
 def main() -> None:
-    keep_freed_blocks()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    device = chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(__doc__, device="cpu", seed=0)
+    device, facts = measuring.start(arguments)
     method = create("mt-gcn")
     rows, per_run = [], {}
     for dataset, rates in CELLS.items():

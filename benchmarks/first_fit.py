@@ -13,7 +13,6 @@ machine leaves comparable.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -42,12 +41,17 @@ REFITS = 3  # the table shows their median
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = measuring.arguments(
+        __doc__,
+        part={"choices": (*PARTS, "both"), "default": "both"},
+        dataset=(None, f"comma-separated; default: {PARTS['files']} and {PARTS['python']}"),
+        labels_per_class=5,
+        seed=0,
+        threads=None,
+    )
     if arguments.threads:
-        torch.set_num_threads(arguments.threads)
         os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
-    facts = measuring.machine(torch.device("cpu"))
-    measuring.show_machine(facts)
+    _, facts = measuring.start(arguments)
     found = {}
     for part, work in (("files", from_files), ("python", from_python)):
         if arguments.part in (part, "both"):
@@ -58,17 +62,6 @@ def main() -> None:
             ]
             measuring.show_table(found[part])
     measuring.write_json(arguments.json, {"machine": facts, **found})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=(*PARTS, "both"), default="both")
-    parser.add_argument("--dataset", help=f"comma-separated; default: {PARTS['files']} and {PARTS['python']}")
-    parser.add_argument("--labels-per-class", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    return parser.parse_args()
 
 
 def from_files(name: str, labels_per_class: int, seed: int, threads: int | None) -> dict[str, Any]:

@@ -22,7 +22,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import measuring
@@ -30,7 +29,6 @@ import numpy as np
 import torch
 from synthetic import random_graph
 
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, create, fit_in_chunks
@@ -58,33 +56,25 @@ class Plan:
 
 
 def main() -> None:
-    arguments = _arguments()
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    device = chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(
+        __doc__,
+        method=("mt-gcn", "mt-gcn: epochs; mt-plus: whole fits"),
+        edges=(None, "directed edges, comma-separated; default: 3e6,1e7,3e7, or 1e6,1e7 for mt-plus"),
+        degree=(50.0, "mean degree"),
+        large=(False, "the one large graph instead"),
+        nodes=(2.4e6, "of the large graph"),
+        large_edges=(62e6, "of the large graph"),
+        seed=0,
+        device="cpu",
+        threads=None,
+    )
+    device, facts = measuring.start(arguments)
     common = {"device": device.type, "threads": arguments.threads, "seed": arguments.seed}
     if arguments.method != "mt-gcn":
         found = whole_fits(arguments, common)
     else:
         found = large(arguments, common) if arguments.large else growth(arguments, common)
     measuring.write_json(arguments.json, {"machine": facts, **found})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", default="mt-gcn", help="mt-gcn: epochs; mt-plus: whole fits")
-    parser.add_argument("--edges", help="directed edges, comma-separated; default: 3e6,1e7,3e7, or 1e6,1e7 for mt-plus")
-    parser.add_argument("--degree", type=float, default=50, help="mean degree")
-    parser.add_argument("--large", action="store_true", help="the one large graph instead")
-    parser.add_argument("--nodes", type=float, default=2.4e6, help="of the large graph")
-    parser.add_argument("--large-edges", type=float, default=62e6, help="of the large graph")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    return parser.parse_args()
 
 
 def growth(arguments: argparse.Namespace, common: dict[str, Any]) -> dict[str, Any]:

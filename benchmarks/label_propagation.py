@@ -14,17 +14,13 @@ affair, and counts.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import measuring
 import numpy as np
 import scipy.sparse as sp
-import torch
 from sklearn.semi_supervised import LabelSpreading
 from sknetwork.classification import DiffusionClassifier, PageRankClassifier, Propagation
 from synthetic import random_graph
@@ -43,11 +39,16 @@ LARGE = {"nodes": 240_000, "edges": 6_200_000, "features": 1, "classes": 47}  # 
 
 
 def main() -> None:
-    arguments = _arguments()
-    torch.set_num_threads(arguments.threads)
-    facts = measuring.machine(torch.device("cpu"))
-    facts["versions"] |= {name: version(name) for name in ("scikit-learn", "scikit-network")}
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(
+        __doc__,
+        dataset=(",".join(RUNS), "comma-separated"),
+        labels_per_class=(int, "default: the paper's lowest rate of each dataset, else 3"),
+        runs=(int, "default: the paper's 30, 30 and 10, else 10"),
+        large=(False, "one fit of a large random graph instead, ours alone"),
+        seed=0,
+        threads=(1, "of torch; the solvers use one"),
+    )
+    _, facts = measuring.start(arguments, "scikit-learn", "scikit-network")
     rows = []
     for dataset in [] if arguments.large else arguments.dataset.split(","):
         labels_per_class = arguments.labels_per_class or LOWEST_RATE.get(dataset, OTHERWISE["labels_per_class"])
@@ -59,18 +60,6 @@ def main() -> None:
         rows = [one_fit(arguments.seed)]
         measuring.show_table(rows)
     measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default=",".join(RUNS), help="comma-separated")
-    parser.add_argument("--labels-per-class", type=int, help="default: the paper's lowest rate of each dataset, else 3")
-    parser.add_argument("--runs", type=int, help="default: the paper's 30, 30 and 10, else 10")
-    parser.add_argument("--large", action="store_true", help="one fit of a large random graph instead, ours alone")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="of torch; the solvers use one")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    return parser.parse_args()
 
 
 def one_fit(seed: int) -> dict[str, Any]:

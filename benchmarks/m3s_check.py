@@ -13,14 +13,13 @@ classifier sees.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
@@ -218,13 +217,13 @@ def measured(graph: Graph, per_class: int, runs: int, network: str) -> dict[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", default=CELLS, help="DATASET:LABELS_PER_CLASS,…")
-    parser.add_argument("--runs", type=int, help="splits of a cell; without it 30, on PubMed 10")
-    parser.add_argument("--network", default="one-layer", choices=["one-layer", "two-layers"])
-    parser.add_argument("--start", default="farthest", choices=list(STARTS), help="of the centres of k-means")
-    parser.add_argument("--json", type=Path, help="also add the cells to this file")
-    arguments = parser.parse_args()
+    arguments = measuring.arguments(
+        __doc__,
+        cells=(CELLS, "DATASET:LABELS_PER_CLASS,…"),
+        runs=(int, "splits of a cell; without it 30, on PubMed 10"),
+        network={"default": "one-layer", "choices": ["one-layer", "two-layers"]},
+        start={"default": "farthest", "choices": list(STARTS), "help": "of the centres of k-means"},
+    )
     m3s.k_means = STARTS[arguments.start]  # type: ignore[attr-defined]  # as m3s calls it
     for cell in arguments.cells.split(","):
         dataset, per_class = cell.split(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import resource
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,6 +28,54 @@ from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
 BESIDE_STAGES = "beside these"  # work outside of any stage
+
+
+OPTIONS: dict[str, dict[str, Any]] = {  # that several programs have
+    "device": {"help": "auto, cpu or cuda"},
+    "threads": {"type": int, "help": "of torch; default: what torch takes"},
+    "set": {"action": "append", "metavar": "NAME=VALUE", "help": "a setting of the method"},
+    "json": {"type": Path, "metavar": "FILE", "help": "write the numbers here as well"},
+}
+
+
+def arguments(description: str | None, **options: Any) -> argparse.Namespace:
+    """Options of the command line by their names, and `--json`.
+
+    Each is a default; a default and a help text; or the settings of `add_argument`. A type as default is the type of an
+    option without one.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, given in {**options, "json": None}.items():
+        default, *text = given if isinstance(given, tuple) else [given]
+        settings = OPTIONS.get(name, {}) | (given if isinstance(given, dict) else {"default": default})
+        settings |= {"help": text[0]} if text else {}
+        if default is False:
+            settings["action"] = "store_true"
+        elif isinstance(default, type):
+            settings |= {"type": default, "default": None}
+        elif isinstance(default, int | float):
+            settings["type"] = type(default)
+        parser.add_argument(f"--{name.replace('_', '-')}", **settings)
+    return parser.parse_args()
+
+
+def start(arguments: argparse.Namespace, *packages: str) -> tuple[torch.device, dict[str, Any]]:
+    """Use the device and the threads of the options; returns the device and facts about the machine with the versions
+    of further packages, and prints them."""
+    keep_freed_blocks()
+    if getattr(arguments, "threads", None):
+        torch.set_num_threads(arguments.threads)
+    device = environment.chosen_device(getattr(arguments, "device", "cpu"))
+    facts = machine(device)
+    for package in packages:
+        try:
+            facts["versions"][package] = version(package)
+        except PackageNotFoundError:
+            facts["versions"][package] = "missing"
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    print(f"{facts['processor']}, {facts['cores']} cores, {facts['threads']} threads; device {facts['device']}")
+    print(f"{versions}; load average at start {facts['load average']}\n")
+    return device, facts
 
 
 def timed(
@@ -136,12 +186,6 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
-
-
-def show_machine(facts: dict[str, Any]) -> None:
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    print(f"{facts['processor']}, {facts['cores']} cores, {facts['threads']} threads; device {facts['device']}")
-    print(f"{versions}; load average at start {facts['load average']}\n")
 
 
 def show_table(rows: Sequence[dict[str, Any]]) -> None:

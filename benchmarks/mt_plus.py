@@ -9,16 +9,12 @@ share. The time of both is given. Then cells of both methods are fitted in turn,
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
-from pathlib import Path
 
 import measuring
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
-from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -27,15 +23,8 @@ CELLS = {"cora": (2, 30), "citeseer": (3, 30), "pubmed": (2, 10)}
 
 
 def main() -> None:
-    keep_freed_blocks()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default=",".join(CELLS))
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    device = chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(__doc__, datasets=",".join(CELLS), device="cpu")
+    device, facts = measuring.start(arguments)
     names = arguments.datasets.split(",")
     graphs = {name: load(name) for name in names}
     with tempfile.TemporaryDirectory() as cache:

@@ -12,16 +12,14 @@ what that is worth on it.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
+import sys
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import measuring
 import numpy as np
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import score
 from mtgcn.methods import create, fit_in_chunks
@@ -57,23 +55,22 @@ VARIANTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default=",".join(CELLS))
-    parser.add_argument("--labels", help="per class, with commas between, or over-all; default: every cell")
-    parser.add_argument("--runs", type=int, default=20, help="of every cell")
-    parser.add_argument("--embeddings", type=int, default=1, help="pairs of encoders that the runs share")
-    parser.add_argument("--variants", help="titles, with semicolons between")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--workers", type=int, default=1, help="processes among which cells are dealt out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
+    arguments = measuring.arguments(
+        __doc__,
+        datasets=",".join(CELLS),
+        labels=(None, "per class, with commas between, or over-all; default: every cell"),
+        runs=(20, "of every cell"),
+        embeddings=(1, "pairs of encoders that the runs share"),
+        variants=(None, "titles, with semicolons between"),
+        seed=0,
+        device="cpu",
+        workers=(1, "processes among which cells are dealt out"),
+    )
     titles = arguments.variants.split(";") if arguments.variants else list(VARIANTS)
     if titles[0] != WHOLE or not set(titles) <= set(VARIANTS):
-        parser.error(f"the variants are {'; '.join(VARIANTS)}; begin with {WHOLE}")
-    seed, device = checked_seed(arguments.seed, final=False), chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+        sys.exit(f"the variants are {'; '.join(VARIANTS)}; begin with {WHOLE}")
+    seed = checked_seed(arguments.seed, final=False)
+    device, facts = measuring.start(arguments)
     cells = [
         (dataset, labels)
         for dataset in arguments.datasets.split(",")

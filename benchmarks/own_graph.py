@@ -8,7 +8,6 @@ The files are written by another process than the one measured, and nothing is i
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import resource
@@ -24,20 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 import synthetic
-import torch
 
 CLASSES, FEATURES, LABELS_PER_CLASS = 5, 20, 20  # a feature of its own for every class
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--edges", type=int, default=5_000_000)
-    parser.add_argument("--method", default="mt-plus")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    facts = measuring.machine(torch.device("cpu"))
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(__doc__, nodes=1_000_000, edges=5_000_000, method="mt-plus")
+    _, facts = measuring.start(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         graph = synthetic.random_graph(arguments.nodes, arguments.edges, FEATURES, CLASSES)

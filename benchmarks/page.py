@@ -5,7 +5,6 @@ python benchmarks/page.py --others   also scikit-learn's t-SNE and, where it is 
 python benchmarks/page.py --json FILE
 """
 
-import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import measuring
 import numpy as np
-import torch
 
 from mtgcn import MutualTeachingClassifier, load
 from mtgcn.linalg.layout_2d import layout_2d, nearest_rows
@@ -26,12 +24,8 @@ Layout = Callable[[np.ndarray], np.ndarray]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--others", action="store_true")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    facts = measuring.machine(torch.device("cpu"))
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(__doc__, others=False)
+    _, facts = measuring.start(arguments)
     layouts = {"map": layout_2d, **(others() if arguments.others else {})}
     rows = [row for name in ("cora", "pubmed") for row in measured(name, layouts)]
     measuring.show_table(rows)

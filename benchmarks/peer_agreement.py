@@ -6,7 +6,6 @@ python benchmarks/peer_agreement.py --method mt-plus
 
 from __future__ import annotations
 
-import argparse
 import itertools
 
 import measuring
@@ -22,11 +21,9 @@ CELLS = {"cora": 2, "citeseer": 3, "pubmed": 2}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default="cora,citeseer")
-    parser.add_argument("--method", default="mt-gcn", choices=list(WITHOUT_TEACHING))
-    parser.add_argument("--runs", type=int, default=10)
-    arguments = parser.parse_args()
+    arguments = measuring.arguments(
+        __doc__, datasets="cora,citeseer", method={"default": "mt-gcn", "choices": list(WITHOUT_TEACHING)}, runs=10
+    )
     rows = []
     for dataset in arguments.datasets.split(","):
         graph = load(dataset)

@@ -20,21 +20,17 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import measuring
 import numpy as np
 import synthetic
-import torch
 from peer_programs import Missing, Program, programs
 
 from mtgcn.datasets import load
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
-from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe
@@ -47,13 +43,20 @@ TINY = {"nodes": 300, "edges": 900, "features": 20, "classes": 3}
 
 
 def main() -> None:
-    keep_freed_blocks()
-    arguments = _arguments()
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    facts = measuring.machine(torch.device("cpu"))
-    facts["versions"] |= _versions("torch_geometric", "scikit-learn", "scikit-network")
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(
+        __doc__,
+        dataset=(",".join(DATASETS), "comma-separated"),
+        programs=(None, "only those whose name holds one of these words, comma-separated"),
+        labels_per_class=5,
+        runs=(3, "splits"),
+        seed=0,
+        nodes=(200000, "of the synthetic graph"),
+        edges=(1000000, "of the synthetic graph"),
+        infomax_epochs=300,
+        most_seconds=(900.0, "that infomax is trained"),
+        threads=None,
+    )
+    _, facts = measuring.start(arguments, "torch_geometric", "scikit-learn", "scikit-network")
     # Before the cache is another one, since fetched data lie there as well.
     graphs = {name: _graph(name, arguments) for name in arguments.dataset.split(",")}
     everybody = _everybody(arguments)
@@ -68,36 +71,6 @@ def main() -> None:
             measuring.show_table([{key: one[key] for key in one if key != "accuracies"} for one in found])
             rows += found
     measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default=",".join(DATASETS), help="comma-separated")
-    parser.add_argument("--programs", help="only those whose name holds one of these words, comma-separated")
-    parser.add_argument("--labels-per-class", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=3, help="splits")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--nodes", type=int, default=200_000, help="of the synthetic graph")
-    parser.add_argument("--edges", type=int, default=1_000_000, help="of the synthetic graph")
-    parser.add_argument("--infomax-epochs", type=int, default=300)
-    parser.add_argument("--most-seconds", type=float, default=900, help="that infomax is trained")
-    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    for name in arguments.dataset.split(","):
-        if name not in DATASETS:
-            parser.error(f"unknown dataset {name!r}; choose from {', '.join(DATASETS)}")
-    return arguments
-
-
-def _versions(*packages: str) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "missing"
-    return found
 
 
 def _graph(name: str, arguments: argparse.Namespace) -> Graph:

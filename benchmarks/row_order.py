@@ -8,9 +8,7 @@ Two other seeds are compared as well, to see beside it what chance alone changes
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
 import measuring
 import numpy as np
@@ -26,13 +24,7 @@ VALIDATION = 500
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default="cora")
-    parser.add_argument("--labels-per-class", type=int, default=2)
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
+    arguments = measuring.arguments(__doc__, dataset="cora", labels_per_class=2, methods=",".join(METHODS), runs=3)
     graph = load(arguments.dataset)
     splits = draw_splits(graph, arguments.labels_per_class, arguments.runs, 0, validation=VALIDATION)
     order = np.random.default_rng(0).permutation(graph.num_nodes)  # the node that stands at each place

@@ -28,10 +28,8 @@ import peer_pyg
 import torch
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.scoring import score
 from mtgcn.graph import Graph
-from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Prediction, observe, run_seed
@@ -47,13 +45,20 @@ SINGLE_REPETITIONS = 3
 
 
 def main() -> None:
-    keep_freed_blocks()
-    arguments = _arguments()
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    device = chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(
+        __doc__,
+        dataset=("cora,citeseer,pubmed", "comma-separated"),
+        labels_per_class=(int, "default: the paper's lowest rate of each dataset"),
+        runs=(int, "of ours; default: the paper's 30, 30 and 10"),
+        peer_runs=(2, "timed runs of each peer; 0: ours alone"),
+        peers=(",".join(PEERS), "comma-separated"),
+        single=(False, "one fit on Cora, and the time of imports, instead"),
+        memory=(False, "peak memory of ours, instead"),
+        seed=0,
+        device="cpu",
+        threads=None,
+    )
+    device, facts = measuring.start(arguments)
     if arguments.single:
         rows = [*single_fit(arguments.seed, device), *import_seconds()]
         measuring.show_table(rows)
@@ -66,28 +71,6 @@ def main() -> None:
             measuring.show_table(found)
             rows += found
     measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default="cora,citeseer,pubmed", help="comma-separated")
-    parser.add_argument("--labels-per-class", type=int, help="default: the paper's lowest rate of each dataset")
-    parser.add_argument("--runs", type=int, help="of ours; default: the paper's 30, 30 and 10")
-    parser.add_argument("--peer-runs", type=int, default=2, help="timed runs of each peer; 0: ours alone")
-    parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--threads", type=int, help="of torch; default: what torch takes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--single", action="store_true", help="one fit on Cora, and the time of imports")
-    instead.add_argument("--memory", action="store_true", help="peak memory of ours")
-    arguments = parser.parse_args()
-    for what, given, choices in (("dataset", arguments.dataset, RUNS), ("peer", arguments.peers, PEERS)):
-        for name in given.split(","):
-            if name not in choices:
-                parser.error(f"unknown {what} {name!r}; choose from {', '.join(choices)}")
-    return arguments
 
 
 class Cell:

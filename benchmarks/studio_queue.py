@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import measuring
@@ -22,22 +21,29 @@ import numpy as np
 
 from mtgcn import MutualTeachingClassifier
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import method_class
 from mtgcn.settings import parse_settings
-from mtgcn.studio.source import loaded_graph
+from mtgcn.studio.storage import loaded_graph
 from mtgcn.uncertainty.suggestions import first_suggestions
 from mtgcn.uncertainty.warnings import FitWarning
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = measuring.arguments(
+        __doc__,
+        datasets="digits,cora",
+        labels=10,
+        runs=30,
+        seed=(4000, "of the first run; each later one has one more"),
+        method="mt-plus",
+        set=[],
+        device="cpu",
+    )
     seed = checked_seed(arguments.seed, final=False)
-    facts = measuring.machine(chosen_device(arguments.device))
-    measuring.show_machine(facts)
+    _, facts = measuring.start(arguments)
     runs: dict[str, list[dict[str, Any]]] = {}
     for dataset in arguments.datasets.split(","):
         graph = load(dataset)
@@ -47,19 +53,6 @@ def main() -> None:
             print(f"{dataset}: run {run + 1} of {arguments.runs}: {runs[dataset][-1]}", file=sys.stderr, flush=True)
     measuring.show_table([compared(dataset, done) for dataset, done in runs.items()])
     measuring.write_json(arguments.json, {"command": " ".join(sys.argv), "machine": facts, "runs": runs})
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default="digits,cora")
-    parser.add_argument("--labels", type=int, default=10)
-    parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=4000, help="of the first run; each later one has one more")
-    parser.add_argument("--method", default="mt-plus")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the method")
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    return parser.parse_args()
 
 
 def simulated(graph: Graph, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:

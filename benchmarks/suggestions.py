@@ -24,7 +24,6 @@ import numpy as np
 from scipy.stats import rankdata
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
@@ -98,11 +97,21 @@ class Simulation:
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = measuring.arguments(
+        __doc__,
+        datasets="cora,citeseer,pubmed",
+        rules=("suggest,random", f"of {', '.join(RULES)}"),
+        method="mt-plus",
+        start=(2, "labels per class that a run starts from"),
+        rounds=6,
+        runs=20,
+        seed=700,
+        set=[],
+        device="cpu",
+        svg={"type": Path, "metavar": "FILE", "help": "draw the curves here"},
+    )
     seed = checked_seed(arguments.seed, final=False)
-    device = chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    device, facts = measuring.start(arguments)
     rules = arguments.rules.split(",")
     curves, rows = {}, []
     for dataset in arguments.datasets.split(","):
@@ -117,22 +126,6 @@ def main() -> None:
     measuring.write_json(arguments.json, {"machine": facts, "curves": curves})
     if arguments.svg:
         arguments.svg.write_text(picture(curves, arguments.method), encoding="utf-8")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default="cora,citeseer,pubmed")
-    parser.add_argument("--rules", default="suggest,random", help=f"of {', '.join(RULES)}")
-    parser.add_argument("--method", default="mt-plus")
-    parser.add_argument("--start", type=int, default=2, help="labels per class that a run starts from")
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=700)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the method")
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the curves here")
-    return parser.parse_args()
 
 
 def simulate(

@@ -9,16 +9,13 @@ say nothing, with label propagation, which looks at edges alone.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
-from pathlib import Path
 
 import measuring
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.datasets import load
-from mtgcn.environment import chosen_device
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import score
 from mtgcn.methods import create, fit_in_chunks
@@ -29,17 +26,9 @@ BESIDE = {"as it is": ("logistic", "lp"), "edges rewired": ("logistic",), "featu
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default="cora")
-    parser.add_argument("--labels", type=int, default=20, help="per class")
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    arguments = parser.parse_args()
-    seed, device = checked_seed(arguments.seed, final=False), chosen_device(arguments.device)
-    facts = measuring.machine(device)
-    measuring.show_machine(facts)
+    arguments = measuring.arguments(__doc__, datasets="cora", labels=(20, "per class"), runs=10, seed=0, device="cpu")
+    seed = checked_seed(arguments.seed, final=False)
+    device, facts = measuring.start(arguments)
     rows = []
     for dataset in arguments.datasets.split(","):
         graph = load(dataset)

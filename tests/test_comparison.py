@@ -1,5 +1,6 @@
 """`mtgcn.compare`, as a notebook calls it."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -100,6 +101,7 @@ def test_split_file(graph, tmp_path):
         ({"methods": []}, "0 methods to compare"),
         ({"labels_per_class": None}, "how many labels to draw"),
         ({"device": "gpu"}, "unknown device 'gpu'"),
+        ({"seed": 1_000_002}, "seed 1000002 is kept for final figures"),
         ({"graph": [[0, 1], [1, 0]]}, "graph is a list; give a Graph that holds labels"),
     ],
 )
@@ -108,26 +110,9 @@ def test_invalid_arguments(graph, given, message):
         mtgcn.compare(**{"graph": graph, "methods": ["lp"], "labels_per_class": 2, "runs": 1, **given})
 
 
-def test_verbose(graph, capsys, monkeypatch):
+def test_verbose(graph, monkeypatch):
     shown = []
-    monkeypatch.setattr("mtgcn.report.progress.progress_callbacks", _recording(shown))
-    mtgcn.compare(graph, ["lp"], labels_per_class=2, runs=1)
-    assert shown == []
-    mtgcn.compare(graph, ["lp"], labels_per_class=2, runs=1, verbose=True)
-    assert shown == ["reported"]
-
-
-def _recording(shown):
-    from contextlib import contextmanager
-
-    @contextmanager
-    def reporting(*_given):
-        shown.append("reported")
-        yield
-
-    return reporting
-
-
-def test_final_seeds_are_refused(make_graph):
-    with pytest.raises(InputError, match="seed 1000002 is kept for final figures"):
-        mtgcn.compare(make_graph(), methods=["lp"], labels_per_class=2, runs=2, seed=1_000_002)
+    monkeypatch.setattr("mtgcn.report.progress.fitting_progress", lambda title: shown.append(title) or nullcontext())
+    for verbose in (False, True):
+        mtgcn.compare(graph, ["lp"], labels_per_class=2, runs=1, verbose=verbose)
+        assert shown == ["lp on blocks"] * verbose

@@ -137,7 +137,7 @@ class ComparisonResults:
 
     def _repr_html_(self) -> str:
         from mtgcn.report.comparisons import comparison_table
-        from mtgcn.report.tables import html
+        from mtgcn.report.pages import html
 
         return html(comparison_table(self.comparison))
 

@@ -87,15 +87,18 @@ class Graph:
         adjacency = graph_checks.checked_adjacency(self.adjacency)
         nodes = adjacency.shape[0]
         labels = graph_checks.checked_labels(self.labels, nodes)
-        node_ids = graph_checks.checked_node_ids(self.node_ids, nodes)
-        class_names = graph_checks.checked_class_names(self.class_names, labels)
         features = graph_checks.checked_features(self.features, nodes)
-        width = 0 if features is None else features.shape[1]
-        feature_names = graph_checks.checked_feature_names(self.feature_names, width)
-        name = graph_checks.checked_name(self.name)
-        checked = (adjacency, features, labels, node_ids, class_names, name, feature_names)
-        for part, value in zip(fields(self), checked, strict=False):  # preprocessing stays as it is
-            object.__setattr__(self, part.name, value)
+        checked = {
+            "adjacency": adjacency,
+            "features": features,
+            "labels": labels,
+            "node_ids": graph_checks.checked_node_ids(self.node_ids, nodes),
+            "class_names": graph_checks.checked_class_names(self.class_names, labels),
+            "name": graph_checks.checked_name(self.name),
+            "feature_names": graph_checks.checked_feature_names(self.feature_names, features),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         title = f"{self.name!r}, " if self.name else ""
@@ -222,12 +225,11 @@ class Graph:
         if num_nodes is None:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
-        num_nodes = checked_count(num_nodes, where)
-        node_ids = graph_checks.checked_node_ids(node_ids, num_nodes)
+        node_ids = graph_checks.checked_node_ids(node_ids, checked_count(num_nodes, where))
         weights = None if edge_weight is None else np.asarray(as_array(edge_weight))
-        directed = True  # PyTorch Geometric lists both directions of an edge
-        named = tuple(feature_names)
-        arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, named, labels, names, directed)
+        arrays = GraphArrays(
+            node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names, directed=True
+        )  # PyTorch Geometric lists both directions of an edge
         return cls.from_arrays(arrays, "edge_index", name)
 
     @classmethod
@@ -260,14 +262,16 @@ class Graph:
         weight: Attribute = None,
         label: Attribute = None,
         features: Sequence[str] | None = None,
+        nodes: Sequence[Any] | None = None,
         name: str = "",
     ) -> Graph:
         """A graph from networkx.
 
         By default the edge attribute `weight`, the node attribute `label` or `class` and every numeric node attribute
-        are used. Name others, or pass False for none.
+        are used. Name others, or pass False for none. `nodes` lists the nodes in another order than `networkx_nodes`.
         """
-        arrays = networkx_arrays(graph, "the networkx graph", weight=weight, label=label, features=features)
+        where = "the networkx graph"
+        arrays = networkx_arrays(graph, where, weight=weight, label=label, features=features, nodes=nodes)
         return cls.from_arrays(arrays, "the networkx graph", name)
 
     @classmethod
@@ -369,6 +373,25 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
         raise InputError(f"{where}: edge {bad[0]} weighs {weights[bad[0]]:g}; give finite weights >= 0")
 
 
+def networkx_nodes(graph: Any, rows: int | None = None, index: Sequence[Any] | None = None) -> list[Any]:
+    """The nodes of a networkx graph in the order of the rows of a table, whose `index` may hold their ids.
+
+    Nodes are matched with the index, or by number if they are 0 … n-1. Others keep the order of the graph, unless they
+    are to be matched with `rows`, which is refused.
+    """
+    nodes = list(graph.nodes)
+    if index is not None and len(index) == len(nodes) and {*index} == {*nodes}:
+        return list(index)
+    if {*nodes} == {*range(len(nodes))}:
+        return sorted(nodes)
+    if rows == len(nodes):
+        raise InputError(
+            f"node {shown(nodes[0])} of the networkx graph is neither a row number from 0 to {rows - 1} nor in the "
+            "index of X; number the nodes like the rows, or give X as a data frame whose index holds the nodes"
+        )
+    return nodes
+
+
 def networkx_arrays(
     graph: Any,
     where: str,
@@ -376,21 +399,46 @@ def networkx_arrays(
     weight: Attribute = None,
     label: Attribute = None,
     features: Sequence[str] | None = None,
+    nodes: Sequence[Any] | None = None,
 ) -> GraphArrays:
     """The arrays of a networkx graph, which messages call `where`."""
-    nodes = list(graph.nodes)
+    nodes = networkx_nodes(graph) if nodes is None else list(nodes)
+    if len(nodes) != len(graph) or {*nodes} != {*graph.nodes}:
+        raise InputError(f"{where} has {len(graph)} nodes and other ones are listed; list each of its nodes once")
     if not nodes:
         raise InputError(f"{where} has no nodes; give at least one")
     number = {node: place for place, node in enumerate(nodes)}
     ends = [(number[one], number[other]) for one, other in graph.edges()]
     sources, targets = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     attributes = [graph.nodes[node] for node in nodes]
-    label_name = _label_name(attributes, label, where)
+    label_name = label or None
+    if label and not any(label in some for some in attributes):
+        raise InputError(f"{where}: no node has an attribute {label!r}; name the one that holds the classes")
+    for name in LABEL_NAMES if label is None else ():
+        found = [str(some[name]) for some in attributes if name in some]
+        # Drawing programs write each node's own name into `label`; that is not a class.
+        if label_name is None and found and (name != "label" or len(set(found)) < len(nodes)):
+            label_name = name
     labels, class_names = encoded_labels([some.get(label_name) for some in attributes] if label_name else [])
-    values, names = _features(nodes, attributes, label_name, features, where)
-    weights, known = _weights(graph, weight, where), labels if class_names else None
-    ids, directed = id_array(nodes, where), graph.is_directed()
-    return GraphArrays(ids, sources, targets, weights, values, names, known, class_names, directed)
+    if features is None:
+        seen = {name: value for some in reversed(attributes) for name, value in some.items()}
+        features = [name for name, value in seen.items() if name != label_name and _numbers(value) is not None]
+    columns, names = [], []
+    for name in features:
+        column = _feature(nodes, attributes, name, where)
+        columns.append(column)
+        names += [name] if column.shape[1] == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
+    return GraphArrays(
+        id_array(nodes, where),
+        sources,
+        targets,
+        _weights(graph, weight, where),
+        np.hstack(columns) if columns else None,
+        tuple(names),
+        labels if class_names else None,
+        class_names,
+        directed=graph.is_directed(),
+    )
 
 
 def id_array(nodes: Sequence[Any], where: str) -> np.ndarray:
@@ -403,64 +451,37 @@ def id_array(nodes: Sequence[Any], where: str) -> np.ndarray:
     return np.array(names)
 
 
-def _label_name(attributes: list[dict[str, Any]], named: Attribute, where: str) -> str | None:
-    if named is False:
-        return None
-    if named is not None:
-        if not any(named in some for some in attributes):
-            raise InputError(f"{where}: no node has an attribute {named!r}; name the one that holds the classes")
-        return named
-    for name in LABEL_NAMES:
-        found = [str(some[name]) for some in attributes if name in some]
-        # Drawing programs write each node's own name into `label`; that is not a class.
-        if found and (name != "label" or len(set(found)) < len(attributes)):
-            return name
-    return None
-
-
-def _features(
-    nodes: list[Any], attributes: list[dict[str, Any]], label: str | None, names: Sequence[str] | None, where: str
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Attributes that are numbers, or lists of numbers of one length."""
-    if names is None:
-        seen = {name: value for some in reversed(attributes) for name, value in some.items()}
-        names = [name for name, value in seen.items() if name != label and _is_numeric(value)]
-    columns, column_names = [], []
-    for name in names:
-        rows: list[np.ndarray] = []
-        for node, some in zip(nodes, attributes, strict=True):
-            value = some.get(name)
-            if value is None or not _is_numeric(value) or (rows and np.atleast_1d(value).size != rows[0].size):
-                raise InputError(
-                    f"{where}, node {shown(node)}: attribute {name!r} is {shown(value)}; give every node a number "
-                    "there (or lists of one length), or name the features to take"
-                )
-            rows.append(np.array([_number(one) for one in np.atleast_1d(np.asarray(value, dtype=object))]))
-        column = np.array(rows)
-        bad = np.flatnonzero(~(np.abs(column) <= MAX_FLOAT).all(axis=1))
-        if len(bad):
+def _feature(
+    nodes: list[Any], attributes: list[dict[str, Any]], name: str, where: str
+) -> Float[np.ndarray, "nodes features"]:
+    """An attribute that is a number, or a list of numbers of one length."""
+    rows = [_numbers(some.get(name)) for some in attributes]
+    widths = [None if row is None else len(row) for row in rows]
+    for node, some, width in zip(nodes, attributes, widths, strict=True):
+        if width is None or width != widths[0]:
             raise InputError(
-                f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
-                "give finite numbers that single precision can hold"
+                f"{where}, node {shown(node)}: attribute {name!r} is {shown(some.get(name))}; give every node a number "
+                "there (or lists of one length), or name the features to take"
             )
-        columns.append(column.astype(np.float32))
-        column_names += [name] if column.shape[1] == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
-    return (np.hstack(columns), tuple(column_names)) if columns else (None, ())
+    column = np.array(rows)
+    bad = np.flatnonzero(~(np.abs(column) <= MAX_FLOAT).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
+            "give finite numbers that single precision can hold"
+        )
+    return column.astype(np.float32)
 
 
-def _number(value: Any) -> float:
-    """In double precision; infinite for an integer that is too large."""
+def _numbers(value: Any) -> np.ndarray | None:
+    """A number, or a list of numbers, in double precision, too large integers as infinity. None for anything else."""
+    values = np.atleast_1d(np.asarray(value, dtype=object))
+    if values.ndim != 1 or not len(values) or not all(isinstance(one, (RealNumber, np.bool_)) for one in values):
+        return None
     try:
-        return float(value)
+        return values.astype(np.float64)
     except OverflowError:
-        return np.inf
-
-
-def _is_numeric(value: Any) -> bool:
-    if isinstance(value, (list, tuple, np.ndarray)):
-        values = np.atleast_1d(np.asarray(value, dtype=object))
-        return values.ndim == 1 and len(values) > 0 and all(isinstance(one, (RealNumber, np.bool_)) for one in values)
-    return isinstance(value, (RealNumber, np.bool_))
+        return np.full(len(values), np.inf)
 
 
 def _weights(graph: Any, named: Attribute, where: str) -> np.ndarray | None:
@@ -474,11 +495,12 @@ def _weights(graph: Any, named: Attribute, where: str) -> np.ndarray | None:
         if value is None:
             continue
         found = True
-        if not isinstance(value, RealNumber) or not 0 <= _number(value) <= MAX_FLOAT:
+        numbers = _numbers(value) if isinstance(value, RealNumber) else None
+        if numbers is None or not 0 <= numbers[0] <= MAX_FLOAT:
             raise InputError(
                 f"{where}, edge {shown(one)} - {shown(other)}: {name} is {shown(value)}; give a finite weight >= 0"
             )
-        weights[place] = float(value)
+        weights[place] = numbers[0]
     if named is not None and not found:
         raise InputError(f"{where}: no edge has an attribute {named!r}; name the one that holds the weights")
     return weights if found else None

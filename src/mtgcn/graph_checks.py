@@ -68,10 +68,9 @@ def compressed_matrix(
 
 def checked_adjacency(given: object) -> sp.csr_array:
     """A symmetric matrix of weights >= 0 without stored zeros, with 32-bit indices where they suffice."""
-    adjacency = _matrix(given, copy=True)
+    adjacency = square_matrix(given, copy=True)
     if adjacency.shape[0] == 0:
         raise InputError("a graph of 0 nodes; give at least one node")
-    adjacency.sum_duplicates()
     if not np.isfinite(adjacency.data).all():
         raise InputError("an edge weight is NaN or infinite; give finite weights >= 0")
     if adjacency.data.min(initial=0) < 0:
@@ -161,20 +160,20 @@ def checked_name(given: object) -> str:
     return name
 
 
-def checked_feature_names(given: Sequence[str], features: int) -> tuple[str, ...]:
-    feature_names = _names("feature", given, LONGEST_TEXT)
-    if feature_names and len(feature_names) != features:
-        raise InputError(f"{len(feature_names)} feature names for {features} features; name each, or none")
+def checked_feature_names(given: Sequence[str], features: Any) -> tuple[str, ...]:
+    feature_names, width = _names("feature", given, LONGEST_TEXT), 0 if features is None else features.shape[1]
+    if feature_names and len(feature_names) != width:
+        raise InputError(f"{len(feature_names)} feature names for {width} features; name each, or none")
     return feature_names
 
 
-def checked_edge_index(given: Any) -> Int[np.ndarray, "2 listed"]:
+def checked_edge_index(given: Any, where: str = "") -> Int[np.ndarray, "2 listed"]:
     edges = _array("edge_index", as_array(given))
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         remedy = "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
-        raise InputError(f"edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
+        raise InputError(f"{where}edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
     if edges.max(initial=0) > np.iinfo(np.int64).max:
-        raise InputError(f"edge_index names node {edges.max()}; number nodes from 0 on")
+        raise InputError(f"{where}edge_index names node {edges.max()}; number nodes from 0 on")
     return edges.astype(np.int64)
 
 
@@ -200,28 +199,22 @@ def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[
     return np.where(seen, codes, UNLABELED), names
 
 
-def square_matrix(given: Any) -> sp.csr_array:
+def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
     """A square matrix as a scipy CSR array."""
-    matrix = _matrix(as_array(given))
+    try:
+        given = as_array(given)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        if given.ndim != 2 or given.shape[0] != given.shape[1]:  # scipy accepts one and three axes
+            raise InputError(f"adjacency of shape {given.shape}; give a square matrix, one row per node")
+        with np.errstate(over="ignore"):  # overflow to infinity is rejected later
+            matrix = sp.csr_array(given, dtype=np.float32, copy=copy)
+    except (TypeError, ValueError, AttributeError, OverflowError) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(f"adjacency is not a matrix of numbers ({reason(problem)}); give a square one") from None
     matrix.sum_duplicates()
     return matrix
-
-
-def _matrix(given: object, *, copy: bool = False) -> sp.csr_array:
-    try:
-        if not sp.issparse(given):
-            given = np.asarray(given)
-        if getattr(given, "dtype", np.dtype(float)).kind == "c":
-            raise TypeError("complex numbers")
-        shape = given.shape  # type: ignore[attr-defined]
-        if len(shape) != 2 or shape[0] != shape[1]:  # scipy accepts one and three axes
-            raise InputError(f"adjacency of shape {shape}; give a square matrix, one row per node")
-        with np.errstate(over="ignore"):  # overflow to infinity is rejected later
-            return sp.csr_array(given, dtype=np.float32, copy=copy)
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(f"adjacency is not a matrix of numbers ({reason(problem)}); give a square one") from None
 
 
 def _names(what: str, given: Any, longest: int = LONGEST_NAME) -> tuple[str, ...]:

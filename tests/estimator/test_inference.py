@@ -19,7 +19,6 @@ from mtgcn.estimator.inference import (
     predict_new_nodes,
     predict_nodes,
     predict_rows,
-    same_table,
 )
 from mtgcn.estimator.inputs import transformed_rows
 from mtgcn.graph import UNLABELED
@@ -363,13 +362,6 @@ def test_row_hashes(monkeypatch):
     assert_array_equal(positions_of_rows(table, table[::-1]), np.arange(10)[::-1])
     monkeypatch.setattr(inference, "_fingerprints", lambda table: np.zeros(len(table), dtype=np.uint64))
     assert positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [MISSING]  # a collision
-
-
-def test_same_table():
-    table = as_dense([[1, 0], [0, 2]])
-    assert same_table(table, as_sparse(table))
-    assert not same_table(table, table[::-1])
-    assert not same_table(table, table[:1])
 
 
 @pytest.mark.parametrize(

@@ -206,16 +206,13 @@ def test_differences_and_p_values_by_hand():
     assert comparison_of({name: rows[name] for name in ("base", "better")}).is_significant("better")
     assert comparison.is_best("better")
     assert not comparison.is_best("base")
+    assert not comparison_of({"base": rows["base"]}).is_best("base")  # a single method
 
 
 @pytest.mark.parametrize(("p_value", "significant"), [(0.0499, True), (0.05, False), (0.0501, False)])
 def test_significance_level(p_value, significant):
     comparison = comparison_of({name: unit(name, [0.5, 0.6]) for name in ("base", "other")})
     assert replace(comparison, p_values={"other": p_value}).is_significant("other") == significant
-
-
-def test_single_method_is_not_the_best():
-    assert not comparison_of({"lp": unit("lp", [0.5])}).is_best("lp")
 
 
 @pytest.mark.parametrize(
@@ -266,8 +263,5 @@ def test_titles_show_differing_settings():
 def test_reference_of_stored_comparisons():
     units = [unit("lp", [0.5]), unit("mt-plus", [0.5]), unit("mt-plus", [0.5], comparison="two")]
     assert [one.reference for one in stored_comparisons(units, "lp")] == ["lp", "mt-plus"]
-
-
-def test_stored_comparisons_ignore_sweeps():
-    assert stored_comparisons([(stored_row(),)]) == []
+    assert stored_comparisons([(stored_row(),)]) == []  # of a sweep
     assert len(stored_comparisons([(stored_row(),), (compared_row(),)])) == 1

@@ -88,11 +88,8 @@ def test_cells_of_the_paper():
 
 
 def test_table_1():
-    assert [tuple(vars(line).values()) for line in TABLE_1] == [
-        ("cora", 2708, 5429, 7, 1433),
-        ("citeseer", 3327, 4732, 6, 3703),
-        ("pubmed", 19717, 44338, 3, 500),
-    ]
+    printed = [(2708, 5429, 7, 1433), (3327, 4732, 6, 3703), (19717, 44338, 3, 500)]
+    assert [tuple(line.values()) for line in TABLE_1.values()] == printed
 
 
 def test_development_and_final_seeds_are_disjoint():

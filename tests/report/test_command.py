@@ -1,6 +1,7 @@
 """The command `mtgcn report`."""
 
 import gzip
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,23 +34,13 @@ def model_folder(tmp_path, make_graph):
 
 @pytest.fixture
 def report(capsys):
-    """Runs the command; returns the printed lines."""
+    """Runs the command; returns the printed lines, or with `refused` its error."""
 
-    def run(*arguments):
+    def run(*arguments, refused=False):
         capsys.readouterr()
-        assert cli.main(["report", *map(str, arguments)]) == 0
-        return capsys.readouterr().out.splitlines()
-
-    return run
-
-
-@pytest.fixture
-def refusal(capsys):
-    """Runs the command; returns its error."""
-
-    def run(*arguments):
-        assert cli.main(["report", *map(str, arguments)]) == cli.BAD_INPUT
-        return capsys.readouterr().err
+        assert cli.main(["report", *map(str, arguments)]) == (cli.BAD_INPUT if refused else 0)
+        out, err = capsys.readouterr()
+        return err if refused else out.splitlines()
 
     return run
 
@@ -69,7 +60,7 @@ def test_report_writes_page_and_tables(folder, report):
         assert len(store.units) == 8
 
 
-def test_compressed_rows_are_read(folder, stored, report, refusal):
+def test_compressed_rows_are_read(folder, stored, report):
     path = folder / "rows.jsonl"
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
@@ -81,7 +72,7 @@ def test_compressed_rows_are_read(folder, stored, report, refusal):
     report(folder)
     assert "12 shown" in (folder / "report.html").read_text(encoding="utf-8")
     (folder / "rows.jsonl.gz").write_bytes(b"not packed at all")
-    assert "rows.jsonl.gz cannot be unpacked" in refusal(folder)
+    assert "rows.jsonl.gz cannot be unpacked" in report(folder, refused=True)
 
 
 def test_report_of_a_model(model_folder, tmp_path, report):
@@ -97,7 +88,8 @@ def test_report_of_a_model(model_folder, tmp_path, report):
     assert not (model_folder / "report.html").exists()
 
 
-def test_refusals(folder, model_folder, tmp_path, refusal):
+def test_refusals(folder, model_folder, tmp_path, report):
+    refusal = partial(report, refused=True)
     assert "is a folder; give a file name" in refusal(model_folder, "--out", model_folder)
     assert "is for the page of a model" in refusal(folder, "--out", tmp_path / "page.html")
     (tmp_path / "empty").mkdir()

@@ -9,13 +9,7 @@ import pytest
 from html_page import HtmlPage
 from latex_check import count_tables
 from mtgcn.report import comparisons
-from mtgcn.report.comparisons import (
-    cell_title,
-    comma_separated,
-    comparison_page,
-    comparison_tables,
-    markdown,
-)
+from mtgcn.report.comparisons import cell_title, comma_separated, comparison_page, comparison_tables, markdown
 
 
 def test_markdown(compared):
@@ -69,11 +63,14 @@ def test_latex_table(compared):
     assert r"mt-plus & \textbf{70.0} {\scriptsize $[70.0, 70.0]$} &  &  & 69.0 {\scriptsize $[69.0, 69.0]$} \\" in text
 
 
-def test_latex_table_of_one_method_has_no_differences(compared):
+def test_one_method_has_no_differences(compared):
     text = comparison_tables([compared((("lp", 0.5),))])
     assert count_tables(text) == 1
     assert "method & accuracy & macro F1 \\\\" in text
     assert "textbf" not in text
+    page = HtmlPage(comparison_page([compared((("lp", 0.5),))]))
+    assert "Evaluation of lp on edges_1.csv" in page.text
+    assert "minus" not in page.text
 
 
 def test_latex_overview_of_one_graph(compared):
@@ -105,12 +102,6 @@ def test_page(compared):
     assert "Warning" not in text
     assert "<strong>Warning:</strong> a run is scored on 9 nodes" in comparison_page([compared(scored=9)])
     assert "label-rates" not in page.ids
-
-
-def test_page_of_one_method_has_no_differences(compared):
-    page = HtmlPage(comparison_page([compared((("lp", 0.5),))]))
-    assert "Evaluation of lp on edges_1.csv" in page.text
-    assert "minus" not in page.text
 
 
 def test_page_draws_several_label_rates_together(compared):

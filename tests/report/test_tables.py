@@ -8,13 +8,13 @@ from rich.console import Console
 from mtgcn.datasets import Description
 from mtgcn.report import tables
 from mtgcn.report.comparisons import comparison_table
+from mtgcn.report.pages import html
 from mtgcn.report.tables import (
     Entry,
     Row,
     Table,
     dataset_table,
     description_table,
-    html,
     latex_escaped,
     plain_text,
     print_table,

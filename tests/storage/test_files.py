@@ -1,21 +1,35 @@
 import errno
+import multiprocessing
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from mtgcn.errors import InputError
+from mtgcn.storage import files
 from mtgcn.storage.files import (
+    LOCK,
     MAX_JSON_DEPTH,
+    READY,
+    HeldElsewhere,
+    OwnedLock,
     check_file,
     check_files,
     check_folder,
+    current_path,
+    exclusive_lock,
+    has_other_files,
     own_descriptor,
     parsed_json,
+    read_current,
     read_plain,
+    updating,
     write_atomically,
     write_file,
 )
@@ -92,16 +106,18 @@ def test_write_keeps_the_owner(path):
 
 def test_new_file_has_the_default_mode(path):
     new = path.parent / "new" / "file"
-    write_atomically(new, b"content")
+    write_file(new, "e\udcff.csv and é")
     assert new.stat().st_mode == path.stat().st_mode
+    assert new.read_text(encoding="utf-8") == "e\\udcff.csv and é"  # lone surrogates are escaped
 
 
-def test_write_follows_links(tmp_path):
-    (tmp_path / "near").symlink_to(tmp_path / "far" / "file")
+@pytest.mark.parametrize("name", ["file", "x" * 255], ids=["short", "longest"])
+def test_write_follows_links(tmp_path, name):
+    (tmp_path / "near").symlink_to(tmp_path / "far" / name)
     (tmp_path / "nearer").symlink_to("near")
     for content in (b"new", b"replaced"):
         write_atomically(tmp_path / "nearer", content)
-        assert (tmp_path / "far" / "file").read_bytes() == content
+        assert (tmp_path / "far" / name).read_bytes() == content
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_symlink()) == ["near", "nearer"]
     assert len(list(tmp_path.rglob("*"))) == 4
 
@@ -160,13 +176,6 @@ def test_own_descriptor(tmp_path, loop):
     assert [own_descriptor(path) for path in ("/dev/fd/12", tmp_path / "link", "1", loop)] == [12, 7, None, None]
 
 
-def test_names_of_maximum_length(tmp_path):
-    path = tmp_path / ("x" * 255)
-    for content in (b"first", b"second"):
-        write_atomically(path, content)
-    assert path.read_bytes() == b"second"
-
-
 @pytest.mark.parametrize("code", [errno.EBUSY, errno.EPERM])
 def test_file_that_cannot_be_replaced_is_overwritten(path, monkeypatch, code):
     inode = path.stat().st_ino
@@ -189,11 +198,6 @@ def test_failed_overwrite_restores_the_content(path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"something longer")
     assert path.read_bytes() == b"before"
-
-
-def test_lone_surrogates_are_escaped(path):
-    write_file(path, "e\udcff.csv and é")
-    assert path.read_text(encoding="utf-8") == "e\\udcff.csv and é"
 
 
 def test_write_file_refuses_folders_and_invalid_names(tmp_path, loop):
@@ -301,12 +305,9 @@ def test_read_plain_refuses_pipes_and_devices(tmp_path, make_device):
         read_plain(make_device("endless", ZERO), 10)
 
 
-def test_valid_json():
-    assert parsed_json(b'{"a": [1, 2.5, null, true, "\xc3\xa9"]}') == {"a": [1, 2.5, None, True, "é"]}
-
-
 @pytest.mark.parametrize(("opening", "closing"), ["[]", ('{"a":', "}")])
 def test_json_nesting_limit(opening, closing):
+    assert parsed_json(b'{"a": [1, 2.5, null, true, "\xc3\xa9"]}') == {"a": [1, 2.5, None, True, "é"]}
     parsed_json(opening * MAX_JSON_DEPTH + "1" + closing * MAX_JSON_DEPTH)
     for depth in (MAX_JSON_DEPTH + 1, 100_000):
         with pytest.raises(ValueError, match="nested deeper than 100 levels"):
@@ -327,3 +328,267 @@ def test_json_nesting_limit(opening, closing):
 def test_invalid_json(text, message):
     with pytest.raises(ValueError, match=message):
         parsed_json(text)
+
+
+# -------------------------------------------------------------------------------------------------------------- locks
+
+HOLD = (
+    "import sys, time; from pathlib import Path; from mtgcn.storage.files import OwnedLock\n"
+    "lock = OwnedLock(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); time.sleep(60)"
+)
+
+
+@pytest.fixture
+def lock_path(tmp_path):
+    return tmp_path / "x.lock"
+
+
+@pytest.fixture
+def holder(lock_path):
+    """Another process that holds a lock."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(lock_path)], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_killed_owner_releases_the_lock(lock_path, holder):
+    lock, owner = OwnedLock(lock_path), lock_path.with_name("x.lock.owner")
+    for _ in range(2):
+        with pytest.raises(HeldElsewhere) as held:
+            lock.acquire()
+        assert held.value.owner == str(holder.pid)
+    holder.kill()
+    holder.wait()
+    lock.acquire()
+    assert owner.read_text() == str(os.getpid())
+    with pytest.raises(HeldElsewhere):
+        OwnedLock(lock_path).acquire()
+    lock.release()
+    assert not owner.exists()
+    OwnedLock(lock_path).acquire()
+
+
+def test_unwritable_owner_releases_the_lock(lock_path):
+    lock_path.with_name("x.lock.owner").mkdir()
+    with pytest.raises(OSError, match=r"x\.lock\.owner"):
+        OwnedLock(lock_path).acquire()
+    lock_path.with_name("x.lock.owner").rmdir()
+    OwnedLock(lock_path).acquire()
+
+
+def test_exclusive_lock_serialises(tmp_path):
+    inside, waited, most = [], [], 0
+
+    def work():
+        nonlocal most
+        with exclusive_lock(tmp_path / "below" / "y.lock", "working") as had_to_wait:
+            inside.append(1)
+            most = max(most, len(inside))
+            waited.append(had_to_wait)
+            time.sleep(0.2)
+            inside.pop()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: work(), range(3)))
+    assert (most, sorted(waited)) == (1, [False, True, True])
+    assert list((tmp_path / "below").iterdir()) == []
+
+
+def test_unwritable_lock_is_skipped(lock_path):
+    lock_path.write_text("")
+    with exclusive_lock(lock_path / "y.lock", "working") as waited:
+        assert waited is False
+
+
+def test_long_wait_is_logged_and_times_out(lock_path, holder, monkeypatch, caplog):
+    monkeypatch.setattr(files, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.3)
+    for timeout in ({"timeout": 0.3}, {}):
+        with pytest.raises(HeldElsewhere), exclusive_lock(lock_path, "making it", **timeout):
+            pytest.fail("another process holds it")
+    assert lock_path.exists()
+    logged = {record.getMessage() for record in caplog.records}
+    assert logged == {f"another process is making it; waiting for it, at most 0 s (lock {lock_path})"}
+
+
+def test_short_wait_is_not_logged(lock_path, caplog):
+    with exclusive_lock(lock_path, "working"):
+        thread = threading.Thread(target=lambda: exclusive_lock(lock_path, "working").__enter__())
+        thread.start()
+        time.sleep(0.2)
+    thread.join()
+    assert caplog.records == []
+
+
+# ------------------------------------------------------------------------------------- files that are replaced together
+
+NAMES = ("a", "b", "c")
+OLD, NEW = {"a": "abc", "b": "1", "c": "1"}, {"a": "ab", "b": "2"}
+
+
+def write(folder, contents, interrupted=False):
+    with updating(folder, NAMES) as partial:
+        for name, content in contents.items():
+            (partial / name).write_text(content)
+        if interrupted:
+            raise KeyboardInterrupt
+
+
+def found(folder):
+    """The files that a reader finds; the content of `a` lists them, like the card of a model."""
+    content = {name: current_path(folder, name).read_text() for name in NAMES if current_path(folder, name).exists()}
+    return {name: content[name] for name in content.get("a", "")}
+
+
+def visible(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_update_keeps_the_folder_modes_and_other_files(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    write(folder, OLD)
+    number = folder.stat().st_ino
+    (folder / "mine").touch()
+    (folder / "a").chmod(0o640)
+    folder.chmod(0o750)
+    write(folder, NEW)
+    assert found(folder) == NEW
+    assert visible(folder) == ["a", "b", "mine"]
+    assert folder.stat().st_ino == number
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "a")] == [0o750, 0o640]
+    assert (folder / "b").stat().st_mode == (folder / "mine").stat().st_mode
+
+
+def test_failed_update_changes_nothing(tmp_path):
+    write(tmp_path / "there", OLD)
+    for place in ("there", "new/parents/folder"):
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / place, {"a": "half"}, interrupted=True)
+    assert found(tmp_path / "there") == OLD
+    assert visible(tmp_path / "there") == ["a", "b", "c"]
+    assert visible(tmp_path) == ["there"]
+
+
+def write_until_killed(folder, step, contents):
+    """Exits without cleanup after `step` calls that change a folder."""
+    left = step
+
+    def counted(real):
+        def call(*arguments, **named):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os._exit(9)
+            return real(*arguments, **named)
+
+        return call
+
+    for name in ("mkdir", "rename", "replace", "rmdir", "unlink", "chmod"):
+        setattr(os, name, counted(getattr(os, name)))
+    write(folder, contents)
+    os._exit(0)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("before", [{}, OLD], ids=["new folder", "files are replaced"])
+def test_killed_writer_leaves_old_or_new_files(tmp_path, before):
+    outcomes = []
+    for step in range(100):
+        folder = tmp_path / str(step) / "folder"
+        if before:
+            write(folder, before)
+            (folder / "mine").touch()
+        process = multiprocessing.get_context("fork").Process(target=write_until_killed, args=(folder, step, NEW))
+        process.start()
+        process.join()
+        assert not folder.exists() or found(folder) in (before, NEW)
+        outcomes.append(folder.exists() and found(folder) == NEW)
+        if folder.exists() and not before and not outcomes[-1]:
+            assert not has_other_files(folder)
+        write(folder, OLD)
+        assert found(folder) == OLD
+        assert visible(folder) == ["a", "b", "c", *(["mine"] if before else [])]
+        if process.exitcode == 0:
+            break
+    assert step > 5, "no step was counted"
+    assert sorted(outcomes) == outcomes
+    assert outcomes.count(True) > 1  # committed before the last step
+
+
+def test_concurrent_updates_are_atomic(tmp_path):
+    def often(content):
+        for _ in range(20):
+            write(tmp_path, {"a": "abc", "b": content, "c": content})
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(often, "123"))
+    assert found(tmp_path)["b"] == found(tmp_path)["c"]
+    assert visible(tmp_path) == ["a", "b", "c"]
+
+
+def test_update_times_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "UPDATE_TIMEOUT", 0.1)
+    with exclusive_lock(tmp_path / LOCK, "holding it"), pytest.raises(HeldElsewhere):
+        write(tmp_path, OLD)
+    assert visible(tmp_path) == []
+
+
+MOUNT_AND_WRITE = """
+import subprocess, sys
+from pathlib import Path
+from mtgcn.storage.files import updating, write_file
+folder, file = Path(sys.argv[1]), Path(sys.argv[2])
+subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+subprocess.run(["mount", "--bind", file.with_name("mounted"), file], check=True)
+for content in ("first", "second"):
+    with updating(folder, ["a"]) as partial:
+        (partial / "a").write_text(content)
+    write_file(file, content)
+print((folder / "a").read_text(), len(list(folder.iterdir())), file.with_name("mounted").read_text())
+"""
+
+
+def test_mount_points(tmp_path):
+    """As in a container with a volume for the model and a mounted file for predictions."""
+    unshared = ["unshare", "--mount", "--map-root-user"]
+    for name in ("volume", "elsewhere"):
+        (tmp_path / name).mkdir()
+    for name in ("file", "mounted"):
+        (tmp_path / name).touch()
+    mount = [*unshared, "mount", "-t", "tmpfs", "none", tmp_path / "elsewhere"]
+    if shutil.which("unshare") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not permitted")
+    command = [*unshared, sys.executable, "-c", MOUNT_AND_WRITE, tmp_path / "volume", tmp_path / "file"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("second 1 second\n", "")
+
+
+def test_read_current_follows_a_moving_file(tmp_path):
+    (tmp_path / READY).mkdir()
+    (tmp_path / READY / "a").write_text("new")
+    looked_at = []
+
+    def read(path):
+        looked_at.append(path)
+        if len(looked_at) == 1:
+            os.replace(tmp_path / READY / "a", tmp_path / "a")
+        return path.read_text()
+
+    assert read_current(tmp_path, "a", read) == "new"
+    assert looked_at == [tmp_path / READY / "a", tmp_path / "a"]
+
+
+def test_read_current_of_new_and_missing_files(tmp_path):
+    def read(path):
+        if not (tmp_path / READY).exists():
+            (tmp_path / READY).mkdir()
+            (tmp_path / READY / "a").write_text("first")
+        return path.read_text()
+
+    assert read_current(tmp_path, "a", read) == "first"
+    with pytest.raises(FileNotFoundError):
+        read_current(tmp_path, "b", lambda path: path.read_text())

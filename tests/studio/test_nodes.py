@@ -60,7 +60,7 @@ def test_digits_have_pictures(tmp_path):
     project.load_dataset("digits")
     details = node_details(project, "3")
     assert details.attributes == ()
-    assert details.picture == picture_url(np.asarray(project.graph.features[3]).reshape(8, 8))
+    assert details.picture == picture_url(np.asarray(project.loaded.graph.features[3]).reshape(8, 8))
 
 
 def test_picture_is_a_grey_png():
@@ -92,7 +92,8 @@ def test_neighbours_and_edges_among_them(star):
     edges = {("".join(sorted(first + second)), weight) for first, second, weight in around.edges}
     assert edges == {("ac", 3), ("ad", 2), ("ab", 1), ("bc", 1)}
     assert len(around.edges) == 4
-    assert around.centre.predicted is None
+    assert around.centre.prediction is None
+    assert around.neighbours[2].class_name == "x"
     assert around.left_out == 0
     few = neighbourhood(star, "a", None, most=1)
     assert ([one.node for one in few.neighbours], few.left_out, len(few.edges)) == (["c"], 2, 1)
@@ -106,7 +107,7 @@ def test_neighbours_with_predictions(star):
     around = neighbourhood(star, "a", predictions)
     for one in (around.centre, *around.neighbours):
         index = star.node_index(one.node)
-        assert one.predicted == predictions.model.transduction_[index]
+        assert one.class_name == one.prediction.predicted == predictions.model.transduction_[index]
         since = predictions.model.labeled_iter_[index]
         assert one.pseudo_label_since == (since if since > 0 else None)
     assert around.neighbours[-1].pseudo_label_since is None  # b is labelled
@@ -135,7 +136,7 @@ def test_queue_with_a_model(labelled, quick):
     fit_project(labelled, quick)
     model = fitted_model(labelled)
     queue = next_nodes(labelled, model, 5)
-    assert [(one.index, one.reason) for one in queue] == [(one.index, one.reason) for one in model.suggest(5)]
+    assert [(one.node, one.reason) for one in queue] == [(f"n{one.index}", one.reason) for one in model.suggest(5)]
     labelled.label(queue[0].node, "cat")
     labelled.skip(queue[1].node)
     labelled.rename_class("eel", "fish")

@@ -8,7 +8,9 @@ import pytest
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.studio.fitting import FitOptions, fit_project
-from mtgcn.studio.predictions import ProjectPredictions, map_points
+from mtgcn.studio.predictions import ProjectPredictions
+from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
+from mtgcn.uncertainty.suggestions import uncertainty_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
@@ -19,44 +21,33 @@ def predictions(labelled, quick_plus):
     return ProjectPredictions.read(labelled)
 
 
-def test_no_model_no_predictions(labelled):
-    assert ProjectPredictions.read(labelled) is None
-
-
 def test_prediction_of_a_node(predictions):
     model = predictions.model
     one = predictions.of_node("n4")
     assert one.predicted == model.transduction_[4]
     assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
     assert list(one.peers) == list(model.peer_report_.names)
-    assert (one.role, one.pseudo_label_since) in [("unlabelled", None), ("pseudo-label", model.labeled_iter_[4])]
-    assert predictions.of_node("n0").role == "labelled"
+    since = int(model.labeled_iter_[4])
+    assert (one.labelled, one.pseudo_label_since) == (False, since if since > 0 else None)
+    assert predictions.of_node("n0").labelled
     with pytest.raises(InputError, match="unknown node"):
         predictions.of_node("n40")
-    assert predictions.expected_accuracy is None
-    assert predictions.why_no_expected_accuracy == "not measured, as asked"
+    assert sum(predictions.predicted_counts().values()) == predictions.unlabelled.sum() == 30
 
 
 def test_disputed_nodes_are_ordered_by_disagreement(predictions):
-    disputed = [one.node for one in predictions.disputed(100)]
-    assert len(disputed) == (~predictions.peers_agree).sum()
-    values = predictions.disagreement[[int(node[1:]) for node in disputed]]
-    assert (np.diff(values) <= 0).all()
-    assert ((values >= 0) & (values <= 1)).all()
-
-
-def test_equal_peers_do_not_disagree(predictions):
-    peers = predictions.model.peer_distributions_
+    model = predictions.model
+    weights = peer_weights(model)
+    disputed = [int(one.node[1:]) for one in predictions.disputed(100)]
+    assert sorted(disputed) == np.flatnonzero(~peers_agree(model.peer_distributions_, weights)).tolist()
+    values = uncertainty_of(model.label_distributions_, model.peer_distributions_, weights)
+    values -= uncertainty_of(model.label_distributions_, None)
+    assert (np.diff(values[disputed].clip(0, 1)) <= 0).all()
+    assert len(predictions.disputed(1)) <= 1
+    peers = model.peer_distributions_
     peers[:] = peers[0]
-    predictions.model.label_distributions_ = peers[0].astype(np.float64)
-    assert np.allclose(predictions.disagreement, 0, atol=1e-6)
+    model.label_distributions_ = peers[0].astype(np.float64)
     assert predictions.disputed() == []
-
-
-def test_counts_are_of_unlabelled_nodes(predictions):
-    histogram = predictions.histogram()
-    assert sum(histogram.counts) == sum(predictions.predicted_counts().values()) == 30
-    assert len(histogram.edges) == len(histogram.counts) + 1
 
 
 def test_renamed_and_merged_classes(predictions):
@@ -69,11 +60,10 @@ def test_renamed_and_merged_classes(predictions):
     one = again.of_node("n7")
     assert one.probabilities.keys() == {"lion", "dog"}
     assert sum(one.probabilities.values()) == pytest.approx(1)
-    assert map_points(project, again).classes == ("lion", "dog")
-    assert again.new_labels == 0
+    assert again.new_labels() == 0
     project.label("n7", "dog")
     project.unlabel("n0")
-    assert again.new_labels == 2
+    assert again.new_labels() == 2
 
 
 def test_downloads_match_mtgcn_predict(predictions, tmp_path):
@@ -86,23 +76,8 @@ def test_downloads_match_mtgcn_predict(predictions, tmp_path):
 
 
 def test_method_without_peers(labelled):
+    assert ProjectPredictions.read(labelled) is None
     fit_project(labelled, FitOptions("lp", folds=0))
     predictions = ProjectPredictions.read(labelled)
     assert predictions.of_node("n4").peers == {}
     assert predictions.disputed() == []
-
-
-def test_map_without_a_model(labelled):
-    with labelled.labels_path.open("a") as file:
-        file.write("n30,ant\n")
-    points = map_points(labelled, None)
-    assert list(points.nodes) == [f"n{node}" for node in range(36)]
-    assert points.places.shape == (36, 2)
-    assert (points.predicted == -1).all()
-    assert points.classes == ("cat", "dog", "eel", "ant")
-
-
-def test_map_with_a_model(predictions):
-    points = map_points(predictions.project, predictions)
-    assert np.array(points.classes)[points.predicted].tolist() == predictions.model.transduction_.tolist()
-    assert np.array_equal(points.confidence, predictions.confidence)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 
 from mtgcn.studio.server import redirect_page
-from mtgcn.studio.source import MAX_UPLOAD_BYTES
+from mtgcn.studio.storage import MAX_UPLOAD_BYTES
 from studio_server import studio
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_unsafe_upload_names_are_refused(server, name):
 
 
 def test_downloads_without_a_model(server):
-    assert server.ask("/export/model.zip", server.opened)[0] == 404
+    assert server.ask("/export/model.zip", server.opened)[0] == 409
     assert server.ask("/export/labels.csv", server.opened)[2] == b"id,label\n"
 
 

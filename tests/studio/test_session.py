@@ -14,13 +14,14 @@ class Window:
 
     def __init__(self, workspace, name):
         self.messages = []
-        self.session = Session(workspace, lambda text, error=False: self.messages.append((text, error)), lambda: name)
+        self.session = Session(workspace, lambda text, error: self.messages.append((text, error)), lambda: name)
 
     def act(self, *actions):
         """Run actions; returns the node shown afterwards."""
 
         async def run():
-            await self.session.workspace.step()
+            await self.session.workspace.poll()
+            await self.session.workspace.update()
             await self.session.poll()
             for action in actions:
                 await self.session.act(action)
@@ -136,12 +137,7 @@ def test_unexpected_error_is_a_message_and_the_node_can_be_labelled(window, work
 
 def test_unexpected_error_of_a_view_is_a_message_and_others_are_drawn(window):
     drawn = []
-
-    class View:
-        def __init__(self, draw):
-            self.update = draw
-
-    window.session.views = [View(lambda: 1 / 0), View(lambda: drawn.append(1))]
+    window.session.updates = [lambda: 1 / 0, lambda: drawn.append(1)]
     window.act()
     assert "ZeroDivisionError" in window.messages[0][0]
     assert drawn

@@ -1,9 +1,12 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
+from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions
 from mtgcn.studio import storage
 from mtgcn.studio.storage import (
     LOCK,
@@ -14,10 +17,13 @@ from mtgcn.studio.storage import (
     State,
     checked_class,
     checked_name,
+    copy_files,
     history_json,
     label_table,
+    loaded_graph,
     read_history,
     read_label_file,
+    read_source,
 )
 
 IDS = ("a", "b,c", "d")
@@ -32,22 +38,7 @@ STATE = State(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ".",
-        "..",
-        "../x.csv",
-        "a/b.csv",
-        "a\\b.csv",
-        "/etc/passwd",
-        ".hidden",
-        "x\0.csv",
-        "x\n.csv",
-        " x",
-        "x.",
-        "c:x",
-    ],
+    "name", ["", ".", "..", "../x", "a/b.csv", "a\\b.csv", "/etc/passwd", ".hidden", "x\0", "x\n", " x", "x.", "c:x"]
 )
 def test_unsafe_names_are_refused(name):
     with pytest.raises(InputError, match="file name"):
@@ -108,31 +99,22 @@ def test_lock_is_reentrant_and_exclusive(tmp_path, monkeypatch):
     assert not (tmp_path / LOCK).exists()
 
 
-def test_labels_round_trip(tmp_path):
-    labels = {"a": "cat", "b,c": 'the "dog"'}
-    path = tmp_path / "labels.csv"
-    path.write_bytes(label_table(labels))
-    assert path.read_text() == 'id,label\na,cat\n"b,c","the ""dog"""\n'
-    assert read_label_file(path, IDS) == labels
-
-
 @pytest.mark.parametrize(
     ("content", "labels"),
     [
+        ('id,label\na,cat\n"b,c","the ""dog"""\n', {"a": "cat", "b,c": 'the "dog"'}),
         ("id,label\n", {}),
         ("id,label\na,\n", {}),
         ("label,id\n,a\n", {}),
         ("note;label;id\nsure;cat;d\n", {"d": "cat"}),  # one class, other columns
     ],
 )
-def test_label_files_edited_by_hand(tmp_path, content, labels):
+def test_label_files(tmp_path, content, labels):
     path = tmp_path / "labels.csv"
     path.write_text(content)
     assert read_label_file(path, IDS) == labels
-
-
-def test_label_of_unknown_node_is_refused(tmp_path):
-    path = tmp_path / "labels.csv"
+    path.write_bytes(label_table(labels))
+    assert read_label_file(path, IDS) == labels
     path.write_text("id,label\nx,cat\n")
     with pytest.raises(InputError, match="'x'"):
         read_label_file(path, IDS)
@@ -148,11 +130,6 @@ def test_class_names_are_normalised():
     assert checked_class("3.0", ["1", "2"]) == "3"
     assert checked_class("two  words\n") == "two words"
     assert checked_class("007", ["7"]) == "007"
-
-
-def test_state_round_trip():
-    assert State.from_json(STATE.to_json()) == STATE
-    assert State.from_json(None) == State()
 
 
 @pytest.mark.parametrize(
@@ -171,6 +148,8 @@ def test_state_round_trip():
     ],
 )
 def test_edited_state_is_validated(change):
+    assert State.from_json(STATE.to_json()) == STATE
+    assert State.from_json(None) == State()
     content = json.dumps(json.loads(STATE.to_json()) | change).encode()
     with pytest.raises(InputError, match=rf"project\.json .*{next(iter(change))}"):
         State.from_json(content)
@@ -204,3 +183,53 @@ def test_history_round_trip_keeps_the_last_changes():
 def test_damaged_history_is_empty():
     for content in (None, b"", b"[", b"{}", b'[{"title": 1, "strange": 2}]', b"[3]", b"\xff"):
         assert read_history(content) == []
+
+
+def test_copies_are_read_with_their_options(files, tmp_path):
+    folder = ProjectFolder(tmp_path / "project")
+    source = copy_files(files, folder, 1)
+    nearest = copy_files(TableOptions(nodes=files.nodes, knn=4, exclude=["colour"]), folder, 2)
+    files.edges.unlink()
+    files.nodes.unlink()
+    loaded = read_source(source, folder, 1)
+    assert (loaded.graph.num_nodes, loaded.ids[:2], loaded.labels) == (36, ("n0", "n1"), {})
+    assert source.title == "edges.csv"
+    graph = read_source(Source.model_validate_json(nearest.model_dump_json()), folder, 2).graph
+    assert graph.feature_names == ("size",)
+    assert np.diff(graph.adjacency.indptr).min() >= 4
+
+
+def test_labels_are_separated_from_the_graph():
+    graph = Graph(np.array([[0, 1], [1, 0]]), labels=[0, 1], class_names=("a", "b"))
+    loaded = loaded_graph(graph, hide_labels=True)
+    assert (loaded.labels, loaded.class_names, loaded.graph.class_names) == ({}, ("a", "b"), ())
+    assert len(loaded.graph.known) == 0
+    assert loaded_graph(graph, hide_labels=False).labels == {"0": "a", "1": "b"}
+
+
+def test_graphs_with_the_same_classes_share_their_cache():
+    loaded = loaded_graph(Graph(np.ones((3, 3)) - np.eye(3)), hide_labels=False)
+    first, second = loaded.labelled({"0": "a", "1": "b"}), loaded.labelled({"0": "b", "2": "a"})
+    assert first.without_labels is second.without_labels
+    assert second.labels.tolist() == [1, -1, 0]
+    assert loaded.labelled({"0": "10", "1": "9"}).class_names == ("9", "10")  # as mtgcn fit has them
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"graph": "graph.pt"}, "give one of .graphml"),
+        ({"edges": "edges.exe"}, "give one of .csv"),
+        ({"edges": "missing.csv"}, "does not exist"),
+        ({"edges": "a/data.csv", "nodes": "b/data.csv"}, "two different files are named 'data.csv'"),
+        ({"edges": "large.csv"}, "more than 50 bytes; give a smaller file"),
+    ],
+)
+def test_unsupported_files_are_refused(tmp_path, monkeypatch, given, complaint):
+    monkeypatch.setattr(storage, "MAX_UPLOAD_BYTES", 50)
+    for name in ("graph.pt", "edges.exe", "a/data.csv", "b/data.csv", "large.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"id,{name}\n1,2\n" + "3,4\n" * 20 * name.startswith("large"))
+    folder = ProjectFolder(tmp_path / "project")
+    with pytest.raises(InputError, match=complaint):
+        copy_files(TableOptions(**{role: tmp_path / name for role, name in given.items()}), folder, 1)

@@ -21,7 +21,7 @@ class ScriptedProcess:
 
     def __init__(self, lines, status=0):
         self.stdin, self.stdout = io.StringIO(), io.StringIO("".join(f"{line}\n" for line in lines))
-        self.pid, self.status = -1, status
+        self.status = status
 
     def poll(self):
         return None
@@ -90,6 +90,17 @@ def alive(pid):
 
 
 @pytest.mark.slow
+def test_caches_stay_in_the_project(labelled, tmp_path, monkeypatch, quick_plus):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "users-cache"))
+    worker = FitWorker(labelled, quick_plus)
+    worker.start()
+    assert worker.wait().state == "done"
+    worker.close()
+    assert sorted(os.listdir(tmp_path)) == ["given", "project"]
+    assert list((labelled.folder / "cache").rglob("*.npz"))
+
+
+@pytest.mark.slow
 def test_fit_in_the_background_and_cancel(labelled):
     worker = FitWorker(labelled, FitOptions("gcn", ["epochs=30"], folds=0))
     worker.prepare()
@@ -122,22 +133,17 @@ def test_fit_in_the_background_and_cancel(labelled):
 
 @pytest.mark.slow
 def test_protocol_of_the_process(labelled):
-    def request(folder, **options):
-        return json.dumps({"folder": str(folder), "options": options}) + "\n"
-
-    command = [sys.executable, "-P", "-c", START, "src"]
+    command = [sys.executable, "-P", "-c", START, "src", labelled.folder]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        process.stdin.write(request(labelled.folder, method="gcn", settings=["epochs=20"], folds=0))
-        process.stdin.write(request(labelled.folder, method="gnc"))
-        process.stdin.write(request(labelled.folder.parent / "given" / "edges.csv"))
+        for request in ({"method": "gcn", "settings": ["epochs=20"], "folds": 0}, {"method": "gnc"}):
+            process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         messages = []
-        while sum("result" in one or "failed" in one for one in messages) < 3:
+        while sum("result" in one or "failed" in one for one in messages) < 2:
             messages.append(json.loads(process.stdout.readline()))
         ends = [one for one in messages if "result" in one or "failed" in one]
         assert ends[0]["result"]["labels"] == {"cat": 2, "dog": 2, "eel": 2}
         assert "unknown method 'gnc'" in ends[1]["failed"]
-        assert "is a file; give a folder for the project" in ends[2]["failed"]
         assert {"done": 20, "total": 20} in messages
         [curve] = [one for one in messages if "curve" in one and one["epoch"] == 20]
         assert curve["values"].keys() == {"supervised"}

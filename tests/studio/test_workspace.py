@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from idle_worker import IdleWorker
+from mtgcn.studio.fitting import fit_project
 from mtgcn.studio.project import Project
 from mtgcn.studio.worker import Progress
 from mtgcn.studio.workspace import LABELS_BEFORE_FIT, MIN_QUEUE_LENGTH, QUEUE_LENGTH, Workspace
@@ -24,7 +25,8 @@ def workspace(project, worker):
 def step(workspace, times=1):
     async def steps():
         for _ in range(times):
-            await workspace.step()
+            await workspace.poll()
+            await workspace.update()
 
     asyncio.run(steps())
 
@@ -39,7 +41,7 @@ def test_polls_the_project_and_fills_queue_and_map(workspace):
     assert workspace.snapshot.classes == ("cat", "dog", "eel")
     assert workspace.snapshot.title == "edges.csv"
     assert len(workspace.queue) == QUEUE_LENGTH
-    assert len(workspace.points.nodes) == 36
+    assert len(workspace.points.ids) == 36
     assert workspace.error == ""
     before = workspace.revision
     step(workspace, times=3)
@@ -62,11 +64,24 @@ def test_labels_of_another_process_appear_on_the_map(workspace, project):
     assert workspace.revision > before
     assert workspace.snapshot.labels == {"n4": "dog"}
     assert workspace.snapshot.label_counts == {"cat": 0, "dog": 1, "eel": 0}
-    colours = workspace.colours()
-    index = list(workspace.points.nodes).index("n4")
-    assert np.flatnonzero(colours.labelled).tolist() == [index]
-    assert (colours.classes[index], colours.confidence[index]) == (1, 1)
-    assert (np.delete(colours.classes, index) == -1).all()
+    classes, confidence, labelled = workspace.colours()
+    index = list(workspace.points.ids).index("n4")
+    assert np.flatnonzero(labelled).tolist() == [index]
+    assert (classes[index], confidence[index]) == (1, 1)
+    assert (np.delete(classes, index) == -1).all()
+
+
+def test_map_shows_predictions_under_present_names(workspace, labelled, quick):
+    fit_project(labelled, quick)
+    labelled.rename_class("eel", "fish")
+    step(workspace, times=2)
+    classes, confidence, known = workspace.colours()
+    names = np.array(workspace.snapshot.classes)[classes]
+    predicted = workspace.predictions.model.transduction_
+    assert np.where(names == "fish", "eel", names)[~known].tolist() == predicted[~known].tolist()
+    assert np.array_equal(confidence[~known], workspace.predictions.confidence[~known])
+    assert known.sum() == 6
+    assert workspace.points.ids == [f"n{node}" for node in range(36)]
 
 
 def test_short_queue_is_refilled(workspace, project, truth):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -212,22 +214,38 @@ def studio(
     Prints the address of the page. Its token gives access to the project, so keep it private. An existing project is
     continued.
     """
-    from mtgcn.studio.server import start
+    from mtgcn.storage.cache import cache_folder
+    from mtgcn.studio.server import listen, serve
 
     named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": files.given}
     if sum(named.values()) > 1:
         both = " and ".join(name for name, given in named.items() if given)
         raise InputError(f"{both} are different graphs; give one of them")
-    start(
-        project,
-        model=model,
-        dataset=dataset,
-        files=files if files.given else None,
-        host=host,
-        port=port,
-        open_browser=not no_browser,
-        device=device,
-    )
+    if importlib.util.find_spec("nicegui") is None:
+        raise InputError("mtgcn studio needs NiceGUI, which is not installed; pip install 'mtgcn[studio]'")
+    with listen(host, port) as listener:  # fails before time is spent on loading
+        from mtgcn.studio.fitting import FitOptions
+        from mtgcn.studio.project import Project
+        from mtgcn.studio.storage import MAX_UPLOAD_BYTES
+        from mtgcn.studio.worker import CACHE, FitWorker
+
+        opened = Project.open(project)
+        os.environ.setdefault("MTGCN_DATA", str(cache_folder()))  # datasets are still found in the user's cache
+        os.environ["MTGCN_CACHE"] = os.environ["NICEGUI_STORAGE_PATH"] = str(opened.folder / CACHE)
+        from mtgcn.studio.page import studio_application  # imports NiceGUI, which reads the environment
+
+        if model is not None:
+            opened.load_model(model)
+        if dataset is not None:
+            opened.load_dataset(dataset)
+        if files.given:
+            opened.load_files(files)
+        worker = FitWorker(opened, FitOptions(device=device))
+        try:
+            page = None if no_browser else opened.folder / "open.html"
+            serve(studio_application(opened, worker), listener, host, MAX_UPLOAD_BYTES, page)
+        finally:
+            worker.close()
 
 
 def _check_output(out: Path, as_json: bool) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError, shown, warn_caller
-from mtgcn.estimator.inference import normalised
-from mtgcn.estimator.inputs import check_learnable, check_magnitudes, num_columns, preprocessed_graph
-from mtgcn.estimator.labelling import with_more_labels
+from mtgcn.errors import InputError, shown, unknown_name, warn_caller
+from mtgcn.estimator.inference import MISSING, normalised, positions_of_ids
+from mtgcn.estimator.inputs import check_learnable, check_magnitudes, has_no_label, num_columns, preprocessed_graph
 from mtgcn.graph import Graph
+from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of
 from mtgcn.shapes import Float, Int
@@ -35,6 +35,7 @@ DEFAULT_METHOD = "mt-plus"
 METHOD_WITH_BACKBONE = "mt-gcn"  # default where a backbone is given
 VALIDATION_DIVISOR = 3  # one third of the labels of a class go to methods that need validation labels
 GIVEN, NOT_PSEUDO_LABELED = 0, -1  # in `labeled_iter_`
+MAX_NAMED = 3  # unknown nodes in a message
 HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
@@ -147,9 +148,11 @@ class GraphModel:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a model that `save` or `mtgcn fit` wrote."""
-        from mtgcn.estimator.persistence import load_as
+        from mtgcn.estimator.persistence import load_model
 
-        return load_as(cls, folder)
+        model = load_model(folder, cls)
+        assert isinstance(model, cls)
+        return model
 
     @cached_property
     def warnings_(self) -> list[str]:
@@ -280,3 +283,90 @@ def fit_background(model: GraphModel, folds: int = 0) -> Background:
             model.graph_, model.method_, seed=model.seed_, device=chosen_device(model.device), folds=folds
         )
     return replace(stored, expected_accuracy=expected, why_no_expected_accuracy=None)
+
+
+# --------------------------------------------------------------------------------------------------------- more labels
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A node whose label changes."""
+
+    node: Any
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class LabelChanges:
+    """The difference between the labels of a fit and new ones."""
+
+    added: Mapping[str, int]  # new labels by class
+    corrected: Sequence[Correction]
+    repeated: int
+    new_classes: Sequence[str]
+
+    @property
+    def any(self) -> bool:
+        return bool(self.corrected) or sum(self.added.values()) > 0
+
+
+def with_more_labels(
+    model: GraphModel, labels: Mapping[Any, Any], new_classes: Iterable[Any] = ()
+) -> tuple[Graph, np.ndarray, LabelChanges]:
+    """The graph of a fit with more labels, given by node id; its classes; and the changes."""
+    graph = model.graph_
+    labels = {node: name for node, name in labels.items() if not has_no_label(name)}
+    ids = np.array(list(labels), dtype=object)
+    positions = positions_of_ids(graph.node_ids, ids.astype(str)) if len(ids) else np.zeros(0, dtype=np.int64)
+    unknown = ids[positions == MISSING]
+    if len(unknown):
+        raise InputError(
+            f"{len(unknown)} of {len(ids)} labels are of nodes that the model does not have, for instance "
+            f"{', '.join(repr(node) for node in unknown[:MAX_NAMED])}; leave them out, or fit on a graph that has them"
+        )
+    names = [str(name) for name in labels.values()]
+    known, extra = list(graph.class_names), [str(name) for name in new_classes]
+    for name in names:
+        if name not in known and name not in extra:
+            hint = str(unknown_name("class", name, known))
+            end = "" if hint.endswith("?") else "."
+            raise InputError(f"{hint}{end} For a new class give --new-classes {name}, or new_classes=[{name!r}]")
+    added = [name for name in extra if name in names and name not in known]
+    classes, order = _classes_with(model, added)
+    old = np.where(graph.labels == UNLABELED, UNLABELED, order[graph.labels])
+    after = old.copy()
+    code_of = {name: number for number, name in enumerate(map(str, classes))}
+    after[positions] = [code_of[name] for name in names]
+    # With the same classes, values cached for the graph stay valid.
+    more = replace(graph, labels=after, class_names=tuple(map(str, classes))) if added else graph.with_labels(after)
+    before, now = old[positions], after[positions]
+    counts = np.bincount(now[before == UNLABELED], minlength=more.num_classes)
+    changed = np.flatnonzero((before != UNLABELED) & (before != now))
+    changes = LabelChanges(
+        added={name: int(count) for name, count in zip(more.class_names, counts, strict=True) if count},
+        corrected=[
+            Correction(node, more.class_names[before[one]], more.class_names[now[one]])
+            for node, one in zip(graph.node_ids[positions[changed]].tolist(), changed, strict=True)
+        ],
+        repeated=int((before == now).sum()),
+        new_classes=added,
+    )
+    return more, classes, changes
+
+
+def _classes_with(model: GraphModel, new: Sequence[str]) -> tuple[np.ndarray, Int[np.ndarray, "known_classes"]]:
+    """The classes with new ones, in the order of a fit, and the new codes of the known ones."""
+    names = model.graph_.class_names
+    if not new:
+        return model.classes_, np.arange(len(names))
+    if model.classes_.dtype.kind not in "UO":
+        raise InputError(
+            f"{new[0]!r} would be a new class, and the classes of this model are numbers of type "
+            f"{model.classes_.dtype}; fit again with a y that has it"
+        )
+    codes, ordered = classes_of([*names, *new])
+    if len(ordered) < len(names) + len(new):  # 1 and 1.0 are different names here
+        ordered = tuple(sorted([*names, *new]))
+        codes = np.array([ordered.index(name) for name in (*names, *new)])
+    return np.array(ordered, dtype=object if model.classes_.dtype == object else None), codes[: len(names)]

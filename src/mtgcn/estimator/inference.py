@@ -16,6 +16,7 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, reason
 from mtgcn.estimator.inputs import Table, check_magnitude, check_magnitudes, check_width, transformed_graph
 from mtgcn.graph import Graph
+from mtgcn.graph_cache import cached_per_graph
 from mtgcn.labels import UNLABELED
 from mtgcn.linalg.neighbours import nearest, neighbour_graph
 from mtgcn.memory import is_out_of_memory
@@ -44,7 +45,7 @@ def predict_fitted(model: GraphModel) -> NodePredictions:
 
 def predict_rows(model: GraphModel, rows: Table) -> NodePredictions:
     """Preprocessed rows without ids. Rows equal to a row of the fit are that node; the others are attached."""
-    return _predictions_at(model, positions_of_rows(model.graph_.features, rows), rows)
+    return _predictions_at(model, positions_of_rows(model.graph_.features, rows, _index_of_rows(model.graph_)), rows)
 
 
 def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
@@ -62,16 +63,21 @@ def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -
     Predictions for the nodes of the fit do not change."""
     nodes = transformed_graph(model, nodes)
     check_width(nodes.num_features, model.graph_)
-    grown = extended_graph(model.graph_, nodes.features, to_known, nodes.adjacency)
-    return _new_predictions(model, _apply(model, grown)[:, model.graph_.num_nodes :])
+    return _new_predictions(model, _apply_to_new(model, nodes.features, to_known, nodes.adjacency))
 
 
 def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
     """The nodes of another graph; those of the fit where it is the same graph with its nodes in any order."""
-    graph = transformed_graph(model, graph)
-    positions = _positions_in_same_graph(model.graph_, graph)
-    if positions is not None:
-        return _predictions_at(model, positions, None)
+    graph, fitted = transformed_graph(model, graph), model.graph_
+    if graph.num_nodes == fitted.num_nodes and graph.adjacency.nnz == fitted.adjacency.nnz:
+        positions = positions_of_ids(fitted.node_ids, graph.node_ids)
+        if graph.features is None or fitted.features is None:
+            is_same = graph.features is fitted.features
+        else:
+            is_same = same_table(fitted.features[positions], graph.features)
+        is_same = is_same and (positions != MISSING).all()
+        if is_same and not (fitted.adjacency[positions][:, positions] != graph.adjacency).nnz:
+            return _predictions_at(model, positions, None)
     return _new_predictions(model, _apply(model, graph))
 
 
@@ -109,16 +115,17 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
     if len(new):
         check_width(0 if rows is None else rows.shape[1], model.graph_)
         check_magnitude(rows[new], "a feature")
-        found = _apply(model, with_attached_rows(model, rows[new]))[:, model.graph_.num_nodes :]
-        probabilities[new] = _combined(model, found)
+        found = _new_predictions(model, _apply_to_new(model, rows[new], _edges_to_nearest(model, rows[new])))
+        probabilities[new] = found.probabilities
         if peers is not None:
-            peers[:, new] = found
+            peers[:, new] = found.peers
     return NodePredictions(probabilities, peers, positions)
 
 
 def _new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
+    probabilities = normalised(model.method_.combined(peers[None], model.parameters_)[0])
     own = None if model.peer_distributions_ is None else peers
-    return NodePredictions(_combined(model, peers), own, np.full(peers.shape[1], MISSING))
+    return NodePredictions(probabilities, own, np.full(peers.shape[1], MISSING))
 
 
 def _apply(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes classes"]:
@@ -141,10 +148,6 @@ def _apply(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes cl
     return peers
 
 
-def _combined(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> Float[np.ndarray, "nodes classes"]:
-    return normalised(model.method_.combined(peers[None], model.parameters_)[0])
-
-
 # ---------------------------------------------------------------------------------------------------- attaching nodes
 
 
@@ -154,28 +157,32 @@ def graph_of_rows(model: GraphModel, table: Table) -> Graph:
     return Graph(adjacency=neighbour_graph(table, neighbors, model.metric, mutual=model.mutual_neighbors))
 
 
-def with_attached_rows(model: GraphModel, rows: Table) -> Graph:
-    """The graph of the fit with new rows, each joined to its nearest nodes by edges of mean weight."""
-    graph, table, count = model.graph_, model.graph_.features, rows.shape[0]
-    rows = _as_sparse_as(table, rows)
-    edges = nearest(table, rows, _neighbors(model, graph.num_nodes), model.metric)
-    starts = np.arange(count + 1) * edges.shape[1]
-    weights = np.full(edges.size, mean_weight(graph), dtype=np.float32)
-    return extended_graph(graph, rows, sp.csr_array((weights, edges.reshape(-1), starts), (count, graph.num_nodes)))
+def _edges_to_nearest(model: GraphModel, rows: Table) -> sp.csr_array:
+    """Edges of mean weight from new rows to their nearest nodes of the fit, new x known."""
+    graph = model.graph_
+    neighbours = nearest(
+        graph.features, _as_sparse_as(graph.features, rows), _neighbors(model, graph.num_nodes), model.metric
+    )
+    weights = np.full(neighbours.size, mean_weight(graph), dtype=np.float32)
+    starts = np.arange(len(neighbours) + 1) * neighbours.shape[1]
+    return sp.csr_array((weights, neighbours.reshape(-1), starts), (len(neighbours), graph.num_nodes))
 
 
-def extended_graph(graph: Graph, rows: Table, to_known: sp.csr_array, among_new: sp.csr_array | None = None) -> Graph:
-    """The graph of a fit with new nodes at the end: their features, edges to its nodes and among each other."""
-    table = graph.features
-    assert table is not None, "check_width refuses new nodes where the fit had no features"
+def _apply_to_new(
+    model: GraphModel, rows: Table, to_known: sp.csr_array, among_new: sp.csr_array | None = None
+) -> Float[np.ndarray, "peers new classes"]:
+    """Predictions of the peers for new nodes: their features, edges to nodes of the fit and among each other."""
+    graph, table = model.graph_, model.graph_.features
     rows = _as_sparse_as(table, rows)
-    return replace(
+    count = graph.num_nodes + rows.shape[0]
+    extended = replace(
         graph,
         adjacency=sp.block_array([[graph.adjacency, to_known.T], [to_known, among_new]], format="csr"),
         features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
-        labels=np.full(graph.num_nodes + rows.shape[0], UNLABELED),
-        node_ids=np.arange(graph.num_nodes + rows.shape[0]),
+        labels=np.full(count, UNLABELED),
+        node_ids=np.arange(count),
     )
+    return _apply(model, extended)[:, graph.num_nodes :]
 
 
 def mean_weight(graph: Graph) -> float:
@@ -213,7 +220,9 @@ def positions_of_ids(known: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids
     return np.where(known[found] == ids, found, MISSING)
 
 
-def positions_of_rows(table: Table, rows: Table) -> Int[np.ndarray, "rows"]:
+def positions_of_rows(
+    table: Table, rows: Table, index: tuple[np.ndarray, np.ndarray] | None = None
+) -> Int[np.ndarray, "rows"]:
     """The position of each row in a table, `MISSING` if it is not there.
 
     The n-th of equal rows is matched to the n-th equal row of the table, cyclically, so that every row of the table
@@ -225,12 +234,26 @@ def positions_of_rows(table: Table, rows: Table) -> Int[np.ndarray, "rows"]:
     """
     if same_table(table, rows):  # the common case, without sorting
         return np.arange(table.shape[0])
-    first_in_table, first = _first_equal(table, table), _first_equal(table, rows)
-    members = np.argsort(first_in_table, kind="stable")  # equal rows are adjacent
-    start = np.searchsorted(first_in_table[members], first)
-    size = np.searchsorted(first_in_table[members], first, side="right") - start
-    found = members[np.minimum(start + _occurrence(first) % np.maximum(size, 1), len(members) - 1)]
-    return np.where(first == MISSING, MISSING, found)
+    order, known = _sorted_fingerprints(table) if index is None else index
+    wanted = _fingerprints(rows)
+    first = np.searchsorted(known, wanted)
+    equal = np.maximum(np.searchsorted(known, wanted, side="right") - first, 1)
+    by_value = np.argsort(wanted, kind="stable")
+    occurrence = np.empty(len(wanted), dtype=np.int64)  # how many equal rows precede each
+    occurrence[by_value] = np.arange(len(wanted)) - np.searchsorted(wanted[by_value], wanted[by_value])
+    found = order[np.minimum(first + occurrence % equal, len(order) - 1)]
+    return np.where(rows_equal(table[found], rows), found, MISSING)
+
+
+@cached_per_graph
+def _index_of_rows(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    return _sorted_fingerprints(graph.features)
+
+
+def _sorted_fingerprints(table: Table) -> tuple[Int[np.ndarray, "rows"], UInt64[np.ndarray, "rows"]]:
+    fingerprints = _fingerprints(table)
+    order = np.argsort(fingerprints, kind="stable")
+    return order, fingerprints[order]
 
 
 def same_table(one: Table, other: Table) -> bool:
@@ -244,43 +267,6 @@ def rows_equal(one: Table, other: Table) -> Bool[np.ndarray, "rows"]:
         differing = sp.csr_array(sp.csr_array(one) != sp.csr_array(other))
         return np.diff(differing.indptr) == 0
     return (one == other).all(axis=1)
-
-
-def _positions_in_same_graph(fitted: Graph, graph: Graph) -> Int[np.ndarray, "nodes"] | None:
-    """Positions in the fitted graph, if both have the same nodes, features and edges; None otherwise."""
-    if graph.num_nodes != fitted.num_nodes or graph.adjacency.nnz != fitted.adjacency.nnz:
-        return None
-    positions = positions_of_ids(fitted.node_ids, graph.node_ids)
-    if (positions == MISSING).any():
-        return None
-    if graph.features is None or fitted.features is None:
-        same_features = graph.features is fitted.features
-    else:
-        same_features = same_table(fitted.features[positions], graph.features)
-    if not same_features or (fitted.adjacency[positions][:, positions] != graph.adjacency).nnz:
-        return None
-    return positions
-
-
-def _first_equal(table: Table, rows: Table) -> Int[np.ndarray, "rows"]:
-    """The first equal row of a table for each row; `MISSING` if there is none."""
-    known, wanted = _fingerprints(table), _fingerprints(rows)
-    order = np.argsort(known, kind="stable")
-    found = order[np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)]
-    return np.where(rows_equal(table[found], rows), found, MISSING)
-
-
-def _occurrence(values: Int[np.ndarray, "rows"]) -> Int[np.ndarray, "rows"]:
-    """How many equal values precede each.
-
-    >>> _occurrence(np.array([5, 3, 5, 5, 3]))
-    array([0, 0, 1, 2, 1])
-    """
-    order = np.argsort(values, kind="stable")
-    in_order = values[order]
-    count = np.empty(len(values), dtype=np.int64)
-    count[order] = np.arange(len(values)) - np.searchsorted(in_order, in_order)
-    return count
 
 
 def _fingerprints(table: Table) -> UInt64[np.ndarray, "rows"]:

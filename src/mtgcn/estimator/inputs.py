@@ -39,30 +39,6 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     >>> classes_and_labels(["cat", None, "dog", ""])
     (array(['cat', 'dog'], dtype='<U3'), array([ 0, -1,  1, -1]))
     """
-    given = _column(y)
-    known = ~_missing(given)
-    labels = _of_one_type(given[known])
-    codes = np.full(len(given), UNLABELED)
-    if labels.dtype.kind == "U":
-        codes[known], names = encoded_texts([text.strip() for text in labels.tolist()])
-        return np.array(names), codes
-    classes, codes[known] = np.unique(labels, return_inverse=True)
-    return classes, codes
-
-
-def has_no_label(label: Any) -> bool:
-    """Whether a value marks an unlabelled node."""
-    if label is None:
-        return True
-    if isinstance(label, str):
-        return is_missing(label)
-    if type(label).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
-        return True
-    is_number = isinstance(label, Number)
-    return is_number and bool(label == UNLABELED or label != label)
-
-
-def _column(y: Any) -> np.ndarray:
     from sklearn.utils import column_or_1d
 
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
@@ -74,14 +50,14 @@ def _column(y: Any) -> np.ndarray:
         raise InputError("complex labels; Complex data not supported, give whole numbers or names")
     if given.dtype.kind not in "biufUO":
         raise InputError(f"labels of type {given.dtype}; give whole numbers or names")
-    return given
-
-
-def _of_one_type(labels: np.ndarray) -> np.ndarray:
-    """Strings or whole numbers, but not both."""
+    if given.dtype.kind in "OU":
+        known = np.array([not has_no_label(label) for label in given.tolist()], dtype=bool)
+    else:
+        known = (given == given) & ((given != UNLABELED) | (given.dtype.kind == "b"))
+    labels = given[known]
     if labels.dtype == object:
-        numbers = (isinstance(label, Number) for label in labels)
-        if not all(isinstance(label, str) for label in labels) and not all(numbers):
+        is_text = [isinstance(label, str) for label in labels]
+        if (any(is_text) and not all(is_text)) or not all(isinstance(label, str | Number) for label in labels):
             kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
             raise InputError(f"labels of the types {kinds}; give names alone or whole numbers alone")
         labels = np.array(labels.tolist())
@@ -90,16 +66,22 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
         raise InputError(f"Unknown label type: continuous, for instance {fraction:g}; give whole numbers or names")
     if labels.dtype.kind == "f" and (abs(labels) >= 2**53).any():  # floats no longer represent every whole number
         raise InputError(f"label {abs(labels).max():.0f} exceeds 2**53, the limit of exact floats; give names, as text")
-    return labels
+    codes = np.full(len(given), UNLABELED)
+    if labels.dtype.kind == "U":
+        codes[known], names = encoded_texts([text.strip() for text in labels.tolist()])
+        return np.array(names), codes
+    classes, codes[known] = np.unique(labels, return_inverse=True)
+    return classes, codes
 
 
-def _missing(given: np.ndarray) -> np.ndarray:
-    if given.dtype.kind == "O":
-        return np.fromiter(map(has_no_label, given), dtype=bool, count=len(given))
-    if given.dtype.kind == "U":
-        texts, rows = np.unique(given, return_inverse=True)
-        return np.array([is_missing(text) for text in texts.tolist()], dtype=bool)[rows]
-    return (given == UNLABELED) | (given != given) if given.dtype.kind != "b" else np.zeros(len(given), dtype=bool)
+def has_no_label(label: Any) -> bool:
+    """Whether a value marks an unlabelled node."""
+    if isinstance(label, str):
+        return is_missing(label)
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
+        return True
+    is_number = isinstance(label, Number)  # apart, since for mypy no `Number` equals an int
+    return is_number and bool(label == UNLABELED or label != label)
 
 
 # ------------------------------------------------------------------------------------------------------------- graphs
@@ -109,7 +91,7 @@ def as_graph(given: Any, nodes: int | None) -> Graph:
     """A `Graph` from any accepted type, without its labels. `nodes` is the number of rows of X, or None without X."""
     if isinstance(given, Graph):
         return given
-    if _is_networkx(given):
+    if has_node_ids(given):
         return Graph.from_networkx(given, label=False, features=None if nodes is None else ())
     if hasattr(given, "edge_index"):
         return Graph.from_edge_index(
@@ -138,11 +120,7 @@ def as_graph(given: Any, nodes: int | None) -> Graph:
 
 def has_node_ids(given: Any) -> bool:
     """Whether an accepted graph has node ids besides the node order."""
-    return isinstance(given, Graph) or _is_networkx(given)
-
-
-def _is_networkx(given: Any) -> bool:
-    return type(given).__module__.startswith("networkx.")
+    return isinstance(given, Graph) or type(given).__module__.startswith("networkx.")
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
@@ -160,10 +138,8 @@ def check_learnable(
     if len(names) == 1:
         raise InputError(f"all labels are of one class, {str(names[0])!r}; label nodes of at least two classes")
     if sum(counts) == nodes:
-        raise InputError(
-            f"all {nodes} nodes are labelled, so there is nothing to predict; leave some labels out, or add nodes "
-            "without"
-        )
+        remedy = "leave some labels out, or add nodes without"
+        raise InputError(f"all {nodes} nodes are labelled, so there is nothing to predict; {remedy}")
 
 
 def check_sizes(graph: Graph, table: Any, labels: np.ndarray | None = None) -> None:
@@ -182,8 +158,7 @@ def check_sizes(graph: Graph, table: Any, labels: np.ndarray | None = None) -> N
 def check_magnitudes(graph: Graph) -> None:
     """Raise if edge weights or features are too large."""
     check_magnitude(graph.adjacency, "an edge weight")
-    if graph.features is not None:
-        check_magnitude(graph.features, "a feature")
+    check_magnitude(np.zeros(0) if graph.features is None else graph.features, "a feature")
 
 
 def check_magnitude(matrix: Any, what: str) -> None:
@@ -201,9 +176,13 @@ def check_width(features: int, trained: Graph) -> None:
             "this model was fitted without features and does not apply to other nodes; "
             "fit on the graph that holds the new nodes"
         )
-    if features != trained.num_features:
+    _check_same_number(features, trained.num_features)
+
+
+def _check_same_number(features: int, trained: int) -> None:
+    if features != trained:
         raise InputError(
-            f"{features} features for each node of the graph and {trained.num_features} in training; give the same ones"
+            f"{features} features for each node of the graph and {trained} in training; give the same ones"
         )
 
 
@@ -253,11 +232,7 @@ def transformed_graph(model: GraphModel, graph: Graph) -> Graph:
             "the features of this graph have other preprocessing than those of the fit; "
             "read it with preprocessing=model.graph_.preprocessing"
         )
-    if graph.num_features != len(preprocessing.columns):
-        raise InputError(
-            f"{graph.num_features} features for each node of the graph and {len(preprocessing.columns)} in training; "
-            "give the same ones"
-        )
+    _check_same_number(graph.num_features, len(preprocessing.columns))
     return _with_features(graph, preprocessing)
 
 

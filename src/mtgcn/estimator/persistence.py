@@ -19,18 +19,19 @@ from collections.abc import Mapping
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, check_names, reason, shown
+from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED, GraphModel
 from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitudes, num_columns
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
-from mtgcn.methods import METHODS, Method, create
+from mtgcn.methods import METHODS, create
 from mtgcn.storage.files import (
     HeldElsewhere,
     check_folder,
@@ -43,11 +44,7 @@ from mtgcn.storage.files import (
 )
 from mtgcn.task import PeerReport
 
-if TYPE_CHECKING:
-    from mtgcn.estimator.graph_model import GraphModel
-
 Arrays = dict[str, np.ndarray]
-Model = TypeVar("Model", bound="GraphModel")
 
 KIND = "mtgcn model"
 FORMAT = 5  # raised whenever the content of a model folder changes incompatibly
@@ -66,10 +63,7 @@ def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any
     """
     folder = Path(folder)
     check_destination(folder)
-    contents = {ANSWERS: _prediction_arrays(model), GRAPH: _graph_arrays(model.graph_)}
-    if model.parameters_ is not None:
-        contents[WEIGHTS] = model.parameters_
-    card = card_of(model, training or {})
+    contents, card = arrays_of(model), card_of(model, training or {})
     try:
         with updating(folder, FILES) as partial:
             card["files"] = {name: _write_arrays(partial / name, arrays) for name, arrays in sorted(contents.items())}
@@ -91,18 +85,28 @@ def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any
     return card
 
 
-def load_model(folder: str | Path) -> GraphModel:
-    """Read a model that `save_model` wrote."""
-    from mtgcn.estimator.graph_model import GraphModel
-
-    return load_as(GraphModel, folder)
-
-
-def load_as(kind: type[Model], folder: str | Path) -> Model:
-    """Read a model as an instance of `GraphModel` or of `MutualTeachingClassifier`."""
+def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> GraphModel:
+    """Read a model that `save_model` wrote, as an instance of `GraphModel` or of `MutualTeachingClassifier`."""
     folder = Path(folder)
-    card, contents = _read(folder)
-    method = method_from(card["method"], folder)
+    card, reads = read_card(folder), 1
+    while True:  # read again on a mismatch, since another process may be replacing the files
+        try:
+            contents = {name: _read_arrays(folder, name, entry) for name, entry in card["files"].items()}
+            break
+        except InputError:
+            previous, card = card, read_card(folder)
+            reads = reads + 1 if card == previous else 1
+            if reads > MAX_READS:
+                raise
+
+    def as_tuple(value: Any) -> Any:  # JSON turns the tuples of settings into lists
+        return tuple(map(as_tuple, value)) if isinstance(value, list) else value
+
+    settings = {key: as_tuple(value) for key, value in card["method"]["settings"].items()}
+    try:
+        method = create(card["method"]["name"], **settings)
+    except InputError as error:
+        raise InputError(f"model folder {folder} needs what this mtgcn lacks: {error}") from error
     try:
         model = kind(**card["estimator"])
         model.method_ = method
@@ -202,13 +206,28 @@ def checksum(card: Mapping[str, Any]) -> str:
 
 def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     """The card of a fitted model, without the entries of files and its checksum."""
-    graph, method = model.graph_, _method_card(model)
+    graph, kind = model.graph_, type(model.method_)
+    name = next((name for name, registered in METHODS.items() if registered is kind), None)
+    if name is None:
+        raise InputError(
+            f"method {kind.__name__} is not registered, so a model folder could not name it; call "
+            "mtgcn.methods.register with a name and its class first"
+        )
+    values = {field.name: getattr(model.method_, field.name) for field in fields(model.method_) if field.init}
+    method = {"name": name, "settings": _plain(values)}
+    parameters = {name: getattr(model, name) for name in sorted(signature(type(model)).parameters) if name != "verbose"}
+    if not isinstance(model.method, str | None):  # a method object
+        parameters |= {"method": name, "settings": method["settings"]}
+    if not isinstance(model.device, str):  # the index of a GPU is no part of a model
+        parameters["device"] = model.device.type
+    if not isinstance(model.random_state, int | np.integer):
+        parameters["random_state"] = None  # a generator, whose state has changed
     names = getattr(model, "feature_names_in_", None)  # only if the features have names
     return {
         "kind": KIND,
         "format": FORMAT,
         "method": method,
-        "estimator": _estimator_card(model, method),
+        "estimator": _plain(parameters),
         "classes": model.classes_.tolist(),
         "classes_type": model.classes_.dtype.str if model.classes_.dtype != object else "object",
         "class_names": list(graph.class_names),
@@ -233,29 +252,6 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _method_card(model: GraphModel) -> dict[str, Any]:
-    settings = {field.name: getattr(model.method_, field.name) for field in fields(model.method_) if field.init}
-    for name, kind in METHODS.items():
-        if type(model.method_) is kind:
-            return {"name": name, "settings": _plain(settings)}
-    raise InputError(
-        f"method {type(model.method_).__name__} is not registered, so a model folder could not name it; "
-        "call mtgcn.methods.register with a name and its class first"
-    )
-
-
-def _estimator_card(model: GraphModel, method: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = {name: getattr(model, name) for name in sorted(signature(type(model)).parameters)}
-    del parameters["verbose"]
-    if not isinstance(model.method, str | None):  # a method object
-        parameters |= {"method": method["name"], "settings": method["settings"]}
-    if not isinstance(model.device, str):  # the index of a GPU is no part of a model
-        parameters["device"] = model.device.type
-    if not isinstance(model.random_state, int | np.integer):
-        parameters["random_state"] = None  # a generator, whose state has changed
-    return _plain(parameters)
-
-
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same values after a round trip through JSON."""
 
@@ -272,32 +268,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
 
 
-def method_from(card: Mapping[str, Any], folder: Path) -> Method:
-    """The method of a card."""
-
-    def as_tuple(value: Any) -> Any:  # JSON turns the tuples of settings into lists
-        return tuple(map(as_tuple, value)) if isinstance(value, list) else value
-
-    try:
-        return create(card["name"], **{key: as_tuple(value) for key, value in card["settings"].items()})
-    except InputError as error:
-        raise InputError(f"model folder {folder} needs what this mtgcn lacks: {error}") from error
-
-
 # -------------------------------------------------------------------------------------------------------------- files
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Arrays]]:
-    """The card and its arrays; read again on a mismatch, since another process may be replacing them."""
-    card, reads = read_card(folder), 1
-    while True:
-        try:
-            return card, {name: _read_arrays(folder, name, entry) for name, entry in card["files"].items()}
-        except InputError:
-            previous, card = card, read_card(folder)
-            reads = reads + 1 if card == previous else 1
-            if reads > MAX_READS:
-                raise
 
 
 def _read_arrays(folder: Path, name: str, entry: Mapping[str, Any]) -> Arrays:
@@ -346,26 +317,66 @@ def file_entry(path: Path) -> dict[str, Any]:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
-# ------------------------------------------------------------------------------------------- predictions, parameters
+# ------------------------------------------------------------------------------------------------------------- arrays
 
 
-def _prediction_arrays(model: GraphModel) -> Arrays:
-    arrays = {
+def arrays_of(model: GraphModel) -> dict[str, Arrays]:
+    """The arrays of a fitted model by file. Node ids that are texts are stored as UTF-8, with the end of each."""
+    graph, ids = model.graph_, model.graph_.node_ids
+    answers = {
         "label_distributions": model.label_distributions_,
         "labeled_iter": model.labeled_iter_,
         **{f"history.{name}": values for name, values in model.history_.items()},
     }
     if model.peer_distributions_ is not None:
-        arrays["peer_distributions"] = model.peer_distributions_
+        answers["peer_distributions"] = model.peer_distributions_
     if model.peer_report_ is not None:
-        arrays |= {f"peer_report.{part}": getattr(model.peer_report_, part) for part in PEER_REPORT_ARRAYS}
-    return arrays
+        answers |= {f"peer_report.{part}": getattr(model.peer_report_, part) for part in PEER_REPORT_ARRAYS}
+    arrays = {"labels": graph.labels}
+    for name, matrix in (("adjacency", graph.adjacency), ("features", graph.features)):
+        if sp.issparse(matrix):
+            arrays |= {f"{name}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+        elif matrix is not None:
+            arrays[name] = matrix
+    if ids.dtype.kind in "iuf":
+        arrays["ids"] = ids
+    else:
+        other = next((name for name in ids.tolist() if not isinstance(name, str)), None)
+        if other is not None:
+            raise InputError(f"node id {other!r} is neither text nor a number like all others; rename it")
+        encoded = [name.encode() for name in ids.tolist()]
+        arrays["ids.text"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        arrays["ids.ends"] = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+    return {ANSWERS: answers, GRAPH: arrays} | ({} if model.parameters_ is None else {WEIGHTS: model.parameters_})
+
+
+def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
+    nodes, width = card["graph"]["nodes"], card["graph"]["features"]
+
+    def sparse(name: str, columns: int) -> sp.csr_array:
+        data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+        return compressed_matrix(data, indices, indptr, (nodes, columns))
+
+    ids = arrays.get("ids")
+    if ids is None:
+        content, ends = arrays["ids.text"].tobytes(), arrays["ids.ends"].tolist()
+        names = [content[start:end].decode() for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        check_names(names, "node id")
+        ids = np.array(names)
+    return Graph(
+        adjacency=sparse("adjacency", nodes),
+        features=sparse("features", width) if "features.data" in arrays else arrays.get("features"),
+        labels=arrays["labels"],
+        node_ids=ids,
+        class_names=tuple(card["class_names"]),
+        name=card["graph"]["name"],
+        feature_names=tuple(card["graph"]["feature_names"]),
+        preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
+    )
 
 
 def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any]) -> None:
-    """Set the attributes stored by `_prediction_arrays`; graph and classes are set already."""
-    from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED
-
+    """Set the attributes that the file of answers holds; graph and classes are set already."""
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
     model.label_distributions_ = _probabilities(arrays["label_distributions"], (nodes, classes)).astype(np.float64)
     model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
@@ -413,64 +424,3 @@ def _checked(
     if (outside & ~np.isnan(array) if allow_nan else outside).any():
         raise ValueError(f"{name} out of the range from {low:g} to {high:g}, or NaN")
     return array
-
-
-# -------------------------------------------------------------------------------------------------------------- graph
-
-
-def _graph_arrays(graph: Graph) -> Arrays:
-    """Edges, features, labels and ids; the card holds the names."""
-    arrays = {**_sparse_arrays("adjacency", graph.adjacency), **_id_arrays(graph.node_ids), "labels": graph.labels}
-    if sp.issparse(graph.features):
-        arrays |= _sparse_arrays("features", graph.features)
-    elif graph.features is not None:
-        arrays["features"] = graph.features
-    return arrays
-
-
-def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
-    nodes, width = card["graph"]["nodes"], card["graph"]["features"]
-    if "features.data" in arrays:
-        features: sp.csr_array | np.ndarray | None = _sparse_from("features", arrays, (nodes, width))
-    else:
-        features = arrays.get("features")
-    return Graph(
-        adjacency=_sparse_from("adjacency", arrays, (nodes, nodes)),
-        features=features,
-        labels=arrays["labels"],
-        node_ids=_ids_from(arrays),
-        class_names=tuple(card["class_names"]),
-        name=card["graph"]["name"],
-        feature_names=tuple(card["graph"]["feature_names"]),
-        preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
-    )
-
-
-def _sparse_arrays(name: str, matrix: sp.csr_array) -> Arrays:
-    return {f"{name}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
-
-
-def _sparse_from(name: str, arrays: Arrays, shape: tuple[int, int]) -> sp.csr_array:
-    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-    return compressed_matrix(data, indices, indptr, shape)
-
-
-def _id_arrays(ids: np.ndarray) -> Arrays:
-    """Numbers as they are; texts as UTF-8, with the end of each."""
-    if ids.dtype.kind in "iuf":
-        return {"ids": ids}
-    other = next((name for name in ids.tolist() if not isinstance(name, str)), None)
-    if other is not None:
-        raise InputError(f"node id {other!r} is neither text nor a number like all others; rename it")
-    encoded = [name.encode() for name in ids.tolist()]
-    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-    return {"ids.text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids.ends": ends}
-
-
-def _ids_from(arrays: Arrays) -> np.ndarray:
-    if "ids" in arrays:
-        return arrays["ids"]
-    content, ends = arrays["ids.text"].tobytes(), arrays["ids.ends"].tolist()
-    names = [content[start:end].decode() for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    check_names(names, "node id")
-    return np.array(names)

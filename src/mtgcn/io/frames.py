@@ -32,7 +32,14 @@ def table_of_frame(frame: Any) -> ColumnTable:
     """The columns of a frame or an object array; those of an array are counted from 1."""
     if is_frame(frame):
         names = [str(name) for name in frame.columns]
-        columns = [_from_series(frame[name]) for name in frame.columns] if len(set(names)) == len(names) else []
+        columns = []
+        for name in frame.columns if len(set(names)) == len(names) else ():
+            series = frame[name]
+            try:
+                column = series.to_arrow() if hasattr(series, "to_arrow") else pa.Array.from_pandas(series)
+            except (pa.ArrowException, TypeError, ValueError):
+                column = _from_objects(series.to_numpy(dtype=object))
+            columns.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     else:
         array = np.asarray(frame, dtype=object)
         names = [f"column {place}" for place in range(1, array.shape[1] + 1)]
@@ -66,24 +73,16 @@ def table_of_frame(frame: Any) -> ColumnTable:
     )
 
 
-def _from_series(series: Any) -> pa.Array:
-    if hasattr(series, "to_arrow"):
-        column = series.to_arrow()
-    else:
-        try:
-            column = pa.Array.from_pandas(series)
-        except (pa.ArrowException, TypeError, ValueError):
-            return _from_objects(series.to_numpy(dtype=object))
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def _from_objects(cells: np.ndarray) -> pa.Array:
     """Numbers if all cells are numbers or missing, otherwise text."""
-    absent = [cell is None or (isinstance(cell, float) and cell != cell) or _is_na(cell) for cell in cells]
-    present = [cell for cell, is_absent in zip(cells, absent, strict=True) if not is_absent]
-    if all(isinstance(cell, bool | int | float | np.number | np.bool_) for cell in present):
-        return pa.array([None if gap else float(cell) for cell, gap in zip(cells, absent, strict=True)], pa.float64())
-    return pa.array([None if gap else str(cell) for cell, gap in zip(cells, absent, strict=True)], pa.string())
+    absent = ("NAType", "NaTType")  # of pandas, which is not imported
+    gaps = [
+        cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in absent for cell in cells
+    ]
+    present = [None if gap else cell for cell, gap in zip(cells, gaps, strict=True)]
+    if all(cell is None or isinstance(cell, bool | int | float | np.number | np.bool_) for cell in present):
+        return pa.array([None if cell is None else float(cell) for cell in present], pa.float64())
+    return pa.array([None if cell is None else str(cell) for cell in present], pa.string())
 
 
 def _texts(column: pa.Array, name: str) -> Texts:
@@ -93,10 +92,6 @@ def _texts(column: pa.Array, name: str) -> Texts:
         raise InputError(f"column {name!r} is of type {column.type}; give numbers or text, or leave the column out")
     coded = Coded.of(column, as_texts)
     return Texts(coded.codes, [str(value).strip() for value in coded.values.to_pylist()])
-
-
-def _is_na(cell: Any) -> bool:
-    return type(cell).__name__ in ("NAType", "NaTType")  # of pandas, which is not imported
 
 
 def _is_number(cell: str) -> bool:

@@ -23,10 +23,10 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, reason, shown
 from mtgcn.graph import GraphArrays, id_array, networkx_arrays
-from mtgcn.graph_checks import as_array, checked_count, compressed_matrix
+from mtgcn.graph_checks import as_array, checked_count, checked_edge_index, compressed_matrix
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
-from mtgcn.labels import encoded_labels
+from mtgcn.labels import UNLABELED, encoded_labels
 from mtgcn.memory import check_fits
 
 MAX_XML_DEPTH = 100  # graphs are three or four elements deep; far deeper ones exhaust the stack
@@ -35,6 +35,7 @@ MEMORY_FACTOR = 20  # memory of networkx relative to the file
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 FEATURE_NAMES = ("features", "x")
 LABEL_NAMES = ("labels", "y")
+PYG_ARRAYS = ("edge_index", "edge_weight", "x", "y")
 COPIES = 3  # of the arrays, while they are checked and converted
 # The classes of a pickled Data besides tensors.
 PYG_CLASSES = (
@@ -156,17 +157,41 @@ def _readable(
 def read_npz(path: Path) -> GraphArrays:
     """Edges from `edge_index`, `adjacency`, `adj_data` … or scipy's `save_npz`; optionally `features`, `labels`,
     `node_ids` and `class_names`. Nothing is unpickled."""
-    arrays = _arrays(path)
-    sources, targets, weights, nodes = _edges(path, arrays)
-    features = _named(arrays, FEATURE_NAMES)
+    # A wrong header may ask for more memory than there is.
+    with _readable(path, ".npz", "write it again, without objects", kept=()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice about old headers
+        with path.open("rb") as raw:  # numpy leaves malformed files open
+            file = np.load(raw, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
+            # The size is checked before unpacking: a few bytes can expand without end.
+            members = file.zip.infolist() if file.zip else []
+            names = [member.filename for member in members]
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise InputError(f"{path} holds {shown(twice)} twice; write it again, each array once")
+            unpacked = sum(member.file_size for member in members)
+            check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse matrix")
+            arrays = {name: file[name] for name in file.files}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
+    return _from_arrays(path, arrays)
+
+
+def _from_arrays(path: Path, arrays: Mapping[str, Any], nodes: int | None = None) -> GraphArrays:
+    """A graph from the arrays of a file, by their names."""
+    sources, targets, weights, size = _edges(path, arrays)
+    nodes = size if nodes is None else nodes
+    features = next((arrays[name] for name in FEATURE_NAMES if name in arrays), None)
     if features is None and "attr_data" in arrays:
         features = _sparse(path, arrays, "attr_")
     labels, class_names = _labels(path, arrays)
+    ids = arrays.get("node_ids")
     if nodes is None:
-        sized = [part.shape[0] for part in (features, labels, arrays.get("node_ids")) if part is not None and part.ndim]
+        sized = [part.shape[0] for part in (features, labels, ids) if part is not None and part.ndim]
         nodes = sized[0] if sized else int(max(sources.max(initial=-1), targets.max(initial=-1))) + 1
     nodes = checked_count(nodes, str(path))
-    ids = arrays.get("node_ids")
     if ids is not None and (ids.ndim != 1 or ids.dtype.kind not in "iuUS"):
         raise InputError(f"{path}: node_ids are {_described(ids)}; give one whole number or text per node")
     return GraphArrays(
@@ -181,54 +206,19 @@ def read_npz(path: Path) -> GraphArrays:
     )
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    # A wrong header may ask for more memory than there is.
-    with _readable(path, ".npz", "write it again, without objects", kept=()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # advice about old headers
-        with path.open("rb") as raw:  # numpy leaves malformed files open
-            file = np.load(raw, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
-            _check_members(path, file.zip)
-            arrays = {name: file[name] for name in file.files}
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
-    return arrays
-
-
-def _check_members(path: Path, archive: zipfile.ZipFile | None) -> None:
-    """Check the size before unpacking: a few bytes can expand without end."""
-    members = archive.infolist() if archive else []
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{path} holds {shown(twice)} twice; write it again, each array once")
-    unpacked = sum(member.file_size for member in members)
-    check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse matrix")
-
-
-def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
+def _edges(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
     """Sources, targets, weights and, from a matrix, the number of nodes."""
     if "edge_index" in arrays:
-        sources, targets = _edge_index(path, arrays["edge_index"])
+        sources, targets = checked_edge_index(arrays["edge_index"], f"{path}: ")
         weights = arrays.get("edge_weight")
-        if weights is not None:
-            weights = _numeric(path, "edge_weight", weights)
-            if weights.shape != sources.shape:
-                raise InputError(
-                    f"{path}: edge_weight of shape {weights.shape} for {len(sources)} edges; give one each"
-                )
-        return sources, targets, weights, None
+        return sources, targets, None if weights is None else _numeric(path, "edge_weight", weights), None
     if "adjacency" in arrays:
         given = _numeric(path, "adjacency", arrays["adjacency"])
         if given.ndim != 2:
             raise InputError(f"{path}: adjacency of shape {given.shape}; give a square matrix, one row per node")
         matrix = sp.coo_array(given)
-    elif "adj_data" in arrays:
-        matrix = _sparse(path, arrays, "adj_").tocoo()
-    elif "format" in arrays:
-        matrix = _sparse(path, arrays, "").tocoo()
+    elif "adj_data" in arrays or "format" in arrays:
+        matrix = _sparse(path, arrays, "adj_" if "adj_data" in arrays else "").tocoo()
     else:
         named = ", ".join(sorted(arrays)[:8]) or "nothing"
         raise InputError(f"{path} holds {named}; give edge_index, adjacency or what scipy.sparse.save_npz writes")
@@ -238,15 +228,7 @@ def _edges(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.nd
     return matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data, matrix.shape[0]
 
 
-def _edge_index(path: Path, edges: np.ndarray) -> np.ndarray:
-    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
-        raise InputError(f"{path}: edge_index is {_described(edges)}; give two rows of whole numbers")
-    if edges.max(initial=0) > np.iinfo(np.int64).max:
-        raise InputError(f"{path}: edge_index names node {edges.max()}; number nodes from 0 on")
-    return edges.astype(np.int64)
-
-
-def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
+def _sparse(path: Path, arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
     """A matrix from its three arrays, whose indices are checked."""
     layout = "csr" if prefix else "".join(map(str, _texts(path, "format", arrays["format"].reshape(-1)[:1])))
     if layout not in ("csr", "csc"):
@@ -257,18 +239,18 @@ def _sparse(path: Path, arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_ar
     data, indices, indptr, shape = (arrays[prefix + part] for part in SPARSE_PARTS)
     if shape.dtype.kind not in "iu" or shape.shape != (2,):
         raise InputError(f"{path}: {prefix}shape is {_described(shape)}; give two whole numbers, as scipy writes them")
+    numbers = _numeric(path, f"{prefix}data", data)
     try:
-        numbers = _numeric(path, f"{prefix}data", data)
         return compressed_matrix(numbers, indices, indptr, tuple(shape.tolist()), by_column=layout == "csc")
-    except InputError:
-        raise
     except ValueError as problem:
+        if isinstance(problem, InputError):
+            raise
         what = f"{prefix or 'its '}arrays are not a sparse matrix ({reason(problem)})"
         raise InputError(f"{path}: {what}; save it again") from None
 
 
-def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    given = _named(arrays, LABEL_NAMES)
+def _labels(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    given = next((arrays[name] for name in LABEL_NAMES if name in arrays), None)
     if given is None:
         return None, ()
     if given.dtype.kind not in "biufUS" or given.ndim > 2:
@@ -277,18 +259,11 @@ def _labels(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray | Non
     if "class_names" not in arrays:
         return codes, names
     given_names = tuple(map(str, _texts(path, "class_names", np.atleast_1d(arrays["class_names"]).ravel())))
-    if not all(
-        name.isascii() and name.isdecimal() and len(name) < 19 and int(name) < len(given_names) for name in names
-    ):
+    if not {*names} <= {*map(str, range(len(given_names)))}:
         raise InputError(
             f"{path}: {len(given_names)} class_names and the labels {', '.join(names[:8])}; give class numbers from 0"
         )
-    number = np.array([int(name) for name in names] + [-1], dtype=np.int64)
-    return number[codes], given_names
-
-
-def _named(arrays: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:
-    return next((arrays[name] for name in names if name in arrays), None)
+    return np.array([*map(int, names), UNLABELED], dtype=np.int64)[codes], given_names
 
 
 def _texts(path: Path, name: str, values: np.ndarray) -> list[Any]:
@@ -318,19 +293,12 @@ def read_pt(path: Path) -> GraphArrays:
     if parts is None or parts.get("edge_index") is None:
         raise _not_read(path, "holds no edge_index of a single graph")
     try:
-        edges = np.asarray(as_array(parts["edge_index"]))
-        features, weights = _numbers(path, parts, "x"), _numbers(path, parts, "edge_weight")
-        given = parts.get("y")
-        labels, names = (None, ()) if given is None else encoded_labels(np.asarray(as_array(given)))
+        arrays = {name: as_array(parts[name]) for name in PYG_ARRAYS if parts.get(name) is not None}
+        arrays |= {name: np.asarray(array) for name, array in arrays.items() if name != "x"}  # which may be sparse
     except (TypeError, AttributeError, RuntimeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise _not_read(path, f"has parts that are not arrays ({reason(error)})") from error
-    sources, targets = _edge_index(path, edges)
-    weights = None if weights is None else np.asarray(weights)
-    node_ids = np.arange(_count(path, parts, edges, features, labels))
-    # PyTorch Geometric lists both directions of an edge: directed.
-    return GraphArrays(node_ids, sources, targets, weights, features, (), labels, names, directed=True)
+    nodes = parts.get("num_nodes")
+    return _from_arrays(path, arrays, nodes if isinstance(nodes, int) and not isinstance(nodes, bool) else None)
 
 
 def _loaded(path: Path) -> Any:
@@ -368,25 +336,6 @@ def _parts(content: Any) -> Mapping[str, Any] | None:
         return content
     kept = vars(vars(content).get("_store", content)).get("_mapping") if hasattr(content, "__dict__") else None
     return kept if isinstance(kept, Mapping) else None
-
-
-def _count(path: Path, parts: Mapping[str, Any], edges: np.ndarray, features: Any, labels: Any) -> int:
-    given = parts.get("num_nodes")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return checked_count(given, str(path))
-    rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
-    nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
-    if any(number != nodes for number in rows):
-        raise InputError(f"{path}: x has {rows[0]} rows and y has {rows[1]}; give one of each per node")
-    return checked_count(nodes, str(path))
-
-
-def _numbers(path: Path, parts: Mapping[str, Any], name: str) -> Any:
-    """A numeric array by name, or None."""
-    array = as_array(parts.get(name))
-    if array is not None and array.dtype.kind not in "biuf":
-        raise _not_read(path, f"has {name} of type {array.dtype}, not numbers")
-    return array
 
 
 def _not_read(path: Path, why: str) -> InputError:

@@ -306,8 +306,8 @@ def column_table(
         numbers=values,
         number_columns=tuple(place_of[column] for column in numbers),
         texts={place_of[column]: cells for column, cells in words.items()},
-        days=frozenset(place_of[column] for column in table.days(numbers)),
-        categories=frozenset(place_of[column] for column in table.categories(list(words))),
+        days=frozenset(place_of[column] for column in numbers if column in table.days),
+        categories=frozenset(place_of[column] for column in words if column in table.categories),
         title=str(table.path),
         place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
     )

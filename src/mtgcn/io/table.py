@@ -150,6 +150,8 @@ class Table(ABC):
     has_header: bool
     first_place: int  # of the first row, or of the header
     sample: list[list[str]]  # the first rows without the header; [] if the file has column types
+    days: frozenset[int] = frozenset()  # columns with a date type
+    categories: frozenset[int] = frozenset()  # columns with a category type
 
     @abstractmethod
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
@@ -161,14 +163,6 @@ class Table(ABC):
     @abstractmethod
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """The columns that seem to be numbers, and those with a date type."""
-
-    def days(self, columns: Sequence[int]) -> frozenset[int]:
-        """The columns with a date type."""
-        return frozenset()
-
-    def categories(self, columns: Sequence[int]) -> frozenset[int]:
-        """The columns with a category type."""
-        return frozenset()
 
     def with_header(self) -> Table | None:
         """The same table with its first row as the header; None if it cannot be one."""
@@ -227,19 +221,16 @@ class ParquetTable(Table):
         except (pa.ArrowException, OSError, ValueError) as problem:
             raise self._unreadable(problem) from None
         fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
-        self.columns, self.types = tuple(field.name for field in fields), [field.type for field in fields]
+        self.columns, types = tuple(field.name for field in fields), [field.type for field in fields]
+        self.days = frozenset(column for column, kind in enumerate(types) if is_day(kind))
+        self.categories = frozenset(column for column, kind in enumerate(types) if pa.types.is_dictionary(kind))
+        self._numeric = self.days.union(column for column, kind in enumerate(types) if is_numeric(kind))
         self.check_columns(self.columns)
         if not self.columns or not rows:
             raise InputError(f"{path} holds {rows} rows of {len(self.columns)} columns; write it again, with some rows")
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
-        return [column for column in columns if is_numeric(self.types[column]) or is_day(self.types[column])]
-
-    def days(self, columns: Sequence[int]) -> frozenset[int]:
-        return frozenset(column for column in columns if is_day(self.types[column]))
-
-    def categories(self, columns: Sequence[int]) -> frozenset[int]:
-        return frozenset(column for column in columns if pa.types.is_dictionary(self.types[column]))
+        return [column for column in columns if column in self._numeric]
 
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
         faults = Faults(str(self.path))

@@ -14,24 +14,10 @@ from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.tables import CellSummary
+from mtgcn.report import tables as writers
 from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, plain_label
 from mtgcn.report.pages import Styles, render
-from mtgcn.report.tables import (
-    LATEX_PREAMBLE,
-    SIGNED,
-    Entry,
-    Row,
-    Table,
-    counted,
-    csv_text,
-    interval,
-    latex,
-    markdown_lines,
-    p_value,
-    percent,
-    sample_fields,
-    seconds,
-)
+from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, percent
 from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
@@ -84,7 +70,9 @@ def cell_table(cell: CellSummary) -> Table:
         "macro F1 %": cell.macro_f1,
         "calibration error %": cell.calibration_error,
     }
-    rows = [(name, percent(sample.mean), percent(sample.std), interval(sample)) for name, sample in measures.items()]
+    rows = [
+        (name, percent(sample.mean), percent(sample.std), writers.interval(sample)) for name, sample in measures.items()
+    ]
     title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
     return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
 
@@ -114,7 +102,7 @@ class Column:
     def fields(self, comparison: Comparison, cell: CellSummary) -> dict[str, object]:
         """Shares instead of per cent."""
         value = self.value(comparison, cell)
-        return {self.name: value} if self.text else sample_fields(self.name, value)
+        return {self.name: value} if self.text else writers.sample_fields(self.name, value)
 
 
 COLUMNS = (
@@ -138,7 +126,7 @@ COLUMNS = (
         "p_value_holm",
         "p",
         lambda comparison, cell: comparison.p_values.get(cell.method),
-        text=p_value,
+        text=writers.p_value,
         text_heading="p (Holm)",
         bold=Comparison.is_significant,
         paired=True,
@@ -146,7 +134,9 @@ COLUMNS = (
     Column("macro_f1", "macro F1", lambda _, cell: cell.macro_f1),
     Column("calibration_error", "calibration error", lambda _, cell: cell.calibration_error, formats=(PAGE,)),
     Column("seconds", "seconds", lambda _, cell: cell.seconds, text="{:.1f}".format, formats=(TEXT,)),
-    Column("seconds_per_run", "seconds per run", lambda _, cell: cell.seconds / cell.runs, seconds, formats=(PAGE,)),
+    Column(
+        "seconds_per_run", "seconds per run", lambda _, cell: cell.seconds / cell.runs, writers.seconds, formats=(PAGE,)
+    ),
 )
 
 
@@ -184,34 +174,41 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
     lines = []
     for comparison in comparisons:
         lines += [f"## Accuracy on {cell_title(comparison.cells[0])}", "", f"{graph_title(comparison)}. Per cent.", ""]
-        lines += [*markdown_lines(comparison_table(comparison)), ""]
+        lines += [*writers.markdown_lines(comparison_table(comparison)), ""]
         lines += [f"Warning: {warning}.\n" for warning in comparison.warnings]
     return "\n".join(lines)
 
 
 def comma_separated(comparisons: Sequence[Comparison]) -> str:
     """One line per method and comparison; shares instead of per cent."""
-    return csv_text([_record(comparison, cell) for comparison in comparisons for cell in comparison.cells])
-
-
-def _record(comparison: Comparison, cell: CellSummary) -> dict[str, object]:
-    counts = cell.labels_per_class
-    return {
-        "dataset": cell.dataset,
-        "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
-        **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
-        "scored_nodes": comparison.scored_nodes,
-        "reference": comparison.reference,
-        **{name: value for column in COLUMNS for name, value in column.fields(comparison, cell).items()},
-        "device": cell.device,
-        "threads": cell.threads,
-    }
+    records = []
+    for comparison, cell in ((one, cell) for one in comparisons for cell in one.cells):
+        counts = cell.labels_per_class
+        records.append(
+            {
+                "dataset": cell.dataset,
+                "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
+                **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
+                "scored_nodes": comparison.scored_nodes,
+                "reference": comparison.reference,
+                **{name: value for column in COLUMNS for name, value in column.fields(comparison, cell).items()},
+                "device": cell.device,
+                "threads": cell.threads,
+            }
+        )
+    return writers.csv_text(records)
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
     """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
-    overviews = [_overview(some) for some in _by_graph(comparisons) if len(some) > 1]
-    return "\n".join([LATEX_PREAMBLE, *overviews, *map(_latex_table, comparisons)])
+    texts = [writers.LATEX_PREAMBLE, *(_overview(some) for some in _by_graph(comparisons) if len(some) > 1)]
+    for one in comparisons:
+        caption = f"Accuracy on {cell_title(one.cells[0])} ({graph_title(one)}). Per cent, 95 % intervals."
+        if one.differences:
+            caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
+            caption += " Bold: best mean, and p below 5 %."
+        texts.append(writers.latex(comparison_table(one, LATEX), caption))
+    return "\n".join(texts)
 
 
 def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
@@ -219,14 +216,6 @@ def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
     for comparison in comparisons:
         found[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
     return list(found.values())
-
-
-def _latex_table(comparison: Comparison) -> str:
-    caption = f"Accuracy on {cell_title(comparison.cells[0])} ({graph_title(comparison)}). Per cent, 95 % intervals."
-    if comparison.differences:
-        caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
-        caption += " Bold: best mean, and p below 5 %."
-    return latex(comparison_table(comparison, LATEX), caption)
 
 
 def _overview(comparisons: Sequence[Comparison]) -> str:
@@ -244,7 +233,7 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
     several_seeds = len({cell.seed for cell in cells}) > 1
     columns = [labels_given(cell) + (f", seed {cell.seed}" if several_seeds else "") for cell in cells]
     caption = f"Accuracy on {cells[0].dataset or 'the graph'}. Per cent, 95 % intervals. Bold: best mean of a column."
-    return latex(Table(["method", *columns], rows), caption)
+    return writers.latex(Table(["method", *columns], rows), caption)
 
 
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
@@ -254,40 +243,37 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
+    sections = []
+    for one in comparisons:
+        shares = zip(*(cell.accuracy.per_run for cell in one.cells), strict=True)
+        runs = [[str(run), *map(percent, of_run)] for run, of_run in enumerate(shares)]
+        sections.append(
+            {
+                "comparison": one,
+                "title": cell_title(one.cells[0]),
+                "graph": graph_title(one),
+                "made": one.cells[0],
+                "table": comparison_table(one, PAGE),
+                "chart": _difference_chart(one, styles),
+                "runs": Table.of_text(["run", *(cell.method for cell in one.cells)], runs),
+            }
+        )
     return render(
         "comparison.html",
         title=f"{title} on {', '.join(datasets)}",
         command=command,
         notes=notes,
         rates=_label_rate_charts(comparisons, styles),
-        sections=[
-            {
-                "comparison": comparison,
-                "title": cell_title(comparison.cells[0]),
-                "graph": graph_title(comparison),
-                "made": comparison.cells[0],
-                "table": comparison_table(comparison, PAGE),
-                "chart": _difference_chart(comparison, styles),
-                "runs": _run_table(comparison),
-            }
-            for comparison in comparisons
-        ],
+        sections=sections,
     )
 
 
-def _run_table(comparison: Comparison) -> Table:
-    cells = comparison.cells
-    rows = [[str(run), *(percent(cell.accuracy.per_run[run]) for cell in cells)] for run in range(cells[0].runs)]
-    return Table.of_text(["run", *(cell.method for cell in cells)], rows)
-
-
 def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
-    p_values = comparison.p_values
+    p_values, title = comparison.p_values, f"Accuracy minus that of {comparison.reference}"
     rows = [
         (method, [PairedTest(difference, p_values[method], p_values[method])])
         for method, difference in comparison.differences.items()
     ]
-    title = f"Accuracy minus that of {comparison.reference}"
     caption = f"points above or below {comparison.reference}"
     return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE, Suite
-from mtgcn.report.tables import counted, html, p_value, percent
+from mtgcn.report.tables import Table, counted, p_value, percent, with_minus_sign
 
 _PALETTE = {  # name: (light, dark)
     "paper": ("#fdfdfb", "#16181c"),
@@ -142,6 +142,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
-    environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "table": html}
+    environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "minus": with_minus_sign}
     environment.filters["per_cent"] = lambda share: f"{100 * share:.0f}\u00a0%"
     return environment
+
+
+def html(table: Table) -> str:
+    """An HTML table; all text is escaped."""
+    return str(_environment().get_template("macros.html").module.table(table))  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""One table representation, and its writers: terminal, plain text, Markdown, CSV, LaTeX and HTML.
+"""One table representation, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
 
 Numbers are formatted here, alike for all of them.
 """
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup, escape
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
@@ -183,38 +182,6 @@ def sample_fields(name: str, sample: SampleSummary | None) -> dict[str, object]:
     """Mean, standard deviation and 95 % interval for CSV files."""
     numbers = (None,) * 4 if sample is None else (sample.mean, sample.std, *sample.ci95)
     return {f"{name}_{part}": one for part, one in zip(("mean", "std", "low", "high"), numbers, strict=True)}
-
-
-def html(table: Table) -> Markup:
-    """An HTML table; all text is escaped."""
-    first, *columns = map(escape, table.columns)
-    span = len(columns) // len(table.groups) if table.groups else 1
-    starts = [' class="cell-start"' if place % span == 0 else "" for place in range(len(columns))]
-    headings = "".join(f"<th{start}>{column}</th>" for start, column in zip(starts, columns, strict=True))
-    if table.groups:
-        over = "".join(f'<th colspan="{span}" class="cell-start">{escape(group)}</th>' for group in table.groups)
-        headings = f'<tr><th rowspan="2">{first}</th>{over}</tr>\n<tr>{headings}</tr>'
-    else:
-        headings = f"<tr><th>{first}</th>{headings}</tr>"
-    rows = []
-    for row in table.rows:
-        cells = []
-        for place, entry in enumerate(row.entries):
-            classes = ["cell-start"] if place % span == 0 else []
-            classes += [name for name in (entry.style, "best" if entry.bold else "") if name]
-            below = with_minus_sign(" to ".join(entry.ends) if entry.ends else entry.note)
-            style = f' class="{" ".join(classes)}"' if classes else ""
-            cells.append(f"<td{style}>{escape(with_minus_sign(entry.text))}{_below(below)}</td>")
-        style = f' class="{row.style}"' if row.style else ""
-        name = f'<th scope="row">{escape(row.name)}{_below(row.note)}</th>'
-        rows.append(f"<tr{style}>{name}{''.join(cells)}</tr>\n")
-    body = f"<thead>\n{headings}\n</thead>\n<tbody>\n{''.join(rows)}</tbody>"
-    caption = f'<p class="soft">{escape(table.caption)}</p>' if table.caption else ""
-    return Markup(f'<div class="scroll" tabindex="0">\n<table>\n{body}\n</table>\n</div>\n{caption}')
-
-
-def _below(text: str) -> str:
-    return f'<span class="range">{escape(text)}</span>' if text else ""
 
 
 def latex(table: Table, caption: str) -> str:

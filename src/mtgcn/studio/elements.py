@@ -1,4 +1,4 @@
-"""Elements of the page: plain HTML, and components with scripts of their own (map, neighbourhood, curves, keys, files).
+"""Elements of the page: plain HTML, components with scripts of their own (map, keys, files), and the base of the views.
 
 Texts are always set as text, so that names of nodes and classes are never parsed as HTML.
 """
@@ -6,7 +6,8 @@ Texts are always set as text, so that names of nodes and classes are never parse
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,17 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
+from mtgcn.studio.session import Session
+
 Handler = Callable[[], Awaitable[None] | None]
 NO_CLASS = 65535  # as in node_map.js
 
 
 class Tag(TextElement):
-    """An HTML element with a text that can be changed."""
+    """An HTML or SVG element with a text that can be changed."""
 
-    def __init__(self, name: str, text: str = "", classes: str = "", **attributes: Any) -> None:
-        super().__init__(tag=name, text=text)
+    def __init__(self, name: str, text: object = "", classes: str = "", **attributes: Any) -> None:
+        super().__init__(tag=name, text=str(text))
         if classes:
             self.classes(classes)
         self.attributes(**attributes)
@@ -30,15 +33,14 @@ class Tag(TextElement):
     def attributes(self, **values: Any) -> Tag:
         """Set attributes (`aria_label` is aria-label); None removes one."""
         for name, value in values.items():
-            self.props.set_optional(name.rstrip("_").replace("_", "-"), value)
+            self.props.set_optional(name.replace("_", "-"), value)
         return self
 
     def show(self, visible: bool) -> None:
         self.classes(add="" if visible else "hidden", remove="hidden")
 
 
-def tag(name: str, text: object = "", classes: str = "", **attributes: Any) -> Tag:
-    return Tag(name, str(text), classes, **attributes)
+tag = Tag
 
 
 def button(text: str, handler: Handler, classes: str = "", **attributes: Any) -> Tag:
@@ -96,6 +98,41 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+class View:
+    """A part of the page of one window, which redraws itself where its data changed."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.workspace = session, session.workspace
+        self.drawn: dict[str, object] = {}  # the state in which each part was drawn; a removed part is drawn again
+
+    def update(self) -> None:
+        raise NotImplementedError
+
+    def changed(self, part: str, *state: object) -> bool:
+        """Whether a part was not drawn yet, or in another state."""
+        changed = part not in self.drawn or self.drawn[part] != state
+        self.drawn[part] = state
+        return changed
+
+    def class_number(self, name: str | None) -> int | None:
+        classes = self.workspace.snapshot.classes
+        return classes.index(name) if name in classes else None
+
+    async def show_node(self, node: str) -> None:
+        await self.session.act(lambda: self.session.show(node))
+
+    def draw_nodes(self, nodes: Iterable[tuple[str, str | None, str]], pictures: Mapping[str, str]) -> None:
+        """A list of nodes to go to, each with its class and a text about it."""
+        with tag("ul", classes="neighbours"):
+            for node, class_name, text in nodes:
+                with tag("li"), button("", partial(self.show_node, node)):
+                    if node in pictures:
+                        tag("img", classes="small-picture", src=pictures[node], alt="")
+                    swatch(self.class_number(class_name))
+                    tag("span", node, "name")
+                    tag("span", text, "class")
+
+
 class NodeMap(Element, component="static/node_map.js"):
     """All nodes in the plane. Coordinates are sent once, colours when they change."""
 
@@ -105,11 +142,7 @@ class NodeMap(Element, component="static/node_map.js"):
         self.props["x"], self.props["y"] = centred(places)
         self.props["ids"] = self.ids
         self.props["title"] = f"Map of {len(ids)} nodes; arrow keys move it, plus and minus zoom, Home shows all"
-        self.on("node", lambda event: on_node(node_number(event)))
-
-    def move_nodes(self, places: np.ndarray) -> None:
-        """Move the nodes to new coordinates."""
-        self.run_method("moveNodes", *centred(places))
+        self.on("node", lambda event: on_node(event.args if isinstance(event.args, int) else -1))
 
     def colour(
         self, classes: np.ndarray, confidence: np.ndarray, labelled: np.ndarray, class_names: Sequence[str]
@@ -118,12 +151,6 @@ class NodeMap(Element, component="static/node_map.js"):
         levels = np.clip(np.nan_to_num(confidence) * 255, 0, 255).round()
         numbers = np.where(classes < 0, NO_CLASS, classes)
         self.run_method("colour", packed(numbers, "u2"), packed(levels, "u1"), packed(labelled, "u1"), [*class_names])
-
-    def select(self, node: int, neighbours: Sequence[int]) -> None:
-        self.run_method("select", node, list(neighbours))
-
-    def show_only(self, class_number: int | None) -> None:
-        self.run_method("showOnly", -1 if class_number is None else class_number)
 
 
 def packed(values: np.ndarray, kind: str) -> str:
@@ -137,38 +164,6 @@ def centred(places: np.ndarray) -> tuple[str, str]:
     span = max(float(extent.max()), 1e-9)
     x, y = ((places - places.min(axis=0)) / span + 0.5 - extent / span / 2).T
     return packed(x, "f4"), packed(y, "f4")
-
-
-class NeighbourhoodPlot(Element, component="static/neighbourhood.js"):
-    """A node and its neighbours around it. Edges are pairs of positions in `nodes`."""
-
-    def __init__(
-        self,
-        title: str,
-        nodes: Sequence[dict[str, Any]],
-        edges: Sequence[tuple[int, int]],
-        on_node: Callable[[int], Any],
-    ) -> None:
-        super().__init__()
-        self.props.update(nodes=list(nodes), edges=list(edges), title=title)
-        self.on("node", lambda event: on_node(node_number(event)))
-
-
-class Curves(Element, component="static/curves.js"):
-    """A line over the epochs or rounds of a training."""
-
-    def __init__(self, title: str, unit: str) -> None:
-        super().__init__()
-        self.props.update(title=title, unit=unit)
-
-    def show(self, colour: str, points: Sequence[Sequence[float]]) -> None:
-        self.run_method("show", colour, list(points))
-
-
-def node_number(event: GenericEventArguments) -> int:
-    """The node of an event; -1 if a script sends anything else."""
-    value = event.args[0] if isinstance(event.args, list) else event.args
-    return value if isinstance(value, int) else -1
 
 
 class Keys(Element, component="static/keys.js"):

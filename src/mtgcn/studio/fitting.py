@@ -4,13 +4,11 @@ map."""
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -29,14 +27,12 @@ from mtgcn.methods import method_from_text
 from mtgcn.report.fit_page import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.studio.project import Project
-from mtgcn.studio.storage import State
 from mtgcn.training.progress import report_progress, stage
 from mtgcn.uncertainty.held_out import expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.suggestions import smoothed_features
 from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
 
-CACHE = "cache"  # folder in the project; nothing is written outside of it
 GRAPH_KEY = "studio_graph"  # in the card of a model: the fingerprint of its graph
 LAYOUT_FILE = "map.npz"
 LAYOUT_SEED = 0
@@ -67,15 +63,6 @@ class FitOptions:
         )
 
 
-class ChangedClass(BaseModel):
-    """Number of nodes whose predicted class changed from one class to another."""
-
-    model_config = ConfigDict(frozen=True)
-    before: str
-    after: str
-    nodes: int
-
-
 class FitResult(BaseModel):
     """Summary of a fit and comparison with the previous model."""
 
@@ -90,14 +77,14 @@ class FitResult(BaseModel):
     # The rest is None or empty without a previous model.
     changed: int | None = None  # nodes with another predicted class
     compared: int | None = None  # nodes that were unlabelled in the previous fit
-    changes: Sequence[ChangedClass] = ()  # most nodes first
+    changes: Sequence[tuple[str, str, int]] = ()  # class before, class now, nodes; most nodes first
     mean_confidence_before: float | None = None
 
 
 def check_labels(project: Project) -> None:
     """Check that there is something to learn and something to predict."""
     counts = Counter(project.labels().values())
-    check_learnable(list(counts), list(counts.values()), project.graph.num_nodes)
+    check_learnable(list(counts), list(counts.values()), project.loaded.graph.num_nodes)
 
 
 def fitted_model(project: Project) -> GraphModel | None:
@@ -116,9 +103,12 @@ def fit_project(project: Project, options: FitOptions) -> FitResult:
         previous = fitted_model(project)
         model = options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
-    before = None if previous is None else _PreviousFit(previous, state)
+    if previous is not None:  # kept, since a refit overwrites the model
+        names = np.array([state.current_name(str(name)) for name in previous.classes_], dtype=object)
+        before = names[previous.label_distributions_.argmax(axis=1)]
+        unlabelled, confidence_before = previous.graph_.labels == UNLABELED, mean_confidence(previous)
     refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
-    with collected_notes() as notes, _cache_in(project.folder / CACHE), within_memory(graph, method, device):
+    with collected_notes() as notes, within_memory(graph, method, device):
         started = perf_counter()
         if previous is not None and refitted:
             model = previous
@@ -128,13 +118,28 @@ def fit_project(project: Project, options: FitOptions) -> FitResult:
             model.fit_graph(graph)
         seconds = perf_counter() - started
         with stage("measuring accuracy on held-out labels"):
-            expected = _cross_validated_accuracy(model, options)
+            fit, folds = (model.graph_, model.method_), options.folds
+            why_not = why_not_measurable(*fit, folds) if folds else "not measured, as asked"
+            expected: Expectation = None, why_not
+            if not why_not:
+                expected = expected_accuracy(*fit, seed=options.seed, device=device, folds=folds), None
     summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
     with stage("writing the model"):
         card = for_the_card(summary) | {GRAPH_KEY: project.loaded.fingerprint}
         save_model(model, project.model_folder, training=card)
         project.forget_renames(state.renamed)
     model_layout(project, model)
+    comparison: dict[str, Any] = {}
+    if previous is not None:
+        now = model.transduction_.astype(object)
+        changed = np.flatnonzero(unlabelled & (now != before))
+        pairs = Counter(zip(before[changed].tolist(), map(str, now[changed].tolist()), strict=True))
+        comparison = {
+            "changed": len(changed),
+            "compared": int(unlabelled.sum()),
+            "changes": [(*classes, nodes) for classes, nodes in pairs.most_common()],
+            "mean_confidence_before": confidence_before,
+        }
     return FitResult(
         labels=summary.labels,
         seconds=seconds,
@@ -143,56 +148,17 @@ def fit_project(project: Project, options: FitOptions) -> FitResult:
         expected_accuracy=None if summary.expected_accuracy is None else asdict(summary.expected_accuracy),
         why_no_expected_accuracy=summary.why_no_expected_accuracy,
         warnings=summary.warnings,
-        **({} if before is None else before.comparison(model)),
+        **comparison,
     )
 
 
-class _PreviousFit:
-    """Predictions of the previous model; a refit overwrites the model itself."""
+@dataclass(frozen=True, eq=False)
+class MapPoints:
+    """Nodes in the plane; a sample of a very large graph."""
 
-    def __init__(self, model: GraphModel, state: State) -> None:
-        names = [state.current_name(str(name)) for name in model.classes_]
-        self.predicted = np.array(names, dtype=object)[model.label_distributions_.argmax(axis=1)]
-        self.unlabelled = model.graph_.labels == UNLABELED
-        self.confidence = mean_confidence(model)
-
-    def comparison(self, model: GraphModel) -> dict[str, Any]:
-        now = model.transduction_.astype(object)
-        changed = np.flatnonzero(self.unlabelled & (now != self.predicted))
-        pairs = Counter(zip(self.predicted[changed].tolist(), map(str, now[changed].tolist()), strict=True))
-        return {
-            "changed": len(changed),
-            "compared": int(self.unlabelled.sum()),
-            "changes": [ChangedClass(before=old, after=new, nodes=n) for (old, new), n in pairs.most_common()],
-            "mean_confidence_before": self.confidence,
-        }
-
-
-def _cross_validated_accuracy(model: GraphModel, options: FitOptions) -> Expectation:
-    if options.folds == 0:
-        return None, "not measured, as asked"
-    why_not = why_not_measurable(model.graph_, model.method_, options.folds)
-    if why_not:
-        return None, why_not
-    device = chosen_device(options.device)
-    return expected_accuracy(model.graph_, model.method_, seed=options.seed, device=device, folds=options.folds), None
-
-
-@contextmanager
-def _cache_in(folder: Path) -> Iterator[None]:
-    """Use a folder as cache within this context."""
-    before = os.environ.get("MTGCN_CACHE")
-    os.environ["MTGCN_CACHE"] = str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["MTGCN_CACHE"]
-        else:
-            os.environ["MTGCN_CACHE"] = before
-
-
-# Layout of the map
+    nodes: Int[np.ndarray, "shown"]
+    places: Float[np.ndarray, "shown 2"]  # from 0 to 1
+    ids: Sequence[str]
 
 
 @cached_per_graph
@@ -202,33 +168,27 @@ def feature_layout(graph: Graph) -> Layout:
     return nodes, layout_2d(smoothed_features(graph)[nodes], seed=LAYOUT_SEED)
 
 
+def map_points(project: Project, model: GraphModel | None) -> MapPoints:
+    """The nodes on the map, by the predictions of a model if there is one; takes seconds if they are not stored."""
+    loaded = project.loaded
+    nodes, places = feature_layout(loaded.graph) if model is None else model_layout(project, model)
+    return MapPoints(nodes, places, [loaded.ids[node] for node in nodes.tolist()])
+
+
 def model_layout(project: Project, model: GraphModel) -> Layout:
     """Layout by the predictions of a model; read from the project if it was made for this model."""
     made_for = str(read_card(project.model_folder)["sha256"])
-    stored = _stored_layout(project, made_for, model.graph_.num_nodes)
-    if stored is not None:
-        return stored
+    content = project.files.read(LAYOUT_FILE, at_most=MAX_LAYOUT_BYTES) or b""
+    with suppress(ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):  # missing or damaged: it is made again
+        arrays = np.load(io.BytesIO(content), allow_pickle=False)
+        nodes, places = arrays["nodes"], arrays["places"]
+        own = str(arrays["made_for"]) == made_for and nodes.dtype.kind == "i" and places.shape == (len(nodes), 2)
+        if own and nodes.min() >= 0 and nodes.max() < model.graph_.num_nodes and np.isfinite(places).all():
+            return nodes, places
     nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), LAYOUT_SEED)
     with stage("placing nodes on the map", unit="step"):
         places = layout_2d(map_rows(model, nodes), seed=LAYOUT_SEED, progress=report_progress).astype(np.float32)
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, nodes=nodes, places=places, made_for=np.array(made_for))
-    project.files.write(content.getvalue(), LAYOUT_FILE)
-    return nodes, places
-
-
-def _stored_layout(project: Project, made_for: str, num_nodes: int) -> Layout | None:
-    content = project.files.read(LAYOUT_FILE, at_most=MAX_LAYOUT_BYTES)
-    if content is None:
-        return None
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            if str(arrays["made_for"]) != made_for:
-                return None
-            nodes, places = arrays["nodes"], arrays["places"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
-        return None  # damaged: it is made again
-    valid = nodes.ndim == 1 and nodes.dtype.kind == "i" and len(nodes) and nodes.min() >= 0 and nodes.max() < num_nodes
-    if not valid or places.shape != (len(nodes), 2) or not np.isfinite(places).all():
-        return None
+    stored = io.BytesIO()
+    np.savez(stored, allow_pickle=False, nodes=nodes, places=places, made_for=np.array(made_for))
+    project.files.write(stored.getvalue(), LAYOUT_FILE)
     return nodes, places

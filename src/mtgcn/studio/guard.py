@@ -14,8 +14,6 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from mtgcn.errors import InputError
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -25,7 +23,6 @@ TOKEN = "token"
 UPLOAD_PATH = "/upload/"  # only here are large bodies accepted
 MAX_BODY_BYTES = 1 << 20  # of any request that is no upload
 REDIRECT = '<!doctype html><title>mtgcn studio</title><script>location.replace("/")</script>'
-ANY_ADDRESS = ("", "0.0.0.0", "::", "*")
 # Nothing is loaded from other hosts, even if a package tries to. Vue compiles templates in the page (unsafe-eval).
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
@@ -66,15 +63,6 @@ class Served:
         return f"mtgcn-studio-{self.port}"
 
 
-def check_host(host: str) -> None:
-    """Refuse wildcard addresses, which are no Host that a browser sends."""
-    if host in ANY_ADDRESS:
-        raise InputError(
-            f"--host {host} is every address of this machine, and the studio is served under one; give the "
-            "address that others use, or omit --host and use a tunnel such as ssh -L"
-        )
-
-
 class Guard:
     """Forwards requests to an application if host, origin and token are right."""
 
@@ -82,21 +70,22 @@ class Guard:
         self.application, self.served, self.max_upload_bytes = application, served, max_upload_bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.application(scope, receive, send)
-            return
-        refusal = self._refusal(scope)
-        if scope["type"] == "websocket":
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if scope["type"] != "http":
             if refusal is None:
                 await self.application(scope, receive, send)
             else:
                 await receive()
                 await send({"type": "websocket.close", "code": 1008})  # before acceptance this is a plain 403
-            return
-        if refusal is not None:
+        elif refusal is not None:
             await _respond(send, *refusal)
-        elif _query_token(scope) is not None:
-            await self._set_cookie(send)
+        elif _query_token(scope):
+            # Move the token from the address into a cookie that no script reads and no other site sends. The response
+            # is a page that reloads, not a redirect: after a link on another site, browsers would not send the cookie
+            # with a redirect.
+            cookie = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
+            headers = {"Content-Type": "text/html; charset=utf-8", "Set-Cookie": cookie, "Cache-Control": "no-store"}
+            await _respond(send, 200, REDIRECT, headers)
         else:
             await self._forward(scope, receive, send)
 
@@ -107,20 +96,10 @@ class Guard:
             return 403, "This is not the address the studio is served under; open the one it printed."
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
             return 403, "The studio accepts requests of its own page only."
-        tokens = [_query_token(scope), *_cookies(scope, self.served.cookie)]
-        if not any(one is not None and _equal(one, self.served.token) for one in tokens):
+        tokens = [*_query_token(scope), *_cookies(scope, self.served.cookie)]
+        if not any(secrets.compare_digest(one.encode(), self.served.token.encode()) for one in tokens):
             return 401, "The studio's address ends with a token; open it as it was printed, or start the studio again."
         return None
-
-    async def _set_cookie(self, send: Send) -> None:
-        """Move the token from the address into a cookie that no script reads and no other site sends.
-
-        The response is a page that reloads, not a redirect: after a link on another site, browsers would not send the
-        cookie with a redirect.
-        """
-        cookie = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
-        headers = {"Content-Type": "text/html; charset=utf-8", "Set-Cookie": cookie, "Cache-Control": "no-store"}
-        await _respond(send, 200, REDIRECT, headers)
 
     async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
         """Limit the size of the body and add the security headers to the response."""
@@ -158,16 +137,10 @@ class BodyTooLarge(Exception):
     """A body larger than allowed."""
 
 
-def _equal(given: str, token: str) -> bool:
-    return secrets.compare_digest(given.encode(), token.encode())
-
-
-def _query_token(scope: Message) -> str | None:
-    return dict(_query(scope)).get(TOKEN)
-
-
-def _query(scope: Message) -> list[tuple[str, str]]:
-    return parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+def _query_token(scope: Message) -> list[str]:
+    """The last token in the address, if there is one."""
+    query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    return [value for name, value in query if name == TOKEN][-1:]
 
 
 def _headers(scope: Message, name: bytes) -> list[str]:
@@ -178,12 +151,8 @@ def _cookies(scope: Message, name: str) -> list[str]:
     values = []
     for header in _headers(scope, b"cookie"):
         for part in header.split(";"):  # one by one: other programs on this host may have set malformed cookies
-            try:
-                found = SimpleCookie(part.strip()).get(name)
-            except CookieError:
-                continue
-            if found is not None:
-                values.append(found.value)
+            with suppress(CookieError):
+                values += [cookie.value for key, cookie in SimpleCookie(part.strip()).items() if key == name]
     return values
 
 

@@ -8,27 +8,26 @@ from functools import partial
 import numpy as np
 from nicegui.events import GenericEventArguments
 
-from mtgcn.studio.elements import NeighbourhoodPlot, NodeMap, Tag, button, cleared, key, plural, swatch, tag
+from mtgcn.studio.elements import NodeMap, Tag, View, button, centred, cleared, key, plural, swatch, tag
 from mtgcn.studio.nodes import Neighbour, Neighbourhood
 from mtgcn.studio.predictions import NodePrediction
-from mtgcn.studio.session import Action, NodeView, Session
+from mtgcn.studio.session import NodeView, Session
 
 KEYS = "1234567890"  # of the classes, in their order
 MIN_CLASSES_FOR_COLUMNS = 8
 MAX_POINT_NAME = 12  # characters beside a point
-NodeAction = Callable[[str], Awaitable[None]]
+MAX_NAMED_POINTS = 13
+MAX_ON_ONE_RING = 16
+PLOT_WIDTH, PLOT_HEIGHT = 320, 250
 # The node that was shown when the button was pressed, whatever is shown when the server handles the event.
 WITH_SHOWN_NODE = "() => emit(document.querySelector('[data-node]').dataset.node)"
-UNSET = object()  # differs from None, which means that no node is shown
 
 
-class NodePane:
+class NodePane(View):
     """Left: the node to label, its classes and the buttons to move on."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
-        self._drawn_node: object = None
-        self._drawn_classes: object = None
+        super().__init__(session)
         self._shares: list[Tag] = []
         self._buttons: list[Tag] = []
         self.card = tag("section", classes="pane", aria_label="The node to label", id="queue")
@@ -39,52 +38,44 @@ class NodePane:
             self._attributes = tag("div", classes="stack")
             self._upcoming = tag("div", classes="stack upcoming")
         with self._moves:
-            self._add_move("Previous", "←", session.previous)
-            self._add_node_move("Skip", "S", session.skip)
-            self._add_move("Undo", "U", session.undo)
-            self._add_move("Next", "→", session.next)
-            self._unlabel = self._add_node_move("Remove the label", "", session.unlabel)
+            for title, shortcut, action in (
+                ("Previous", "←", lambda node: session.previous()),
+                ("Skip", "S", session.skip),
+                ("Undo", "U", lambda node: session.undo()),
+                ("Next", "→", lambda node: session.next()),
+                ("Remove the label", "", session.unlabel),
+            ):
+                with self._node_button(action) as self._unlabel:
+                    tag("span", title)
+                    if shortcut:
+                        key(shortcut)
 
     def update(self) -> None:
-        view, workspace = self.session.view, self.session.workspace
-        if self._drawn_classes != workspace.snapshot.classes:
-            self._drawn_classes = workspace.snapshot.classes
-            self._draw_classes()
-            self._drawn_node = None
-        label = None if view is None else workspace.snapshot.labels.get(view.node)
-        now = (view, label, bool(workspace.queue), workspace.points is None)
-        if self._drawn_node != now:
-            self._drawn_node = now
+        view, snapshot = self.session.view, self.workspace.snapshot
+        if self.changed("classes", snapshot.classes):
+            self._draw_classes(snapshot.classes)
+            self.drawn.pop("node", None)
+        label = None if view is None else snapshot.labels.get(view.node)
+        if self.changed("node", view, label, bool(self.workspace.queue), self.workspace.points is None):
             self._draw_node(view, label)
 
-    def _add_move(self, title: str, shortcut: str, action: Action) -> None:
-        with button("", partial(self.session.act, action)):
-            tag("span", title)
-            key(shortcut)
+    def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
+        """A button that acts on the shown node."""
 
-    def _add_node_move(self, title: str, shortcut: str, action: NodeAction) -> Tag:
-        made = tag("button", "", type="button")
-        made.on("click", partial(self._act_on_node, action), js_handler=WITH_SHOWN_NODE)
-        with made:
-            tag("span", title)
-            if shortcut:
-                key(shortcut)
+        async def act(event: GenericEventArguments) -> None:
+            await self.session.act(lambda: action(str(event.args)))
+
+        made = tag("button", type="button", **attributes)
+        made.on("click", act, js_handler=WITH_SHOWN_NODE)
         return made
 
-    async def _act_on_node(self, action: NodeAction, event: GenericEventArguments) -> None:
-        node = str(event.args)
-        await self.session.act(lambda: action(node))
-
-    def _draw_classes(self) -> None:
-        classes = self.session.workspace.snapshot.classes
+    def _draw_classes(self, classes: tuple[str, ...]) -> None:
         self._shares, self._buttons = [], []
         self._classes.classes(add="many" if len(classes) >= MIN_CLASSES_FOR_COLUMNS else "", remove="many")
         with cleared(self._classes):
             for number, name in enumerate(classes):
-                made = tag("button", type="button", aria_pressed="false", data_class=name)
                 label = partial(self.session.label, class_number=number)
-                made.on("click", partial(self._act_on_node, label), js_handler=WITH_SHOWN_NODE)
-                with made:
+                with self._node_button(label, aria_pressed="false", data_class=name) as made:
                     if number < len(KEYS):
                         key(KEYS[number])
                     swatch(number)
@@ -99,37 +90,40 @@ class NodePane:
         self._classes.show(view is not None)
         self._moves.show(view is not None)
         self._unlabel.show(label is not None)
-        self._mark_classes(view, label)
-        with cleared(self._node):
-            if view is None:
-                self._draw_empty()
-            else:
-                self._draw_head(view, label)
-        with cleared(self._attributes):
-            if view is not None:
-                self._draw_attributes(view)
-        with cleared(self._upcoming):
-            if view is not None and view.upcoming:
-                self._draw_upcoming(view)
-
-    def _mark_classes(self, view: NodeView | None, label: str | None) -> None:
         shares = {} if view is None or view.prediction is None else view.prediction.probabilities
-        names = self.session.workspace.snapshot.classes
-        for name, made, share in zip(names, self._buttons, self._shares, strict=True):
+        for name, made, share in zip(self.workspace.snapshot.classes, self._buttons, self._shares, strict=True):
             made.attributes(aria_pressed="true" if name == label else "false")
             share.text = f"{100 * shares[name]:.0f} %" if name in shares else ""
-
-    def _draw_empty(self) -> None:
-        workspace = self.session.workspace
-        if workspace.points is None or not workspace.queue:
-            tag("h2", "Choosing nodes to label")
-            tag("p", "This takes a moment on a large graph.", "soft")
-        else:
-            tag("h2", "No node left")
-            tag("p", "Every node is labelled or skipped.", "soft")
+        for holder in (self._node, self._attributes, self._upcoming):
+            holder.clear()
+        if view is None:
+            waiting = self.workspace.points is None or not self.workspace.queue
+            with self._node:
+                tag("h2", "Choosing nodes to label" if waiting else "No node left")
+                text = "This takes a moment on a large graph." if waiting else "Every node is labelled or skipped."
+                tag("p", text, "soft")
+            return
+        with self._node:
+            self._draw_head(view, label)
+        with self._attributes:
+            if view.details.attributes:
+                tag("h3", "Attributes")
+                with tag("dl", classes="facts", tabindex="0", aria_label="Attributes"):
+                    for name, value in view.details.attributes:
+                        tag("dt", name)
+                        tag("dd", value)
+            if view.details.left_out:
+                tag("p", f"and {view.details.left_out} more", "soft small")
+        with self._upcoming:
+            if view.upcoming:
+                tag("h3", "Next in the queue")
+                queue = [
+                    (item.node, item.predicted, f"{item.predicted}?" if item.predicted else "")
+                    for item in view.upcoming
+                ]
+                self.draw_nodes(queue, view.pictures)
 
     def _draw_head(self, view: NodeView, label: str | None) -> None:
-        classes = self.session.workspace.snapshot.classes
         with tag("div", classes="node-head"):
             if view.details.picture is not None:
                 tag("img", classes="picture", src=view.details.picture, alt=f"Picture of {view.node}")
@@ -138,7 +132,7 @@ class NodePane:
                 tag("h2", view.node)
                 with tag("p", classes="verdict"):
                     name = label if view.prediction is None else label or view.prediction.predicted
-                    swatch(classes.index(name) if name in classes else None)
+                    swatch(self.class_number(name))
                     if label is not None:
                         tag("span", f"{label}, your label")
                     elif view.prediction is None:
@@ -148,85 +142,61 @@ class NodePane:
         if view.reason:
             tag("p", f"Why this node: {view.reason}", "why")
 
-    def _draw_attributes(self, view: NodeView) -> None:
-        if not view.details.attributes:
-            return
-        tag("h3", "Attributes")
-        with tag("dl", classes="facts", tabindex="0", aria_label="Attributes"):
-            for name, value in view.details.attributes:
-                tag("dt", name)
-                tag("dd", value)
-        if view.details.left_out:
-            tag("p", f"and {view.details.left_out} more", "soft small")
 
-    def _draw_upcoming(self, view: NodeView) -> None:
-        tag("h3", "Next in the queue")
-        with tag("ul", classes="neighbours"):
-            for item in view.upcoming:
-                with tag("li"), button("", partial(show_node, self.session, item.node)):
-                    if item.node in view.pictures:
-                        tag("img", classes="small-picture", src=view.pictures[item.node], alt="")
-                    tag("span", item.node, "name")
-                    tag("span", "" if item.predicted is None else f"{item.predicted}?", "class")
-
-
-class MapPane:
+class MapPane(View):
     """Middle: every node by class and confidence, and a legend that filters by class."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._map: NodeMap | None = None
         self._index: dict[str, int] = {}
         self._only: str | None = None
-        self._drawn_points: object = None
-        self._drawn_colours: object = None
-        self._drawn_node: object = UNSET
         with tag("section", classes="pane map-pane", aria_label="Map", id="map"):
             self._holder = tag("div", classes="map-holder")
             self._legend = tag("div", classes="legend", role="group", aria_label="Show one class only")
 
     def update(self) -> None:
-        workspace, view = self.session.workspace, self.session.view
-        if self._drawn_points != (workspace.points_revision, workspace.snapshot.load):
-            self._drawn_points = (workspace.points_revision, workspace.snapshot.load)
+        snapshot, view = self.workspace.snapshot, self.session.view
+        if self.changed("points", self.workspace.points):
             self._draw_map()
-            self._drawn_colours, self._drawn_node = None, UNSET
+            self.drawn.pop("colours", None)
+            self.drawn.pop("node", None)
         if self._map is None:
             return
-        if self._drawn_colours != (workspace.snapshot, self._only):
-            self._drawn_colours = (workspace.snapshot, self._only)
+        if self.changed("colours", snapshot, self._only):
             self._draw_colours(self._map)
-        if self._drawn_node != view:
-            self._drawn_node = view
-            self._select(self._map, view)
+        if self.changed("node", view):
+            number = -1 if view is None else self._index.get(view.node, -1)
+            around = [] if view is None or view.neighbourhood is None else view.neighbourhood.neighbours
+            numbers = [self._index[one.node] for one in around if one.node in self._index]
+            self._map.run_method("select", number, numbers if number >= 0 else [])
 
     def _draw_map(self) -> None:
-        points = self.session.workspace.points
+        points = self.workspace.points
         if points is None:
             self._map = None
             with cleared(self._holder):
                 tag("p", "Computing the map.", "pane soft")
             self._legend.clear()
             return
-        self._index = {node: number for number, node in enumerate(points.nodes)}
-        if self._map is not None and list(points.nodes) == self._map.ids:
-            self._map.move_nodes(points.places)
+        self._index = {node: number for number, node in enumerate(points.ids)}
+        if self._map is not None and list(points.ids) == self._map.ids:
+            self._map.run_method("moveNodes", *centred(points.places))
             return
         with cleared(self._holder):
-            self._map = NodeMap(points.places, points.nodes, self._show)
+            self._map = NodeMap(points.places, points.ids, self._show)
 
     async def _show(self, number: int) -> None:
-        points = self.session.workspace.points
-        if points is not None and 0 <= number < len(points.nodes):
-            await show_node(self.session, points.nodes[number])
+        points = self.workspace.points
+        if points is not None and 0 <= number < len(points.ids):
+            await self.show_node(points.ids[number])
 
     def _draw_colours(self, node_map: NodeMap) -> None:
-        colours, names = self.session.workspace.colours(), self.session.workspace.snapshot.classes
-        node_map.colour(colours.classes, colours.confidence, colours.labelled, names)
-        if self._only not in names:
-            self._only = None
-        node_map.show_only(None if self._only is None else names.index(self._only))
-        counts = np.bincount(colours.classes[colours.classes >= 0], minlength=len(names)).tolist()
+        (classes, confidence, labelled), names = self.workspace.colours(), self.workspace.snapshot.classes
+        node_map.colour(classes, confidence, labelled, names)
+        only = self.class_number(self._only)
+        node_map.run_method("showOnly", -1 if only is None else only)
+        counts = np.bincount(classes[classes >= 0], minlength=len(names)).tolist()
         with cleared(self._legend):
             for number, name in enumerate(names):
                 pressed = "true" if name == self._only else "false"
@@ -239,26 +209,17 @@ class MapPane:
         self._only = None if self._only == name else name
         self.update()
 
-    def _select(self, node_map: NodeMap, view: NodeView | None) -> None:
-        number = -1 if view is None else self._index.get(view.node, -1)
-        around = [] if view is None or view.neighbourhood is None else view.neighbourhood.neighbours
-        numbers = [self._index[one.node] for one in around if one.node in self._index]
-        node_map.select(number, numbers if number >= 0 else [])
 
-
-class NeighbourhoodPane:
+class NeighbourhoodPane(View):
     """Right: the neighbours of the node, and where its prediction comes from."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
-        self._drawn: object = None
+        super().__init__(session)
         self.pane = tag("section", classes="pane", aria_label="Neighbourhood", id="around")
 
     def update(self) -> None:
         view = self.session.view
-        now = (view, self.session.workspace.snapshot)
-        if self._drawn != now:
-            self._drawn = now
+        if self.changed("pane", view, self.workspace.snapshot):
             with cleared(self.pane):
                 if view is not None and view.neighbourhood is not None:
                     self._draw(view, view.neighbourhood)
@@ -267,25 +228,19 @@ class NeighbourhoodPane:
         count = len(around.neighbours) + around.left_out
         tag("h3", plural(count, "neighbour") if count else "No neighbours")
         if count:
-            self._draw_plot(view.node, around)
+            self._draw_plot(around)
         if view.prediction is not None:
             self._draw_explanation(view.prediction, around)
         if count:
-            with tag("ul", classes="neighbours"):
-                for one in around.neighbours:
-                    with tag("li"), button("", partial(show_node, self.session, one.node)):
-                        if one.node in view.pictures:
-                            tag("img", classes="small-picture", src=view.pictures[one.node], alt="")
-                        swatch(self._class_number(one))
-                        tag("span", one.node, "name")
-                        tag("span", class_text(one), "class")
+            nodes = [(one.node, one.class_name, class_text(one)) for one in around.neighbours]
+            self.draw_nodes(nodes, view.pictures)
             if around.left_out:
                 tag("p", f"and {around.left_out} more", "soft small")
 
     def _draw_explanation(self, prediction: NodePrediction, around: Neighbourhood) -> None:
         with tag("div", classes="stack"):
             tag("h3", "How it was predicted")
-            for line in explanation(prediction, self.session.workspace.snapshot.labels.get(prediction.node)):
+            for line in explanation(prediction, self.workspace.snapshot.labels.get(prediction.node)):
                 tag("p", line, "small")
             others = {peer: name for peer, name in prediction.peers.items() if name != prediction.predicted}
             if others:
@@ -293,7 +248,7 @@ class NeighbourhoodPane:
                     for peer, name in others.items():
                         tag("dt", peer)
                         tag("dd", name)
-            pseudo = [one for one in around.neighbours if one.pseudo_label_since is not None and one.label is None]
+            pseudo = [one for one in around.neighbours if one.pseudo_label_since is not None]
             if pseudo:
                 first = min(pseudo, key=lambda one: one.pseudo_label_since or 0)
                 text = (
@@ -302,59 +257,64 @@ class NeighbourhoodPane:
                 )
                 tag("p", text, "small soft")
 
-    def _class_number(self, one: Neighbour) -> int | None:
-        name, classes = one.label or one.predicted, self.session.workspace.snapshot.classes
-        return classes.index(name) if name in classes else None
-
-    def _draw_plot(self, node: str, around: Neighbourhood) -> None:
-        """Neighbours of one class stand side by side."""
-        ordered = sorted(around.neighbours, key=lambda one: (self._class_number(one) is None, self._class_number(one)))
-        nodes = [around.centre, *ordered]
-        position = {one.node: number for number, one in enumerate(nodes)}
-        index = self.session.workspace.project.loaded.index
-        points = [
-            {
-                "node": index[one.node],
-                "class": self._class_number(one),
-                "labelled": one.label is not None,
-                "pseudo": one.pseudo_label_since is not None and one.label is None,
-                "short": one.node if len(one.node) <= MAX_POINT_NAME else one.node[: MAX_POINT_NAME - 1] + "…",
-                "title": f"{one.node}: {class_text(one)}",
-            }
-            for one in nodes
-        ]
-        edges = [(position[first], position[second]) for first, second, _ in around.edges if first != second]
-        NeighbourhoodPlot(f"{node} and its neighbours", points, edges, self._show)
-
-    async def _show(self, index: int) -> None:
-        ids = self.session.workspace.project.loaded.ids
-        if 0 <= index < len(ids):
-            await show_node(self.session, ids[index])
-
-
-async def show_node(session: Session, node: str) -> None:
-    await session.act(lambda: session.show(node))
+    def _draw_plot(self, around: Neighbourhood) -> None:
+        """The node, its neighbours around it, those of one class side by side, and the edges among them."""
+        number = {one.node: self.class_number(one.class_name) for one in (around.centre, *around.neighbours)}
+        ordered = sorted(around.neighbours, key=lambda one: (number[one.node] is None, number[one.node]))
+        turns = 2 * np.pi * np.arange(len(ordered)) / len(ordered) - np.pi / 2
+        far = np.where((np.arange(len(ordered)) % 2 == 0) | (len(ordered) <= MAX_ON_ONE_RING), 1, 0.62)
+        x = np.append(PLOT_WIDTH / 2 + 128 * far * np.cos(turns), PLOT_WIDTH / 2).round(1).tolist()
+        y = np.append(PLOT_HEIGHT / 2 + 94 * far * np.sin(turns), PLOT_HEIGHT / 2).round(1).tolist()
+        points = [*ordered, around.centre]
+        place = {one.node: f"{left} {top}" for one, left, top in zip(points, x, y, strict=True)}
+        lines: dict[str, list[str]] = {"edge aside": [], "edge": []}
+        for first, second, _ in around.edges:
+            kind = "edge" if around.centre.node in (first, second) else "edge aside"
+            lines[kind].append(f"M{place[first]}L{place[second]}")
+        with tag(
+            "svg",
+            classes="neighbourhood",
+            viewBox=f"0 0 {PLOT_WIDTH} {PLOT_HEIGHT}",
+            role="img",
+            aria_label=f"{around.centre.node} and its neighbours",
+        ):
+            for kind, moves in lines.items():
+                tag("path", classes=kind, d="".join(moves))
+            for one, left, top in zip(points, x, y, strict=True):
+                radius = 13 if one is around.centre else 8
+                colour = number[one.node]
+                with tag("g", classes="point", style=None if colour is None else f"--own: var(--k{colour})") as point:
+                    tag("title", f"{one.node}: {class_text(one)}")
+                    if one.pseudo_label_since is not None:
+                        tag("circle", classes="pseudo", cx=left, cy=top, r=radius + 4)
+                    kind = "disc" if one.label is None else "disc labelled"
+                    tag("circle", classes=kind, cx=left, cy=top, r=radius)
+                    if one is not around.centre and len(points) <= MAX_NAMED_POINTS:
+                        short = one.node if len(one.node) <= MAX_POINT_NAME else one.node[: MAX_POINT_NAME - 1] + "…"
+                        tag("text", short, "name", x=left, y=top - 13 if top < PLOT_HEIGHT / 2 else top + 20)
+                if one is not around.centre:
+                    point.on("click", partial(self.show_node, one.node), [])
 
 
 def class_text(one: Neighbour) -> str:
     """Label or prediction of a neighbour."""
     if one.label is not None:
         return f"{one.label}, your label"
-    if one.predicted is None:
+    if one.prediction is None:
         return "no prediction yet"
-    return f"{one.predicted}, {100 * (one.confidence or 0):.0f} %"
+    return f"{one.prediction.predicted}, {100 * one.prediction.confidence:.0f} %"
 
 
 def explanation(prediction: NodePrediction, label: str | None) -> list[str]:
     """How the model reached its prediction."""
     lines = []
-    if prediction.role == "labelled":
+    if prediction.labelled:
         lines.append("You labelled it; all peers learn from it from the first epoch.")
     elif prediction.pseudo_label_since is not None:
         lines.append(f"From epoch {prediction.pseudo_label_since} it is a pseudo-label, taught by confident peers.")
     else:
         lines.append("It is no pseudo-label; the peers predict it from its features and neighbours.")
-    if label is not None and prediction.role != "labelled":
+    if label is not None and not prediction.labelled:
         lines.append("Your label is newer than the model; the next fit uses it.")
     if len(prediction.peers) > 1:
         agreeing = sum(name == prediction.predicted for name in prediction.peers.values())

@@ -3,29 +3,22 @@ downloads)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mtgcn.studio.elements import (
-    Curves,
-    button,
-    cleared,
-    figures,
-    note,
-    plural,
-    swatch,
-    table_head,
-    tag,
-)
+from mtgcn.report.fit_page import histogram
+from mtgcn.studio.elements import View, button, cleared, figures, note, plural, swatch, table_head, tag
 from mtgcn.studio.fitting import FitResult
-from mtgcn.studio.label_view import show_node
-from mtgcn.studio.predictions import Histogram, ProjectPredictions
+from mtgcn.studio.predictions import ProjectPredictions
 from mtgcn.studio.session import Session
-from mtgcn.studio.worker import Progress
+from mtgcn.studio.worker import Curve, Progress
 from mtgcn.studio.workspace import LABELS_BEFORE_FIT
 
-CURVE_COLOURS = ("c0", "c1", "c2", "c3", "c4", "c5", "c6")
+CURVE_COLOURS = 7  # variables --c0 to --c6
+CURVE_WIDTH, CURVE_HEIGHT = 420, 200
+CURVE_LEFT, CURVE_RIGHT, CURVE_TOP, CURVE_BOTTOM = 44, 406, 12, 170  # of the plot in the picture
 MAX_CHANGES_SHOWN = 8
 MAX_DISPUTED_SHOWN = 25
 DOWNLOADS = {
@@ -35,15 +28,11 @@ DOWNLOADS = {
 }
 
 
-class TeachingView:
+class TeachingView(View):
     """Progress, curves and result of a fit."""
 
     def __init__(self, session: Session) -> None:
-        self.session, self.workspace = session, session.workspace
-        self._drawn_result: object = None
-        self._drawn_state: object = None
-        self._drawn_points = -1
-        self._charts: dict[str, Curves] = {}
+        super().__init__(session)
         self.pane = tag("div", classes="page", id="teaching")
         with self.pane:
             with tag("section", classes="stack", aria_label="Teaching"):
@@ -61,77 +50,85 @@ class TeachingView:
             self._curves = tag("section", classes="curve-columns", aria_label="Curves")
             self._result = tag("section", classes="stack", aria_label="Result")
 
+    def _set_auto_fit(self, event: Any) -> None:
+        self.workspace.auto_fit = event.args is True
+
     def update(self) -> None:
         progress, new_labels = self.workspace.progress, self.workspace.snapshot.new_labels
-        now = (progress.state, progress.stage, progress.done, progress.total, progress.error, new_labels)
-        if self._drawn_state != now:
-            self._drawn_state = now
-            self._draw_state(progress)
-        self._draw_curves(progress)
-        if self._drawn_result != (progress.result, self.workspace.is_fitting):
-            self._drawn_result = (progress.result, self.workspace.is_fitting)
+        has_model, running = self.workspace.predictions is not None, progress.state == "running"
+        status = status_text(progress, new_labels, has_model)
+        if self.changed("state", status, progress.state, progress.done, progress.total):
+            self._status.text = status
+            share = progress.done / progress.total if progress.total else float(progress.state == "done")
+            self._bar.show(running)
+            self._bar.attributes(aria_valuenow=str(round(100 * share)))
+            self._done.style(f"width: {100 * share:.1f}%")
+            self._start.attributes(disabled=True if running else None)
+            self._stop.show(running)
+        if self.changed("curves", progress.curves):
+            with cleared(self._curves):
+                for number, (name, curve) in enumerate(progress.curves.items()):
+                    with tag("figure", classes="stack"):
+                        tag("h3", name)
+                        draw_curve(name, progress.unit, f"--c{number % CURVE_COLOURS}", curve)
+        if self.changed("result", progress.result):
             with cleared(self._result):
                 if progress.result is not None:
                     self._draw_result(progress.result)
 
-    def _set_auto_fit(self, event: Any) -> None:
-        self.workspace.auto_fit = event.args is True
-
-    def _draw_state(self, progress: Progress) -> None:
-        running = progress.state == "running"
-        has_model = self.workspace.predictions is not None
-        self._status.text = status_text(progress, self.workspace.snapshot.new_labels, has_model)
-        share = progress.done / progress.total if progress.total else float(progress.state == "done")
-        self._bar.show(running)
-        self._bar.attributes(aria_valuenow=str(round(100 * share)))
-        self._done.style(f"width: {100 * share:.1f}%")
-        self._start.attributes(disabled=True if running else None)
-        self._stop.show(running)
-
-    def _draw_curves(self, progress: Progress) -> None:
-        if list(self._charts) != list(progress.curves):
-            self._drawn_points = -1
-            with cleared(self._curves):
-                self._charts = {name: self._add_chart(name, progress.unit) for name in progress.curves}
-        points = sum(len(curve) for curve in progress.curves.values())
-        if points != self._drawn_points:
-            self._drawn_points = points
-            for number, (name, curve) in enumerate(progress.curves.items()):
-                self._charts[name].show(CURVE_COLOURS[number % len(CURVE_COLOURS)], curve)
-
-    def _add_chart(self, name: str, unit: str) -> Curves:
-        with tag("figure", classes="stack"):
-            tag("h3", name)
-            return Curves(name, unit)
-
     def _draw_result(self, result: FitResult) -> None:
         tag("h2", "The first model" if result.changed is None else "What changed")
-        figures(result_figures(result))
+        shown = [accuracy_figure(result.expected_accuracy, result.why_no_expected_accuracy)]
+        if result.changed is not None:
+            shown.append((str(result.changed), f"of {result.compared} unlabelled nodes changed class"))
+        previous = result.mean_confidence_before
+        earlier = "" if previous is None else f"; {100 * previous:.0f} % before"
+        shown.append((f"{100 * result.mean_confidence:.0f} %", f"mean confidence{earlier}"))
+        shown.append((f"{result.seconds:.1f} s", f"for {sum(result.labels.values())} labels"))
+        figures(shown)
         if result.changes:
             with tag("div", classes="scroll"), tag("table", classes="narrow"):
                 table_head(("before", ""), ("now", ""), ("nodes", "number"))
                 with tag("tbody"):
-                    for change in result.changes[:MAX_CHANGES_SHOWN]:
+                    for before, after, nodes in result.changes[:MAX_CHANGES_SHOWN]:
                         with tag("tr"):
-                            tag("td", change.before)
-                            tag("td", change.after)
-                            tag("td", change.nodes, "number")
+                            tag("td", before)
+                            tag("td", after)
+                            tag("td", nodes, "number")
         note(result.warnings)
 
 
-class ResultsView:
+def draw_curve(title: str, unit: str, colour: str, curve: Curve) -> None:
+    """A line over the epochs or rounds of a training."""
+    last = max(epoch for epoch, _ in curve)
+    low = min(0.0, *(value for _, value in curve))
+    high = max(low + 1e-9, *(value for _, value in curve))
+
+    def up(value: float) -> float:
+        return round(CURVE_BOTTOM - (CURVE_BOTTOM - CURVE_TOP) * (value - low) / (high - low), 1)
+
+    places = [(CURVE_LEFT + (CURVE_RIGHT - CURVE_LEFT) * epoch / max(last, 1), up(value)) for epoch, value in curve]
+    with tag("svg", classes="curves", viewBox=f"0 0 {CURVE_WIDTH} {CURVE_HEIGHT}", role="img", aria_label=title):
+        for value in (low, (low + high) / 2, high):
+            tag("line", classes="grid", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=up(value), y2=up(value))
+            tag("text", f"{float(f'{value:.2g}'):g}", "end", x=CURVE_LEFT - 6, y=up(value) + 4)
+        tag("text", "0", x=CURVE_LEFT, y=CURVE_HEIGHT - 8)
+        tag("text", f"{last} {unit}s", "end", x=CURVE_RIGHT, y=CURVE_HEIGHT - 8)
+        points = " ".join(f"{x:.1f},{y}" for x, y in places)
+        tag("polyline", classes="line", points=points, style=f"stroke: var({colour})")
+
+
+class ResultsView(View):
     """Accuracy, confidence, labels per class, disputed nodes and downloads; drawn only while it is shown."""
 
     def __init__(self, session: Session, go_to_label: Callable[[], None]) -> None:
-        self.session, self.workspace, self._go_to_label = session, session.workspace, go_to_label
-        self._drawn: object = None
+        super().__init__(session)
+        self._go_to_label = go_to_label
         self.pane = tag("div", classes="page", id="results")
 
     def update(self) -> None:
         predictions = self.workspace.predictions
-        now = (self.workspace.snapshot, id(predictions))
-        if "hidden" not in self.pane.classes and self._drawn != now:
-            self._drawn = now
+        if "hidden" not in self.pane.classes and self.changed("pane", self.workspace.snapshot, predictions):
             with cleared(self.pane):
                 self._draw(predictions)
 
@@ -144,38 +141,41 @@ class ResultsView:
                         tag("a", f"↓ {title}", "button", href=address, download="", aria_label=f"Download: {title}")
         if predictions is None:
             tag("p", "There is no model yet. Label nodes of two classes and teach.", "soft")
-            self._draw_labels()
+            self._draw_labels({})
             return
-        labels, project = self.workspace.snapshot.labels, self.workspace.project
+        labels, project, training = self.workspace.snapshot.labels, self.workspace.project, predictions.model.training_
         figures(
             [
-                accuracy_figure(predictions.expected_accuracy, predictions.why_no_expected_accuracy),
+                accuracy_figure(training.get("expected_accuracy"), training.get("why_no_expected_accuracy")),
                 (str(len(labels)), f"labels of {len(set(labels.values()))} classes"),
                 (str(len(project.loaded.ids)), "nodes"),
             ]
         )
         with tag("div", classes="columns"):
-            self._draw_histogram(predictions.histogram())
-            self._draw_labels(predictions)
+            self._draw_histogram(predictions)
+            self._draw_labels(predictions.predicted_counts())
         self._draw_disputed(predictions)
         with tag("p", classes="soft small"):
             tag("span", "The model is saved in the project: ")
             tag("code", f"mtgcn predict {project.model_folder} --out predictions.csv")
 
-    def _draw_histogram(self, histogram: Histogram) -> None:
-        highest = max([*histogram.counts, 1])
+    def _draw_histogram(self, predictions: ProjectPredictions) -> None:
+        counts, edges = histogram(predictions.confidence[predictions.unlabelled], len(predictions.class_names))
+        lines = [
+            f"{plural(count, 'node')} from {100 * low:.0f} to {100 * high:.0f} %"
+            for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
+        ]
         with tag("figure", classes="stack"):
             tag("h3", "Confidence on unlabelled nodes")
-            with tag("div", classes="histogram", role="img", aria_label="; ".join(histogram_lines(histogram))):
-                for count, line in zip(histogram.counts, histogram_lines(histogram), strict=True):
-                    tag("i", title=line, style=f"height: {100 * count / highest:.1f}%")
+            with tag("div", classes="histogram", role="img", aria_label="; ".join(lines)):
+                for count, line in zip(counts, lines, strict=True):
+                    tag("i", title=line, style=f"height: {100 * count / max(1, *counts):.1f}%")
             with tag("div", classes="histogram-scale", aria_hidden="true"):
-                for edge in (histogram.edges[0], histogram.edges[-1]):
+                for edge in (edges[0], edges[-1]):
                     tag("span", f"{100 * edge:.0f} %")
 
-    def _draw_labels(self, predictions: ProjectPredictions | None = None) -> None:
+    def _draw_labels(self, predicted: Mapping[str, int]) -> None:
         counts = self.workspace.snapshot.label_counts
-        predicted = {} if predictions is None else predictions.predicted_counts()
         highest = max([*counts.values(), 1])
         with tag("section", classes="stack"):
             tag("h3", "Labels / predicted nodes per class" if predicted else "Labels per class")
@@ -189,7 +189,7 @@ class ResultsView:
                     tag("span", f"{count} / {predicted.get(name, 0)}" if predicted else str(count), "value")
 
     def _draw_disputed(self, predictions: ProjectPredictions) -> None:
-        disputed, classes = predictions.disputed(MAX_DISPUTED_SHOWN), self.workspace.snapshot.classes
+        disputed = predictions.disputed(MAX_DISPUTED_SHOWN)
         with tag("section", classes="stack"):
             tag("h3", "Nodes on which the peers disagree")
             if not disputed:
@@ -203,13 +203,13 @@ class ResultsView:
                             with tag("td"):
                                 button(one.node, partial(self._show, one.node), "link")
                             with tag("td"):
-                                swatch(classes.index(one.predicted) if one.predicted in classes else None)
+                                swatch(self.class_number(one.predicted))
                                 tag("span", one.predicted)
                             tag("td", f"{100 * one.confidence:.0f} %", "number")
                             tag("td", peer_counts(one.peers), "soft")
 
     async def _show(self, node: str) -> None:
-        await show_node(self.session, node)
+        await self.show_node(node)
         self._go_to_label()
 
 
@@ -228,26 +228,11 @@ def status_text(progress: Progress, new_labels: int, has_model: bool) -> str:
     return "The model is up to date." if has_model else "There are no labels yet: label some nodes."
 
 
-def result_figures(result: FitResult) -> list[tuple[str, str]]:
-    shown = [accuracy_figure(result.expected_accuracy, result.why_no_expected_accuracy)]
-    if result.changed is not None:
-        shown.append((str(result.changed), f"of {result.compared} unlabelled nodes changed class"))
-    before = "" if result.mean_confidence_before is None else f"; {100 * result.mean_confidence_before:.0f} % before"
-    shown.append((f"{100 * result.mean_confidence:.0f} %", f"mean confidence{before}"))
-    shown.append((f"{result.seconds:.1f} s", f"for {sum(result.labels.values())} labels"))
-    return shown
-
-
 def accuracy_figure(expected: Mapping[str, Any] | None, why_not: str | None) -> tuple[str, str]:
     if expected is None:
         return "–", f"expected accuracy unknown: {why_not}" if why_not else "expected accuracy unknown"
     low, high = (100 * end for end in expected["ci95"])
     return f"{100 * expected['accuracy']:.0f} %", f"expected accuracy, between {low:.0f} and {high:.0f} %"
-
-
-def histogram_lines(histogram: Histogram) -> list[str]:
-    bins = zip(histogram.counts, histogram.edges[:-1], histogram.edges[1:], strict=True)
-    return [f"{plural(count, 'node')} from {100 * low:.0f} to {100 * high:.0f} %" for count, low, high in bins]
 
 
 def peer_counts(peers: Mapping[str, str]) -> str:
@@ -256,6 +241,5 @@ def peer_counts(peers: Mapping[str, str]) -> str:
     >>> peer_counts({"gcn": "cat", "sgc": "dog", "lp": "cat"})
     '2 × cat, 1 × dog'
     """
-    names = list(peers.values())
-    counts = sorted({name: names.count(name) for name in names}.items(), key=lambda item: (-item[1], item[0]))
+    counts = sorted(Counter(peers.values()).items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count} × {name}" for name, count in counts)

@@ -7,18 +7,18 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.io.column_table import MISSING
 from mtgcn.io.columns import open_table, title_of
-from mtgcn.io.table import Coded
-from mtgcn.studio.predictions import ProjectPredictions
+from mtgcn.studio.predictions import NodePrediction, ProjectPredictions
 from mtgcn.studio.project import Project
-from mtgcn.studio.source import LoadedGraph, table_options
+from mtgcn.studio.storage import LoadedGraph
 from mtgcn.uncertainty.suggestions import first_suggestions, suggest
 
 MAX_COLUMNS = 100  # of a table shown as text; for wider tables features are shown
@@ -38,46 +38,26 @@ class NodeDetails:
     picture: str | None = None  # data URL, where features are pixels
 
 
-@dataclass(frozen=True, eq=False)
-class _TextTable:
-    """A node table as text. Row i is node i of the graph."""
-
-    names: Sequence[str]
-    batches: Sequence[Sequence[Coded]]  # per batch, by column
-    first_rows: Sequence[int]  # per batch
-
-    def row(self, row: int) -> list[tuple[str, str]]:
-        batch = int(np.searchsorted(self.first_rows, row, side="right")) - 1
-        within = row - self.first_rows[batch]
-        values = []
-        for name, cells in zip(self.names, self.batches[batch], strict=True):
-            if within >= len(cells.codes):
-                return []  # a node that occurs in the edges only
-            value = "" if cells.codes[within] == MISSING else cells.text(within)
-            values.append((name, value if len(value) <= MAX_VALUE_LENGTH else value[: MAX_VALUE_LENGTH - 1] + "…"))
-        return values
-
-
-_tables: WeakKeyDictionary[LoadedGraph, _TextTable] = WeakKeyDictionary()
-
-
 def node_details(project: Project, node: str, most: int = 40) -> NodeDetails:
     """Up to `most` attributes of a node, or its picture."""
     index, loaded = project.node_index(node), project.loaded
-    picture = node_picture(project, node)
+    picture = node_picture(loaded, index)
     if picture is not None:
         return NodeDetails(picture=picture)
-    table = _text_table(project, loaded)
-    attributes = _largest_features(loaded, index) if table is None else table.row(index)
+    table = _text_table(loaded)
+    if table is not None:  # a node may occur in the edges only
+        cells = [(name, column[index].as_py() or "") for name, column in table.items() if index < len(column)]
+        attributes = [(name, text[:MAX_VALUE_LENGTH] + "…" * (len(text) > MAX_VALUE_LENGTH)) for name, text in cells]
+    else:  # the largest features
+        values, names = _features(loaded, index), loaded.graph.feature_names
+        order = np.argsort(-np.abs(values), kind="stable")[: np.count_nonzero(values)].tolist()
+        attributes = [(names[one] if names else f"feature {one + 1}", f"{values[one]:.6g}") for one in order]
     return NodeDetails(attributes[:most], max(0, len(attributes) - most))
 
 
-def node_picture(project: Project, node: str) -> str | None:
+def node_picture(loaded: LoadedGraph, index: int) -> str | None:
     """The picture of a node as a data URL; None where features are no pixels."""
-    shape = project.source.picture_shape
-    if shape is None:
-        return None
-    return picture_url(_features(project.loaded, project.node_index(node)).reshape(shape))
+    return None if loaded.picture_shape is None else picture_url(_features(loaded, index).reshape(loaded.picture_shape))
 
 
 def picture_url(levels: np.ndarray) -> str:
@@ -86,40 +66,27 @@ def picture_url(levels: np.ndarray) -> str:
     rows, columns = grey.shape
     lines = b"".join(b"\0" + line.tobytes() for line in grey)
     header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)  # 8 bits, grey
-    chunks = _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(lines)) + _chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + chunks).decode()
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
+        png += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-
-def _text_table(project: Project, loaded: LoadedGraph) -> _TextTable | None:
-    """The node table as text, cached; None without one, or if it is too wide."""
-    if loaded in _tables:
-        return _tables[loaded]
-    if "nodes" not in project.source.files:  # a dataset, a graph file or a model
+@lru_cache(maxsize=1)
+def _text_table(loaded: LoadedGraph) -> dict[str, pa.ChunkedArray] | None:
+    """The columns of the node table as text, by title; None without one, or if it is too wide. Row i is node i."""
+    if loaded.files is None or loaded.files.nodes is None:
         return None
-    files = table_options(project.source, project.files, project.state.load)
-    assert files.nodes is not None, "just checked"
-    table = open_table(files.nodes, files)
+    table = open_table(loaded.files.nodes, loaded.files)
     if len(table.columns) > MAX_COLUMNS:
         return None
-    columns = list(range(len(table.columns)))
-    batches, first_rows, row = [], [], 0
-    for batch in table.batches(columns, []):
-        batches.append(batch.texts)
-        first_rows.append(row)
-        row += len(batch)
-    _tables[loaded] = _TextTable([title_of(table, column) for column in columns], batches, first_rows)
-    return _tables[loaded]
-
-
-def _largest_features(loaded: LoadedGraph, index: int) -> list[tuple[str, str]]:
-    values, names = _features(loaded, index), loaded.graph.feature_names
-    nonzero = np.flatnonzero(values)
-    order = nonzero[np.argsort(-np.abs(values[nonzero]), kind="stable")].tolist()
-    return [(names[one] if names else f"feature {one + 1}", f"{values[one]:.6g}") for one in order]
+    kind = pa.dictionary(pa.int64(), pa.string())
+    chunks: list[list[pa.Array]] = [[] for _ in table.columns]
+    for batch in table.batches(list(range(len(chunks))), []):
+        for column, cells in zip(chunks, batch.texts, strict=True):
+            codes = pa.array(cells.codes, pa.int64(), mask=cells.codes == MISSING)
+            column.append(pa.DictionaryArray.from_arrays(codes, cells.values.cast(pa.string())))
+    return {title_of(table, number): pa.chunked_array(column, kind) for number, column in enumerate(chunks)}
 
 
 def _features(loaded: LoadedGraph, index: int) -> np.ndarray:
@@ -141,9 +108,17 @@ class Neighbour:
     node: str
     weight: float  # of the edge to the centre; 0 for the centre
     label: str | None
-    predicted: str | None = None  # None without a model
-    confidence: float | None = None
-    pseudo_label_since: int | None = None  # epoch or round
+    prediction: NodePrediction | None  # None without a model
+
+    @property
+    def class_name(self) -> str | None:
+        """Label, else predicted class."""
+        return self.label or (None if self.prediction is None else self.prediction.predicted)
+
+    @property
+    def pseudo_label_since(self) -> int | None:
+        """Epoch or round from which the unlabelled node is a pseudo-label."""
+        return None if self.label is not None or self.prediction is None else self.prediction.pseudo_label_since
 
 
 @dataclass(frozen=True)
@@ -168,16 +143,7 @@ def neighbourhood(project: Project, node: str, predictions: ProjectPredictions |
 
     def neighbour(index: int, weight: float) -> Neighbour:
         name = loaded.ids[index]
-        if predictions is None:
-            return Neighbour(name, weight, labels.get(name))
-        return Neighbour(
-            node=name,
-            weight=weight,
-            label=labels.get(name),
-            predicted=predictions.class_names[predictions.predicted[index]],
-            confidence=float(predictions.confidence[index]),
-            pseudo_label_since=predictions.pseudo_label_since(index),
-        )
+        return Neighbour(name, weight, labels.get(name), None if predictions is None else predictions.of_node(name))
 
     inside = np.concatenate([[centre], nearest]).astype(np.int64)
     among = sp.triu(adjacency[inside][:, inside], 1).tocoo()
@@ -200,10 +166,8 @@ class QueueItem:
     """A node to label next."""
 
     node: str
-    index: int
     reason: str
     predicted: str | None = None  # None without a model
-    score: float = 0.0  # larger is more useful
 
 
 def next_nodes(project: Project, model: GraphModel | None = None, count: int = 10) -> list[QueueItem]:
@@ -212,24 +176,18 @@ def next_nodes(project: Project, model: GraphModel | None = None, count: int = 1
     With a model they are its suggestions, given the present labels. Without one they are typical, well-connected nodes
     spread over the graph.
     """
-    loaded, labels, skipped = project.loaded, project.labels(), project.skipped
-    labelled = np.array(sorted(loaded.index[node] for node in labels), dtype=np.int64)
+    loaded, skipped = project.loaded, project.skipped
+    labelled = np.array(sorted(loaded.index[node] for node in project.labels()), dtype=np.int64)
     free = np.ones(len(loaded.ids), dtype=bool)
     free[labelled] = False
     free[[loaded.index[node] for node in skipped]] = False
-    wanted = min(count, int(free.sum()))
-    items: list[QueueItem] = []
+    wanted, items = min(count, int(free.sum())), []
     if wanted and model is not None:
-        current_name = project.state.current_name
-        items = [
-            QueueItem(loaded.ids[one.index], one.index, one.reason, current_name(one.predicted), one.score)
-            for one in suggest(model, wanted, labelled=labelled, free=free)
-        ]
+        for one in suggest(model, wanted, labelled=labelled, free=free):
+            predicted = project.state.current_name(one.predicted)
+            items.append(QueueItem(loaded.ids[one.index], one.reason, predicted))
     elif wanted:
         # Skipped nodes count as labelled here: a node like one that was skipped is no easier to label.
-        covered = np.flatnonzero(~free)
-        items = [
-            QueueItem(loaded.ids[one.index], one.index, one.reason, score=one.score)
-            for one in first_suggestions(project.graph, covered, free, wanted)
-        ]
-    return (items + [QueueItem(node, loaded.index[node], SKIPPED) for node in skipped])[:count]
+        first = first_suggestions(loaded.graph, np.flatnonzero(~free), free, wanted)
+        items = [QueueItem(loaded.ids[one.index], one.reason) for one in first]
+    return (items + [QueueItem(node, SKIPPED) for node in skipped])[:count]

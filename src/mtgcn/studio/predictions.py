@@ -1,13 +1,12 @@
-"""Predictions of the model of a project: per node, in summary, on the map, and as files to download."""
+"""Predictions of the model of a project: per node, in summary, and as files to download."""
 
 from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from mtgcn.estimator.graph_model import GIVEN, GraphModel
 from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
 from mtgcn.labels import UNLABELED
-from mtgcn.report.fit_page import histogram
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path, read_plain
-from mtgcn.studio.fitting import feature_layout, fitted_model, model_layout
+from mtgcn.studio.fitting import fitted_model
 from mtgcn.studio.project import Project
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import uncertainty_of
@@ -34,27 +32,8 @@ class NodePrediction:
     confidence: float  # probability of the predicted class
     probabilities: Mapping[str, float]  # by class
     peers: Mapping[str, str]  # class predicted by each peer; empty for methods without peers
-    role: str  # in the fit: "labelled", "pseudo-label" or "unlabelled"
-    pseudo_label_since: int | None  # epoch or round
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Number of unlabelled nodes per interval of confidence."""
-
-    counts: Sequence[int]
-    edges: Sequence[float]  # one more than counts
-
-
-@dataclass(frozen=True, eq=False)
-class MapPoints:
-    """Nodes in the plane; a sample of a very large graph."""
-
-    nodes: Sequence[str]
-    places: Float[np.ndarray, "shown 2"]  # from 0 to 1
-    predicted: Int[np.ndarray, "shown"]  # index into `classes`; -1 without a model
-    confidence: Float[np.ndarray, "shown"]  # 0 without a model
-    classes: Sequence[str]
+    labelled: bool  # in the fit
+    pseudo_label_since: int | None  # epoch or round; None if it never was a pseudo-label
 
 
 class ProjectPredictions:
@@ -72,8 +51,7 @@ class ProjectPredictions:
     @cached_property
     def class_names(self) -> tuple[str, ...]:
         """The present name of each class of the model; merged classes share one."""
-        state = self.project.state
-        return tuple(state.current_name(name) for name in self.model.graph_.class_names)
+        return tuple(map(self.project.state.current_name, self.model.graph_.class_names))
 
     @cached_property
     def predicted(self) -> Int[np.ndarray, "nodes"]:
@@ -85,62 +63,29 @@ class ProjectPredictions:
         return self.model.label_distributions_.max(axis=1)
 
     @cached_property
-    def disagreement(self) -> Float[np.ndarray, "nodes"]:
-        """Jensen-Shannon divergence of the peers, 0 to 1."""
-        peers = self.model.peer_distributions_
-        if peers is None:
-            return np.zeros(self.model.graph_.num_nodes)
-        average = self.model.label_distributions_
-        divergence = uncertainty_of(average, peers, peer_weights(self.model)) - uncertainty_of(average, None)
-        return np.clip(divergence, 0, 1)
-
-    @cached_property
-    def peers_agree(self) -> Bool[np.ndarray, "nodes"]:
-        """Whether the peers with the largest weights predict the same class."""
-        peers = self.model.peer_distributions_
-        if peers is None:
-            return np.ones(self.model.graph_.num_nodes, dtype=bool)
-        return peers_agree(peers, peer_weights(self.model))
-
-    @cached_property
-    def peer_names(self) -> tuple[str, ...]:
-        report, peers = self.model.peer_report_, self.model.peer_distributions_
-        if report is not None:
-            return report.names
-        return () if peers is None else tuple(f"peer {number + 1}" for number in range(len(peers)))
-
-    def of_node(self, node: str) -> NodePrediction:
-        return self._of_index(self.project.node_index(node))
+    def unlabelled(self) -> Bool[np.ndarray, "nodes"]:
+        """Nodes without a label in the fit."""
+        return self.model.graph_.labels == UNLABELED
 
     def disputed(self, count: int = 50) -> list[NodePrediction]:
-        """Nodes on which the peers disagree, the largest disagreement first."""
-        nodes = np.flatnonzero(~self.peers_agree)
-        nodes = nodes[np.argsort(-self.disagreement[nodes], kind="stable")]
-        return [self._of_index(node) for node in nodes[:count].tolist()]
-
-    def histogram(self) -> Histogram:
-        """Confidence of the nodes that were unlabelled in the fit."""
-        unlabelled = self.model.graph_.labels == UNLABELED
-        counts, edges = histogram(self.confidence[unlabelled], len(self.class_names))
-        return Histogram(counts.tolist(), edges.tolist())
+        """Nodes for which the peers with the largest weights predict different classes, the largest Jensen-Shannon
+        divergence of the peers first."""
+        peers, average = self.model.peer_distributions_, self.model.label_distributions_
+        if peers is None:
+            return []
+        weights = peer_weights(self.model)
+        nodes = np.flatnonzero(~peers_agree(peers, weights))
+        divergence = uncertainty_of(average, peers, weights) - uncertainty_of(average, None)
+        nodes = nodes[np.argsort(-np.clip(divergence[nodes], 0, 1), kind="stable")]
+        return [self.of_node(self.project.loaded.ids[node]) for node in nodes[:count].tolist()]
 
     def predicted_counts(self) -> dict[str, int]:
         """Number of nodes per predicted class, of those that were unlabelled in the fit."""
         counts = dict.fromkeys(self.class_names, 0)
-        for number in self.predicted[self.model.graph_.labels == UNLABELED].tolist():
+        for number in self.predicted[self.unlabelled].tolist():
             counts[self.class_names[number]] += 1
         return counts
 
-    @property
-    def expected_accuracy(self) -> Mapping[str, Any] | None:
-        """accuracy, ci95, labels and folds; None if unknown, see `why_no_expected_accuracy`."""
-        return self.model.training_.get("expected_accuracy")
-
-    @property
-    def why_no_expected_accuracy(self) -> str | None:
-        return self.model.training_.get("why_no_expected_accuracy")
-
-    @property
     def new_labels(self) -> int:
         """Number of labels given, changed or removed since the fit."""
         graph = self.model.graph_
@@ -161,45 +106,24 @@ class ProjectPredictions:
                     archive.writestr(f"model/{name}", read_plain(path))
         return content.getvalue()
 
-    def pseudo_label_since(self, index: int) -> int | None:
-        """The epoch or round from which a node is a pseudo-label; None if it never is."""
-        epoch = int(self.model.labeled_iter_[index])
-        return epoch if epoch > GIVEN else None
-
-    def _of_index(self, index: int) -> NodePrediction:
+    def of_node(self, node: str) -> NodePrediction:
+        index, model, names = self.project.node_index(node), self.model, self.class_names
         probabilities: dict[str, float] = {}
-        for name, share in zip(self.class_names, self.model.label_distributions_[index].tolist(), strict=True):
+        for name, share in zip(names, model.label_distributions_[index].tolist(), strict=True):
             probabilities[name] = probabilities.get(name, 0.0) + share
-        peers = self.model.peer_distributions_
-        peer_classes = [] if peers is None else peers[:, index].argmax(axis=1).tolist()
-        since = self.pseudo_label_since(index)
-        labelled = self.model.labeled_iter_[index] == GIVEN
+        by_peer = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
+        report = model.peer_report_
+        peers = [f"peer {number + 1}" for number in range(len(by_peer))] if report is None else report.names
+        since = int(model.labeled_iter_[index])
         return NodePrediction(
-            node=self.project.loaded.ids[index],
-            predicted=self.class_names[self.predicted[index]],
+            node=node,
+            predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
-            peers=dict(zip(self.peer_names, (self.class_names[one] for one in peer_classes), strict=True)),
-            role="labelled" if labelled else "unlabelled" if since is None else "pseudo-label",
-            pseudo_label_since=since,
+            peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
+            labelled=since == GIVEN,
+            pseudo_label_since=since if since > GIVEN else None,
         )
-
-
-def map_points(project: Project, predictions: ProjectPredictions | None) -> MapPoints:
-    """Coordinates and predictions of the nodes on the map. The layout takes seconds if it is not stored."""
-    if predictions is None:
-        nodes, places = feature_layout(project.graph)
-        model_classes: tuple[str, ...] = ()
-    else:
-        nodes, places = model_layout(project, predictions.model)
-        model_classes = predictions.class_names
-    classes = tuple(dict.fromkeys([*project.classes, *model_classes]))
-    predicted, confidence = np.full(len(nodes), UNLABELED), np.zeros(len(nodes))
-    if predictions is not None:
-        predicted = np.array([classes.index(name) for name in model_classes])[predictions.predicted[nodes]]
-        confidence = predictions.confidence[nodes]
-    shown = [project.loaded.ids[node] for node in nodes.tolist()]
-    return MapPoints(nodes=shown, places=places, predicted=predicted, confidence=confidence, classes=classes)
 
 
 def count_differences(before: Mapping[str, str], now: Mapping[str, str]) -> int:

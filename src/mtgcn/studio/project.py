@@ -17,45 +17,31 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
-from mtgcn.studio.source import FILES, LoadedGraph, copy_files, copy_model, read_source
+from mtgcn.storage.files import PARTIAL
 from mtgcn.studio.storage import (
+    FILES,
     Change,
+    LoadedGraph,
     ProjectFolder,
     Source,
     State,
     checked_class,
+    copy_files,
+    copy_model,
     history_json,
     label_table,
     read_history,
     read_label_file,
+    read_source,
 )
 
 LABELS, STATE, HISTORY, MODEL, UPLOADS = "labels.csv", "project.json", "history.json", "model", "uploads"
-
-
-@dataclass(frozen=True)
-class ProjectSummary:
-    """The loaded graph in numbers."""
-
-    title: str
-    nodes: int
-    edges: int
-    features: int
-    isolated_nodes: int
-    columns: Sequence[str]  # how each column of the node table is used
-    notes: Sequence[str]  # remarks of the readers
-    labels: Mapping[str, int]  # per class, 0 for a class without labels
-    skipped: int
-
-    @property
-    def labelled(self) -> int:
-        return sum(self.labels.values())
 
 
 class Project:
@@ -74,8 +60,9 @@ class Project:
     def open(folder: str | Path) -> Project:
         """Open the project in a folder; a new folder becomes an empty project."""
         project = Project(ProjectFolder(folder))
-        project.files.remove_partial_files()
-        project._settle()
+        with project._changing():
+            for partial in project.folder.glob(PARTIAL):  # left half-written by a killed process
+                partial.unlink(missing_ok=True)
         return project
 
     @property
@@ -93,12 +80,10 @@ class Project:
     @property
     def state(self) -> State:
         """The state on disk."""
-        content = self.files.read(STATE)
-        before, state = self._state
-        if content != before:
-            state = State.from_json(content)
-            self._state = content, state
-        return state
+        content, known = self.files.read(STATE), self._state
+        if content != known[0]:
+            self._state = known = content, State.from_json(content)
+        return known[1]
 
     @property
     def is_loaded(self) -> bool:
@@ -117,14 +102,8 @@ class Project:
         source, load = self.source, self.state.load
         known = self._loaded
         if known is None or known[0] != load:
-            known = load, read_source(source, self.files, load)
-            self._loaded = known
+            self._loaded = known = load, read_source(source, self.files, load)
         return known[1]
-
-    @property
-    def graph(self) -> Graph:
-        """The graph without labels."""
-        return self.loaded.graph
 
     def node_index(self, node: str) -> int:
         """The index of a node in the graph."""
@@ -143,8 +122,7 @@ class Project:
             return {}
         known = self._labels
         if known is None or known[:2] != (load, content):
-            known = load, content, read_label_file(self.labels_path, loaded.ids)
-            self._labels = known
+            self._labels = known = load, content, read_label_file(self.labels_path, loaded.ids)
         return dict(known[2])
 
     @property
@@ -162,75 +140,53 @@ class Project:
         """The graph with its labels; classes in the order of `mtgcn fit`."""
         return self.loaded.labelled(self.labels())
 
-    def summary(self) -> ProjectSummary:
-        graph, labels = self.graph, self.labels()
-        counts = dict.fromkeys(self.classes, 0)
-        for name in labels.values():
-            counts[name] += 1
-        return ProjectSummary(
-            title=self.source.title,
-            nodes=graph.num_nodes,
-            edges=graph.num_edges,
-            features=graph.num_features,
-            isolated_nodes=int((graph.adjacency.sum(axis=1) == 0).sum()),
-            columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
-            notes=self.loaded.notes,
-            labels=counts,
-            skipped=len(self.skipped),
-        )
-
     # Loading
 
-    def load_dataset(self, name: str) -> ProjectSummary:
+    def load_dataset(self, name: str) -> None:
         """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
         source = Source(dataset=name)
-        with self._changing():
-            if self.state.source == source:
-                return self.summary()
-            load = self.state.load + 1
-            return self._replace_graph(load, source, read_source(source, self.files, load))
+        if self.state.source != source:
+            self._load(lambda load: source)
 
-    def load_files(self, files: TableOptions) -> ProjectSummary:
+    def load_files(self, files: TableOptions) -> None:
         """Load copies of files. Their labels go to `labels.csv`.
 
         Labels of the previous graph move to `labels-before-N.csv`. A `labels.csv` that exists before the first load is
         kept.
         """
-        return self._load_copies(lambda load: copy_files(replace(files, few_labels=True), self.files, load))
+        self._load(lambda load: copy_files(files, self.files, load))
 
-    def load_model(self, model: Path) -> ProjectSummary:
+    def load_model(self, model: Path) -> None:
         """Load graph and labels of a copy of a model that `mtgcn fit` saved."""
-        return self._load_copies(lambda load: copy_model(model, self.files, load))
+        self._load(lambda load: copy_model(model, self.files, load))
 
-    def _load_copies(self, copy: Callable[[int], Source]) -> ProjectSummary:
+    def _load(self, copy: Callable[[int], Source]) -> None:
         with self._changing():
             load = self.state.load + 1
             copies = self.files.path(FILES, str(load))
-            with suppress(FileNotFoundError):  # of an interrupted load
-                shutil.rmtree(copies)
+            shutil.rmtree(copies, ignore_errors=True)  # of an interrupted load
             try:
                 source = copy(load)
                 loaded = read_source(source, self.files, load)
             except BaseException:
                 shutil.rmtree(copies, ignore_errors=True)
                 raise
-            shutil.rmtree(self.files.path(UPLOADS), ignore_errors=True)
-            return self._replace_graph(load, source, loaded)
-
-    def _replace_graph(self, load: int, source: Source, loaded: LoadedGraph) -> ProjectSummary:
-        state = State(load=load, source=source, classes=loaded.class_names)
-        existing = None if self.is_loaded else self._existing_labels(loaded)
-        if existing is None:
-            # After this write the load counts as done; the next `open` finishes it.
-            self._write_state(state.model_copy(update={"unsettled": self._unused_name("labels-before")}))
-        else:
-            self._write_labels({**loaded.labels, **existing}, loaded)
-            self._write_state(state)
-        self._loaded = load, loaded
-        self._settle()
-        if load > 1:
-            shutil.rmtree(self.files.path(FILES, str(load - 1)), ignore_errors=True)
-        return self.summary()
+            state: dict[str, Any] = {"load": load, "source": source, "classes": loaded.class_names}
+            state |= {"skipped": (), "renamed": ()}
+            existing = None
+            if not self.is_loaded and (self.files.read(LABELS) or b"").strip():
+                with suppress(InputError):  # labels of another graph
+                    existing = read_label_file(self.labels_path, loaded.ids)
+            if existing is None:
+                # After this write the load counts as done; the next `open` finishes it.
+                self._write_state(**state, unsettled=self._unused_name("labels-before"))
+            else:
+                self._write_labels({**loaded.labels, **existing}, loaded)
+                self._write_state(**state)
+            self._loaded = load, loaded
+            self._settle()
+            for left in (self.files.path(UPLOADS), self.files.path(FILES, str(load - 1))):
+                shutil.rmtree(left, ignore_errors=True)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -238,15 +194,6 @@ class Project:
         with self.files.locked():
             self._settle()
             yield
-
-    def _existing_labels(self, loaded: LoadedGraph) -> dict[str, str] | None:
-        """Labels of a `labels.csv` without a project; None without such a file, or if it is about another graph."""
-        if not (self.files.read(LABELS) or b"").strip():
-            return None
-        try:
-            return read_label_file(self.labels_path, loaded.ids)
-        except InputError:
-            return None
 
     def _settle(self) -> None:
         """Finish an interrupted load: set the labels of the previous graph aside."""
@@ -260,36 +207,32 @@ class Project:
                     self.labels_path.rename(aside)
                 self.files.write(label_table(self.loaded.labels), LABELS)
                 self.files.write(history_json([]), HISTORY)
-                self._write_state(state.model_copy(update={"unsettled": ""}))
+                self._write_state(unsettled="")
 
     # Labelling. `window` names the browser window, whose changes are undone separately.
 
     def label(self, node: str, name: str, *, window: str = "") -> None:
         """Set the label of a node."""
         with self._changing():
-            self.node_index(node)
             self._check_class(name)
-            before = self.labels().get(node)
-            if before != name:
-                labels = {node: (before, name)}
-                self._apply(Change(title=f"labelled {node} as {name}", window=window, labels=labels))
+            self._set_label(node, name, f"labelled {node} as {name}", window)
 
     def unlabel(self, node: str, *, window: str = "") -> None:
         """Remove the label of a node."""
         with self._changing():
-            self.node_index(node)
-            before = self.labels().get(node)
-            if before is not None:
-                title = f"removed the label {before} of {node}"
-                self._apply(Change(title=title, window=window, labels={node: (before, None)}))
+            self._set_label(node, None, f"removed the label of {node}", window)
+
+    def _set_label(self, node: str, name: str | None, title: str, window: str) -> None:
+        self.node_index(node)
+        before = self.labels().get(node)
+        if before != name:
+            self._apply(Change(title=title, window=window, labels={node: (before, name)}))
 
     def skip(self, node: str, *, window: str = "") -> None:
         """Skip a node: the queue offers it again when no other is left."""
         with self._changing():
             self.node_index(node)
-            others = tuple(other for other in self.state.skipped if other != node)
-            self._write_state(self.state.model_copy(update={"skipped": (*others, node)}))
-            self._append_history(Change(title=f"skipped {node}", window=window, skipped=node))
+            self._apply(Change(title=f"skipped {node}", window=window, skipped=node))
 
     def undo(self, *, window: str | None = None) -> Change | None:
         """Undo the last change, of one window if given; None without one. Values changed again since then stay."""
@@ -336,8 +279,7 @@ class Project:
     def forget_renames(self, renamed: Sequence[tuple[str, str]]) -> None:
         """Drop renames that the fitted model knows."""
         with self.files.locked():
-            kept = tuple(pair for pair in self.state.renamed if pair not in renamed)
-            self._write_state(self.state.model_copy(update={"renamed": kept}))
+            self._write_state(renamed=tuple(pair for pair in self.state.renamed if pair not in renamed))
 
     def _check_class(self, name: str) -> None:
         if name not in self.classes:
@@ -358,10 +300,13 @@ class Project:
     def _apply(self, change: Change) -> None:
         """Write labels first: a kill after that costs the undo of this change, a kill before it costs nothing."""
         self._update_labels({node: after for node, (_, after) in change.labels.items()})
+        state = self.state
+        if change.skipped is not None:
+            self._write_state(skipped=(*(node for node in state.skipped if node != change.skipped), change.skipped))
         if change.classes is not None:
-            renamed = self.state.renamed if change.renamed is None else (*self.state.renamed, change.renamed)
-            self._write_state(self.state.model_copy(update={"classes": change.classes[1], "renamed": renamed}))
-        self._append_history(change)
+            renamed = state.renamed if change.renamed is None else (*state.renamed, change.renamed)
+            self._write_state(classes=change.classes[1], renamed=renamed)
+        self.files.write(history_json([*read_history(self.files.read(HISTORY)), change]), HISTORY)
 
     def _revert(self, change: Change) -> bool:
         """Undo a change; False if nothing of it was left."""
@@ -369,20 +314,14 @@ class Project:
         restored = {node: before for node, (before, after) in change.labels.items() if labels.get(node) == after}
         self._update_labels(restored)
         state = self.state
-        if change.skipped in state.skipped:
-            state = state.model_copy(update={"skipped": tuple(n for n in state.skipped if n != change.skipped)})
+        updates: dict[str, Any] = {"skipped": tuple(node for node in state.skipped if node != change.skipped)}
         if change.classes is not None:
             before, after = change.classes
             kept = [name for name in state.classes if name in before or name not in after]
-            renamed = tuple(pair for pair in state.renamed if pair != change.renamed)
-            state = state.model_copy(update={"classes": tuple(dict.fromkeys([*before, *kept])), "renamed": renamed})
-        if state != self.state:
-            self._write_state(state)
-            return True
-        return bool(restored)
-
-    def _append_history(self, change: Change) -> None:
-        self.files.write(history_json([*read_history(self.files.read(HISTORY)), change]), HISTORY)
+            updates["classes"] = tuple(dict.fromkeys([*before, *kept]))
+            updates["renamed"] = tuple(pair for pair in state.renamed if pair != change.renamed)
+        self._write_state(**updates)
+        return bool(restored) or self.state != state
 
     def _update_labels(self, changes: Mapping[str, str | None]) -> None:
         now = self.labels()
@@ -404,5 +343,7 @@ class Project:
         names = (f"{stem}-{number}.csv" for number in itertools.count(1))
         return next(name for name in names if not self.files.path(name).exists())
 
-    def _write_state(self, state: State) -> None:
-        self.files.write(state.to_json(), STATE)
+    def _write_state(self, **changes: Any) -> None:
+        state = self.state.model_copy(update=changes)
+        if state != self.state:
+            self.files.write(state.to_json(), STATE)

@@ -1,9 +1,8 @@
-"""From the command to the served page: opens the project, loads the graph, and serves the application."""
+"""Serves the application at an address with a token, until interrupted."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import socket
 import warnings
@@ -11,74 +10,22 @@ import webbrowser
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtgcn.errors import InputError
-from mtgcn.storage.cache import cache_folder
-from mtgcn.studio.guard import Application, Guard, Served, check_host
+from mtgcn.studio.guard import Application, Guard, Served
 
-if TYPE_CHECKING:
-    from mtgcn.io.options import TableOptions
-
-CACHE = "cache"  # folder in the project
-REDIRECT_PAGE = "open.html"  # in the project, while it is served
+ANY_ADDRESS = ("", "0.0.0.0", "::", "*")  # no Host that a browser sends
 MAX_MESSAGE_BYTES = 1 << 20  # of a websocket message
 SHUTDOWN_SECONDS = 1
 
 
-def start(
-    folder: Path,
-    *,
-    model: Path | None,
-    dataset: str | None,
-    files: TableOptions | None,
-    host: str,
-    port: int,
-    open_browser: bool,
-    device: str,
-) -> None:
-    """Open the project, load the given graph, and serve the page until interrupted."""
-    if importlib.util.find_spec("nicegui") is None:
-        raise InputError("mtgcn studio needs NiceGUI, which is not installed; pip install 'mtgcn[studio]'")
-    with listen(host, port) as listener:  # fails before time is spent on loading
-        from mtgcn.studio.fitting import FitOptions
-        from mtgcn.studio.project import Project
-        from mtgcn.studio.source import MAX_UPLOAD_BYTES
-        from mtgcn.studio.worker import FitWorker
-
-        project = Project.open(folder)
-        _keep_caches_in(project.folder / CACHE)
-        from mtgcn.studio.application import studio_application  # imports NiceGUI, which reads the environment
-
-        if model is not None:
-            project.load_model(model)
-        if dataset is not None:
-            project.load_dataset(dataset)
-        if files is not None:
-            project.load_files(files)
-        worker = FitWorker(project, FitOptions(device=device))
-        try:
-            serve(
-                studio_application(project, worker),
-                listener,
-                Served(host, listener.getsockname()[1]),
-                max_upload_bytes=MAX_UPLOAD_BYTES,
-                page=project.folder / REDIRECT_PAGE if open_browser else None,
-            )
-        finally:
-            worker.close()
-
-
-def _keep_caches_in(folder: Path) -> None:
-    """Write caches into the project. Datasets are still found in the user's cache."""
-    os.environ.setdefault("MTGCN_DATA", str(cache_folder()))
-    os.environ["MTGCN_CACHE"] = str(folder)
-    os.environ["NICEGUI_STORAGE_PATH"] = str(folder)  # read when NiceGUI is imported
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, so that the address is known before the server starts."""
-    check_host(host)
+    if host in ANY_ADDRESS:
+        raise InputError(
+            f"--host {host} is every address of this machine, and the studio is served under one; give the "
+            "address that others use, or omit --host and use a tunnel such as ssh -L"
+        )
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
@@ -88,14 +35,15 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    guarded: Application, listener: socket.socket, served: Served, *, max_upload_bytes: int, page: Path | None = None
+    application: Application, listener: socket.socket, host: str, max_upload_bytes: int, page: Path | None
 ) -> None:
     """Print the address and serve until interrupted. `page` is where the redirect page for the browser is written; None
     opens no browser."""
     import uvicorn
 
+    served = Served(host, listener.getsockname()[1])
     config = uvicorn.Config(
-        Guard(guarded, served, max_upload_bytes),
+        Guard(application, served, max_upload_bytes),
         log_config=None,  # the address is the only output
         log_level="warning",
         access_log=False,

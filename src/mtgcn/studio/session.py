@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import TypeVar
 
 from mtgcn.studio.nodes import Neighbourhood, NodeDetails, QueueItem, neighbourhood, node_details, node_picture
 from mtgcn.studio.predictions import NodePrediction
@@ -13,7 +14,9 @@ from mtgcn.studio.workspace import Workspace, error_line
 
 MAX_NEIGHBOURS = 24
 MAX_UPCOMING = 5
+T = TypeVar("T")
 Action = Callable[[], Awaitable[None]]
+Notify = Callable[[str, bool], None]  # shows a message; whether it is an error
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,6 @@ class NodeView:
     reason: str = ""  # why it is in the queue
     upcoming: tuple[QueueItem, ...] = ()  # the next in the queue
     pictures: Mapping[str, str] = field(default_factory=dict)  # data URLs of neighbours and upcoming nodes
-
-
-class Notify(Protocol):
-    """Shows a message to the person."""
-
-    def __call__(self, text: str, *, error: bool = False) -> None: ...
-
-
-class View(Protocol):
-    """A part of the page, which redraws itself if its data changed."""
-
-    def update(self) -> None: ...
 
 
 class NodeHistory:
@@ -92,7 +83,7 @@ class Session:
         self.workspace, self.notify, self.window_name = workspace, notify, window_name
         self.history = NodeHistory()
         self.view: NodeView | None = None
-        self.views: list[View] = []
+        self.updates: list[Callable[[], None]] = []  # redraw the parts of the page whose data changed
         self._lock = asyncio.Lock()
         self._shown: object = None
         self._load = 0
@@ -104,48 +95,51 @@ class Session:
             try:
                 await action()
             except Exception as error:
-                self.notify(error_line(error), error=True)
+                self.notify(error_line(error), True)
             await self._refresh()
         self.draw()
 
     async def poll(self) -> None:
         """Redraw if the workspace changed."""
-        if self._shown != self._key() and not self._lock.locked():
+        if self._shown != (self.workspace.revision, self.history.node) and not self._lock.locked():
             async with self._lock:
                 await self._refresh()
         self.draw()
 
     def draw(self) -> None:
-        for view in self.views:
+        for update in self.updates:
             try:
-                view.update()
+                update()
             except Exception as error:
-                self.notify(error_line(error), error=True)
+                self.notify(error_line(error), True)
 
     # Actions
+
+    async def change(self, method: Callable[..., T], *values: str) -> T:
+        """Call a method of the project that changes it, on behalf of this window."""
+        return await self.workspace.change(partial(method, *values, window=self.window_name()))
 
     async def label(self, node: str, class_number: int) -> None:
         """Label a node; if it is the shown one, go on to the next."""
         classes = self.workspace.snapshot.classes
         if class_number < len(classes):
-            name = classes[class_number]
-            await self.workspace.change(lambda: self.workspace.project.label(node, name, window=self.window_name()))
+            await self.change(self.workspace.project.label, node, classes[class_number])
             self._leave(node)
 
     async def unlabel(self, node: str) -> None:
-        await self.workspace.change(lambda: self.workspace.project.unlabel(node, window=self.window_name()))
+        await self.change(self.workspace.project.unlabel, node)
 
     async def skip(self, node: str) -> None:
-        await self.workspace.change(lambda: self.workspace.project.skip(node, window=self.window_name()))
+        await self.change(self.workspace.project.skip, node)
         self._leave(node)
 
     async def undo(self) -> None:
         """Undo the last change of this window and show its node."""
-        change = await self.workspace.change(lambda: self.workspace.project.undo(window=self.window_name()))
+        change = await self.change(self.workspace.project.undo)
         if change is None:
-            self.notify("This window has no change to undo.")
+            self.notify("This window has no change to undo.", False)
             return
-        self.notify(f"Undone: {change.title}.")
+        self.notify(f"Undone: {change.title}.", False)
         nodes = [*change.labels, *([change.skipped] if change.skipped else [])]
         if len(nodes) == 1:
             self.history.show(nodes[0])
@@ -153,7 +147,7 @@ class Session:
     async def next(self) -> None:
         self._waiting = False
         if not self._forward() and self.history.node is not None:
-            self.notify("No other node is in the queue now.")
+            self.notify("No other node is in the queue now.", False)
 
     async def previous(self) -> None:
         self._waiting = False
@@ -172,9 +166,6 @@ class Session:
         if self.history.node == node:
             self._waiting = not self._forward()
 
-    def _key(self) -> object:
-        return self.workspace.revision, self.history.node
-
     async def _refresh(self) -> None:
         """Collect what the page shows of the node."""
         snapshot = self.workspace.snapshot
@@ -183,27 +174,27 @@ class Session:
             self.history.clear()
         if self.history.node is None or self._waiting:
             self._waiting = not self._forward()
-        key, node = self._key(), self.history.node
+        revision, node = self.workspace.revision, self.history.node
         if node is None:
             self.view = None
         else:
             try:
                 self.view = await asyncio.to_thread(self._view_of, node)
             except Exception as error:  # the node can still be labelled or left
-                self.notify(error_line(error), error=True)
+                self.notify(error_line(error), True)
                 self.view = NodeView(node)
-        self._shown = key
+        self._shown = revision, node
 
     def _view_of(self, node: str) -> NodeView:
-        workspace, project = self.workspace, self.workspace.project
+        workspace, loaded = self.workspace, self.workspace.project.loaded
         done = {*workspace.snapshot.labels, *workspace.snapshot.skipped, node}
         upcoming = tuple(item for item in workspace.queue if item.node not in done)[:MAX_UPCOMING]
-        around = neighbourhood(project, node, workspace.predictions, MAX_NEIGHBOURS)
+        around = neighbourhood(workspace.project, node, workspace.predictions, MAX_NEIGHBOURS)
         others = [*(one.node for one in around.neighbours), *(item.node for item in upcoming)]
-        pictures = {other: node_picture(project, other) for other in others}
+        pictures = {other: node_picture(loaded, loaded.index[other]) for other in others}
         return NodeView(
             node=node,
-            details=node_details(project, node),
+            details=node_details(workspace.project, node),
             neighbourhood=around,
             prediction=None if workspace.predictions is None else workspace.predictions.of_node(node),
             reason=next((item.reason for item in workspace.queue if item.node == node), ""),

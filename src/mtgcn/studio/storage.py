@@ -1,29 +1,32 @@
-"""Files of a project: a folder with safe names, a lock and atomic writes; `labels.csv`; the JSON records.
+"""Files of a project: a folder with safe names, a lock and atomic writes; `labels.csv`; the JSON records; the graph.
 
 `project.json` holds a `State` and `history.json` a list of `Change`s. Both are validated when they are read, since they
-may be edited by hand.
+may be edited by hand. The graph is read from a dataset, from copies of files, or from a copy of a saved model.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from mtgcn import datasets
 from mtgcn.errors import InputError, check_names, shown
-from mtgcn.io.options import TableOptions
+from mtgcn.estimator.persistence import load_model, save_model
+from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
 from mtgcn.labels import UNLABELED, class_named, classes_of, is_missing
+from mtgcn.storage.cache import fingerprint
 from mtgcn.storage.files import (
-    PARTIAL,
     HeldElsewhere,
     check_folder,
     exclusive_lock,
@@ -31,13 +34,19 @@ from mtgcn.storage.files import (
     read_plain,
     write_file,
 )
+from mtgcn.workflows.inputs import read_graph
+from mtgcn.workflows.output import collected_notes, table_bytes
 
+FILES = "files"  # the folder of the copies, with one folder per load
 LOCK = ".studio.lock"
 LOCK_TIMEOUT = 30.0  # seconds; another process changes a project within a few
 MAX_NAME_BYTES = 200  # leaves room for a suffix
-FORBIDDEN_CHARACTERS = '/\\:*?"<>|'  # in file names, on any operating system
-PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
+MAX_UPLOAD_BYTES = 256 << 20  # of one file
 MAX_CHANGES = 500  # kept for undo
+FORBIDDEN_CHARACTERS = '/\\:*?"<>|'  # in file names, on any operating system
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".cites", ".content", ".parquet", ".pq")
+GRAPH_SUFFIXES = (".graphml", ".gml", ".npz")  # not .pt, which is a pickle
+PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
 
 
 def checked_name(name: str) -> str:
@@ -89,12 +98,6 @@ class ProjectFolder:
             force_to_disk(path.parent)
         return path
 
-    def remove_partial_files(self) -> None:
-        """Remove what a killed process left half-written."""
-        with self.locked():
-            for partial in self.root.glob(PARTIAL):
-                partial.unlink(missing_ok=True)
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the project exclusively: no other thread or process changes it. Re-entrant."""
@@ -131,11 +134,7 @@ def read_label_file(path: Path, ids: Sequence[str]) -> dict[str, str]:
 
 def label_table(labels: Mapping[str, str]) -> bytes:
     """The content of `labels.csv`."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("id", "label"))
-    table.writerows(labels.items())
-    return text.getvalue().encode("utf-8", "surrogateescape")
+    return table_bytes(("id", "label"), labels.items())
 
 
 def checked_class(name: str, known: Sequence[str] = ()) -> str:
@@ -164,16 +163,9 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def _checked_file(name: str) -> str:
-    try:
-        return checked_name(name)
-    except InputError as error:
-        raise ValueError(str(error)) from None
-
-
-FileName = Annotated[str, AfterValidator(_checked_file)]
-Role = Literal["edges", "nodes", "labels", "graph", "model"]
-ROLES: tuple[Role, ...] = ("edges", "nodes", "labels", "graph")  # of files; "model" is a model folder
+FileName = Annotated[str, AfterValidator(checked_name)]
+Role = Literal["graph", "edges", "nodes", "labels", "model"]
+ROLES: tuple[Role, ...] = get_args(Role)[:-1]  # of files; "model" is a model folder
 
 
 class Source(Record):
@@ -186,15 +178,7 @@ class Source(Record):
     @property
     def title(self) -> str:
         """The dataset or the main file."""
-        if self.dataset:
-            return self.dataset
-        main: tuple[Role, ...] = ("graph", "edges", "nodes", "model")
-        return next(self.files[role] for role in main if role in self.files)
-
-    @property
-    def picture_shape(self) -> tuple[int, int] | None:
-        """Rows and columns where the features of a node are the pixels of a picture."""
-        return PICTURE_SHAPES.get(self.dataset or "")
+        return self.dataset or next(self.files[role] for role in get_args(Role) if role in self.files)
 
 
 class State(Record):
@@ -259,3 +243,91 @@ def read_history(content: bytes | None) -> list[Change]:
 
 def history_json(changes: Sequence[Change]) -> bytes:
     return _CHANGES.dump_json(list(changes[-MAX_CHANGES:]))
+
+
+# The graph
+
+
+@dataclass(eq=False)
+class LoadedGraph:
+    """A graph without labels and classes, and what its source says about them."""
+
+    graph: Graph
+    ids: tuple[str, ...]
+    labels: Mapping[str, str]  # from the files; empty for a dataset, whose labels stay hidden
+    class_names: tuple[str, ...]
+    notes: Sequence[str] = ()  # remarks of the readers
+    files: TableOptions | None = None  # the copies, if it was read from tables
+    picture_shape: tuple[int, int] | None = None  # rows and columns, where features are pixels
+    _named: Graph | None = None  # unlabelled, with the classes of the last call of `labelled`
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The index of a node by its id."""
+        return {node: number for number, node in enumerate(self.ids)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the graph, so that a model of another graph is recognised."""
+        return fingerprint(self.ids, self.graph.adjacency, self.graph.features)
+
+    def labelled(self, labels: Mapping[str, str]) -> Graph:
+        """The graph with these labels; classes in the order of `mtgcn fit`. Results cached per graph are shared between
+        graphs with the same classes."""
+        _, names = classes_of(sorted(set(labels.values())))
+        number = {name: code for code, name in enumerate(names)}
+        codes = np.array([number.get(labels.get(node, ""), UNLABELED) for node in self.ids])
+        if self._named is None or self._named.class_names != names:
+            self._named = replace(self.graph, class_names=names)
+        return self._named.with_labels(codes)
+
+
+def loaded_graph(graph: Graph, *, hide_labels: bool, **more: Any) -> LoadedGraph:
+    """Separate a graph from its labels."""
+    ids = tuple(map(str, graph.node_ids.tolist()))
+    known = () if hide_labels else graph.known
+    labels = {ids[node]: graph.class_names[graph.labels[node]] for node in known}
+    unlabelled = replace(graph, labels=np.full(graph.num_nodes, UNLABELED), class_names=())
+    return LoadedGraph(unlabelled, ids, labels, graph.class_names, **more)
+
+
+def read_source(source: Source, folder: ProjectFolder, load: int) -> LoadedGraph:
+    """Read the graph of a source."""
+    if source.dataset:
+        shape = PICTURE_SHAPES.get(source.dataset)
+        return loaded_graph(datasets.load(source.dataset), hide_labels=True, picture_shape=shape)
+    paths: dict[str, Any] = {role: folder.path(FILES, str(load), name) for role, name in source.files.items()}
+    if "model" in paths:
+        return loaded_graph(load_model(paths["model"]).graph_, hide_labels=False)
+    files = TableOptions(**paths, **source.options, few_labels=True)
+    with collected_notes() as notes:
+        graph = read_graph(files)
+    return loaded_graph(graph, hide_labels=False, notes=notes, files=files)
+
+
+def copy_files(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
+    """Copy plain files of limited size into the project."""
+    paths: dict[Role, Path] = {role: Path(path) for role in ROLES if (path := getattr(files, role)) is not None}
+    contents: dict[str, bytes] = {}
+    for role, path in paths.items():
+        suffixes = GRAPH_SUFFIXES if role == "graph" else TABLE_SUFFIXES
+        if not path.name.lower().endswith(suffixes):
+            raise InputError(f"{role} file {shown(path.name)}; give one of {', '.join(suffixes)}")
+        name = checked_name(path.name)
+        try:
+            content = read_plain(readable_file(path), MAX_UPLOAD_BYTES)
+        except OSError as error:
+            raise InputError(f"cannot copy {path}: {error.strerror}; give a smaller file, or use mtgcn fit") from error
+        if contents.setdefault(name, content) != content:
+            raise InputError(f"two different files are named {shown(name)}; rename one")
+    for name, content in contents.items():
+        folder.write(content, FILES, str(load), name)
+    options = {key: value for key, value in asdict(files).items() if key not in (*ROLES, "few_labels", "preprocessing")}
+    return Source(files={role: path.name for role, path in paths.items()}, options=options)
+
+
+def copy_model(model: Path, folder: ProjectFolder, load: int) -> Source:
+    """Copy a saved model into the project."""
+    name = checked_name(model.resolve().name)
+    save_model(load_model(model), folder.path(FILES, str(load), name))
+    return Source(files={"model": name})

@@ -17,8 +17,9 @@ import numpy as np
 
 from mtgcn.errors import InputError
 from mtgcn.shapes import Bool, Float, Int
+from mtgcn.studio.fitting import MapPoints, map_points
 from mtgcn.studio.nodes import QueueItem, next_nodes
-from mtgcn.studio.predictions import MapPoints, ProjectPredictions, count_differences, map_points
+from mtgcn.studio.predictions import ProjectPredictions, count_differences
 from mtgcn.studio.project import Project
 from mtgcn.studio.worker import FitWorker, Progress
 
@@ -55,15 +56,6 @@ class Snapshot:
         return counts
 
 
-@dataclass(frozen=True, eq=False)
-class MapColours:
-    """Class, confidence and whether there is a label, for every node on the map."""
-
-    classes: Int[np.ndarray, "shown"]  # index into the project's classes; -1 for none
-    confidence: Float[np.ndarray, "shown"]
-    labelled: Bool[np.ndarray, "shown"]
-
-
 class Workspace:
     """The shared state. Only the thread of the event loop changes it."""
 
@@ -75,7 +67,6 @@ class Workspace:
         self.queue: list[QueueItem] = []
         self.auto_fit = True
         self.revision = 0  # of everything but the progress of a fit
-        self.points_revision = 0
         self._last_fit_labels: Mapping[str, str] = {}
         self._queue_for: object = None
         self._model_stale = self._names_stale = True
@@ -87,10 +78,6 @@ class Workspace:
     @property
     def progress(self) -> Progress:
         return self.worker.progress
-
-    @property
-    def is_fitting(self) -> bool:
-        return self.progress.state == "running"
 
     @property
     def error(self) -> str:
@@ -116,33 +103,30 @@ class Workspace:
         await asyncio.to_thread(self.worker.cancel)
         self.revision += 1
 
-    def colours(self) -> MapColours:
-        """Colours of the map with the present labels."""
+    def colours(
+        self,
+    ) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown"], Bool[np.ndarray, "shown"]]:
+        """Class of each node on the map (-1: none), its confidence, and whether it is labelled now."""
         assert self.points is not None, "called when there is a map"
-        points, number = self.points, {name: code for code, name in enumerate(self.snapshot.classes)}
-        codes = np.array([number.get(name, -1) for name in points.classes] + [-1])
-        labels = np.array([number.get(self.snapshot.labels.get(node, ""), -1) for node in points.nodes])
-        return MapColours(
-            classes=np.where(labels >= 0, labels, codes[points.predicted]),
-            confidence=np.where(labels >= 0, 1.0, points.confidence),
-            labelled=labels >= 0,
-        )
+        number = {name: code for code, name in enumerate(self.snapshot.classes)}
+        labels = np.array([number.get(self.snapshot.labels.get(node, ""), -1) for node in self.points.ids])
+        classes, confidence = np.full(len(labels), -1), np.zeros(len(labels))
+        if self.predictions is not None:
+            codes = np.array([number.get(name, -1) for name in self.predictions.class_names])
+            classes = codes[self.predictions.predicted[self.points.nodes]]
+            confidence = self.predictions.confidence[self.points.nodes]
+        return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
 
     # The loop
 
     async def run(self) -> None:
         """Poll and update until cancelled."""
         while True:
-            await self.step()
+            await self.poll()
+            await self.update()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._poll_soon.wait(), POLL_SECONDS)
             self._poll_soon.clear()
-
-    async def step(self) -> None:
-        """Poll once and update what depends on the project. A failed update is retried after the next change."""
-        await self.poll()
-        if self.snapshot.is_loaded and not self._read_error and self._failed_on != self._inputs():
-            await self._update()
 
     async def poll(self) -> None:
         """Read the project."""
@@ -165,29 +149,24 @@ class Workspace:
         if state.source is None:
             return Snapshot()
         labels = project.labels()
-        return Snapshot(
-            load=state.load,
-            title=state.source.title,
-            classes=project.classes,
-            labels=labels,
-            skipped=project.skipped,
-            new_labels=len(labels)
-            if predictions is None
-            else ProjectPredictions(project, predictions.model).new_labels,
-        )
+        new = len(labels) if predictions is None else ProjectPredictions(project, predictions.model).new_labels()
+        return Snapshot(state.load, state.source.title, project.classes, labels, project.skipped, new)
 
-    async def _update(self) -> None:
-        inputs, error = self._inputs(), ""
+    async def update(self) -> None:
+        """Update what depends on the project. A failed update is retried after the next change."""
+        inputs = self.snapshot, self.progress.state, id(self.predictions)
+        if not self.snapshot.is_loaded or self._read_error or self._failed_on == inputs:
+            return
+        error = ""
         try:
             if not self._prepared:
                 self._prepared = True
                 await asyncio.to_thread(self.worker.prepare)
-            if self._model_stale and not self.is_fitting:
+            if self._model_stale and self.progress.state != "running":
                 await self._read_model()
             elif self._names_stale and self.predictions is not None:
                 await self._set_predictions(ProjectPredictions(self.project, self.predictions.model))
-            if self._queue_is_short():
-                await self._fill_queue()
+            await self._fill_queue()
             if self.points is None:
                 await self._draw_map()
             await self._fit_if_due()
@@ -197,9 +176,6 @@ class Workspace:
         if error != self._update_error:
             self._update_error = error
             self.revision += 1
-
-    def _inputs(self) -> object:
-        return self.snapshot, self.progress.state, id(self.predictions)
 
     async def _read_model(self) -> None:
         self._model_stale = False
@@ -219,22 +195,19 @@ class Workspace:
         await self._draw_map()
 
     async def _draw_map(self) -> None:
-        load = self.snapshot.load
-        points = await asyncio.to_thread(map_points, self.project, self.predictions)
+        load, model = self.snapshot.load, None if self.predictions is None else self.predictions.model
+        points = await asyncio.to_thread(map_points, self.project, model)
         if load == self.snapshot.load:
             self.points = points
-            self.points_revision += 1
             self.revision += 1
 
-    def _queue_is_short(self) -> bool:
+    async def _fill_queue(self) -> None:
+        """Choose nodes to label if few are left in the queue."""
         done = {*self.snapshot.labels, *self.snapshot.skipped}
         left = sum(item.node not in done for item in self.queue)
-        now = self.snapshot.load, id(self.predictions), len(done)
-        return self._queue_for is None or (left < MIN_QUEUE_LENGTH and self._queue_for != now)
-
-    async def _fill_queue(self) -> None:
-        done = {*self.snapshot.labels, *self.snapshot.skipped}
         load, asked = self.snapshot.load, (self.snapshot.load, id(self.predictions), len(done))
+        if self._queue_for == asked or (self._queue_for is not None and left >= MIN_QUEUE_LENGTH):
+            return
         model = None if self.predictions is None else self.predictions.model
         queue = await asyncio.to_thread(next_nodes, self.project, model, QUEUE_LENGTH)
         if load == self.snapshot.load:
@@ -247,7 +220,8 @@ class Workspace:
         classes = set(labels.values())
         new = min(self.snapshot.new_labels, count_differences(self._last_fit_labels, labels))
         complete = self.predictions is not None or classes >= set(self.snapshot.classes)
-        if self.auto_fit and new >= LABELS_BEFORE_FIT and len(classes) > 1 and complete and not self.is_fitting:
+        due = self.auto_fit and new >= LABELS_BEFORE_FIT and len(classes) > 1 and complete
+        if due and self.progress.state != "running":
             await self.fit()
 
 

@@ -17,8 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel
-from mtgcn.estimator.labelling import LabelChanges, with_more_labels
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, LabelChanges, with_more_labels
 from mtgcn.estimator.persistence import FILES, check_destination, load_model, save_model
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import UNLABELED, class_named

@@ -194,58 +194,32 @@ export default {
       const density = Math.sqrt(1500 / Math.max(300, state.xs.length));
       const radius = Math.round(2 * Math.min(7, Math.max(1.5, 3.4 * density) * Math.sqrt(view.scale)) * ratio) / 2;
       this.paintPoints(pen, radius, left, top, unit);
-      this.paintLabelled(pen, radius, ratio);
-      this.paintSelected(pen, radius, ratio);
-      state.frames += 1;
-    },
-    paintLabelled(pen, radius, ratio) {
-      const { labelled, classes, only } = this.own.state;
-      if (!labelled) return;
-      for (let node = 0; node < labelled.length; node++) {
+      const { labelled, classes, only, selected, neighbours, pointed } = state, ink = this.ink("ink"), paper = this.ink("paper");
+      for (let node = 0; node < (labelled?.length ?? 0); node++) {
         if (!labelled[node] || (only >= 0 && classes[node] !== only)) continue;
-        const [x, y] = this.place(node);
-        this.ring(pen, x, y, radius + 2 * ratio, this.ink("paper"), this.ink("ink"), ratio);
-        this.dot(pen, x, y, radius + 0.5 * ratio, this.ink(`k${classes[node]}`));
+        this.circle(pen, node, radius + 2 * ratio, paper, ink, ratio);
+        this.circle(pen, node, radius + 0.5 * ratio, this.ink(`k${classes[node]}`));
       }
-    },
-    paintSelected(pen, radius, ratio) {
-      const { selected, neighbours, classes, pointed } = this.own.state;
       if (selected >= 0) {
-        const [x, y] = this.place(selected);
-        pen.strokeStyle = this.ink("ink");
+        pen.strokeStyle = ink;
         pen.lineWidth = ratio;
         pen.globalAlpha = 0.5;
         pen.beginPath();
-        for (const one of neighbours) { pen.moveTo(x, y); pen.lineTo(...this.place(one)); }
+        for (const one of neighbours) { pen.moveTo(...this.place(selected)); pen.lineTo(...this.place(one)); }
         pen.stroke();
         pen.globalAlpha = 1;
-        this.ring(pen, x, y, Math.max(8 * ratio, radius + 4 * ratio), this.ink("paper"), this.ink("ink"), 2.5 * ratio);
         const number = classes ? classes[selected] : NO_CLASS;
-        this.dot(pen, x, y, Math.max(4.5 * ratio, radius), number === NO_CLASS ? this.ink("soft") : this.ink(`k${number}`));
+        this.circle(pen, selected, Math.max(8 * ratio, radius + 4 * ratio), paper, ink, 2.5 * ratio);
+        this.circle(pen, selected, Math.max(4.5 * ratio, radius), this.ink(number === NO_CLASS ? "soft" : `k${number}`));
       }
-      if (pointed >= 0 && pointed !== selected) {
-        const [x, y] = this.place(pointed);
-        pen.strokeStyle = this.ink("ink");
-        pen.lineWidth = 1.5 * ratio;
-        pen.beginPath();
-        pen.arc(x, y, radius + 3 * ratio, 0, 7);
-        pen.stroke();
-      }
+      if (pointed >= 0 && pointed !== selected) this.circle(pen, pointed, radius + 3 * ratio, null, ink, 1.5 * ratio);
+      state.frames += 1;
     },
-    ring(pen, x, y, radius, inside, line, width) {
+    circle(pen, node, radius, fill, line = null, width = 0) {
       pen.beginPath();
-      pen.arc(x, y, radius, 0, 7);
-      pen.fillStyle = inside;
-      pen.fill();
-      pen.strokeStyle = line;
-      pen.lineWidth = width;
-      pen.stroke();
-    },
-    dot(pen, x, y, radius, colour) {
-      pen.beginPath();
-      pen.arc(x, y, radius, 0, 7);
-      pen.fillStyle = colour;
-      pen.fill();
+      pen.arc(...this.place(node), radius, 0, 7);
+      if (fill) { pen.fillStyle = fill; pen.fill(); }
+      if (line) { pen.strokeStyle = line; pen.lineWidth = width; pen.stroke(); }
     },
 
     // ---- pointer and keys

@@ -1,20 +1,128 @@
-from dataclasses import replace
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import binom, binomtest
 
 from fitted_models import Knows, Model, drawn_probabilities, with_labels
 from mtgcn.errors import InputError
-from mtgcn.methods import create
+from mtgcn.graph import UNLABELED
+from mtgcn.methods import Method, create
+from mtgcn.task import Prediction
+from mtgcn.uncertainty import held_out as module
 from mtgcn.uncertainty.held_out import (
+    binomial_cdf,
+    check_folds,
     conformal_threshold,
+    expected_accuracy,
     folds,
     prediction_sets,
+    stratified_folds,
     temperature,
     temperature_from,
     tempered,
+    why_not_measurable,
+    wilson_interval,
 )
+
+QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
+
+
+@pytest.fixture
+def some_labels(make_graph):
+    """60 nodes of 3 classes, 8 labels of each."""
+    return with_labels(make_graph(nodes=60, easy=True), range(24))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memorises(Method):
+    """Predicts the labels of its task, and class 0 for all other nodes."""
+
+    def fit(self, task):
+        probabilities = np.zeros((task.runs, task.num_nodes, task.num_classes))
+        probabilities[..., 0] = 1.0
+        for run in range(task.runs):
+            probabilities[run, task.labelled.index[run]] = 0.0
+            probabilities[run, task.labelled.index[run], task.labelled.classes[run]] = 1.0
+        return Prediction(probabilities)
+
+
+def test_labels_are_held_out(some_labels):
+    measured = expected_accuracy(some_labels, Memorises(), seed=0)
+    assert measured.accuracy == pytest.approx(8 / 24)  # the labels of class 0, and no other
+    assert (measured.labels, measured.folds) == (24, 5)
+    # Wilson's interval by hand, z = 1.96: (x + z²/2 ± z √(x (n - x) / n + z²/4)) / (n + z²) for x = 8 of n = 24.
+    middle, reach, scale = 8 + 3.8415 / 2, 1.95996 * (8 * 16 / 24 + 3.8415 / 4) ** 0.5, 24 + 3.8415
+    assert measured.ci95 == pytest.approx(((middle - reach) / scale, (middle + reach) / scale), abs=1e-4)
+
+    of_one_class = replace(some_labels, labels=np.where(some_labels.labels == UNLABELED, UNLABELED, 0))
+    measured = expected_accuracy(of_one_class, Memorises(), seed=0)
+    assert (measured.accuracy, measured.ci95[1]) == (1, 1)
+    assert measured.ci95[0] == pytest.approx(1 - 3.8415 / (24 + 3.8415), abs=1e-4)
+
+
+def test_graphs_with_and_without_features(some_labels):
+    measured = expected_accuracy(some_labels, create("mt-gcn", **QUICK), seed=0)
+    assert measured.accuracy > 0.9
+    assert 0.6 < measured.ci95[0] < measured.accuracy
+    bare = replace(some_labels, features=None)
+    assert expected_accuracy(bare, create("mt-gcn", **QUICK), seed=0).accuracy > 0.4
+
+
+def test_folds_are_runs_of_one_task(some_labels, monkeypatch):
+    tasks = []
+    monkeypatch.setattr(module, "fit_in_chunks", lambda method, task: tasks.append(task) or method.fit(task))
+    expected_accuracy(some_labels, Memorises(), seed=0, folds=4)
+    [task] = tasks
+    assert task.runs == 4
+    # Each class has 8 labels, so each of 4 folds holds out 2 of each.
+    for run in range(4):
+        assert np.bincount(task.labelled.classes[run]).tolist() == [6, 6, 6]
+
+
+def test_stratified_folds_depend_on_the_seed(some_labels):
+    first, again, other = (stratified_folds(some_labels, some_labels.known, 5, seed) for seed in (0, 0, 1))
+    assert all(map(np.array_equal, first, again))
+    assert not all(map(np.array_equal, first, other))
+    assert np.array_equal(np.sort(np.concatenate(first)), some_labels.known)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "method", "reason"),
+    [
+        (range(15), "mt-gcn", "15 labels are too few to tell; 20 are needed"),
+        ([*range(0, 60, 3), *range(1, 15, 3)], "mt-gcn", "class '2' has 0 labels, too few to tell; 5 of each class"),
+        (range(24), "gcn+v", "validation"),
+    ],
+)
+def test_why_not_measurable(make_graph, some_labels, labelled, method, reason):
+    graph = with_labels(make_graph(nodes=60), list(labelled))
+    assert reason in why_not_measurable(graph, create(method), folds=5)
+    assert why_not_measurable(some_labels, create("mt-gcn"), folds=5) is None
+
+
+def test_check_folds():
+    for number in (0, 2, 5):
+        check_folds(number)
+    for number in (-1, 1):
+        with pytest.raises(InputError, match=f"folds is {number}; give at least 2, or 0"):
+            check_folds(number)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 60, 2708, 5_000_000])
+def test_binomial_cdf_and_wilson_interval_equal_scipy(trials):
+    counts = np.unique(np.linspace(0, trials, 25).astype(int)).tolist()
+    for share in (0.0, 1e-6, 0.2, 0.25, 0.5, 0.875, 1 - 1e-6, 1.0):
+        found = [binomial_cdf(successes, trials, share) for successes in counts]
+        assert found == pytest.approx(binom.cdf(counts, trials, share), rel=0, abs=1e-12)
+    for successes, confidence in itertools.product(counts, (0.5, 0.95, 0.999)):
+        expected = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
+        assert wilson_interval(successes, trials, confidence) == pytest.approx(tuple(expected), rel=0, abs=1e-12)
+
+
+# -------------------------------------------------------------------------------------------------------- temperature
 
 
 def test_tempered_keeps_the_prediction():
@@ -126,9 +234,7 @@ def test_sets_follow_from_held_out_labels(make_graph):
     assert len(sets.held_out) == 30
     assert method.shown == [set(range(60)) - set(sets.held_out.tolist())]
     of_true_class = np.sort(probabilities[sets.held_out, graph.labels[sets.held_out]])
-    assert sets.least_probability == pytest.approx(
-        of_true_class[30 - 25]
-    )  # the 25th of 30 from the top: ceil(31 · 0.8)
+    assert sets.least_probability == pytest.approx(of_true_class[30 - 25])  # the 25th from the top: ceil(31 · 0.8)
     free = np.arange(60, 300)
     expected = probabilities[free] >= sets.least_probability - 1e-12
     expected[np.arange(240), probabilities[free].argmax(1)] = True
@@ -167,9 +273,6 @@ def test_too_few_labels(make_graph):
     with pytest.raises(InputError, match=message):
         prediction_sets(model)
     assert prediction_sets(model, 0.75).held_out.size == 3
-
-
-def test_methods_with_validation_are_refused(make_graph):
     with pytest.raises(InputError, match="needs validation labels"):
         prediction_sets(Model(with_labels(make_graph(), range(30)), create("gcn+v")))
 
