@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtgcn.experiments.compare import Comparison
-from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.tables import CellSummary
 from mtgcn.report import tables as writers
@@ -50,7 +50,7 @@ def labels_given(cell: CellSummary) -> str:
         labels = "labels that differ from run to run"
     else:
         labels = f"{counted(counts, 'label')} per class"
-    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
+    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split", GIVEN: ", given splits"}
     return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
 
 
