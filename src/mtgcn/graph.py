@@ -112,11 +112,6 @@ class Graph:
         return self.adjacency.shape[0]
 
     @property
-    def with_self_loops(self) -> sp.csr_array:
-        """A + I, in new arrays."""
-        return (self.adjacency + sp.eye_array(self.num_nodes, dtype=np.float32, format="csr")).tocsr()
-
-    @property
     def num_features(self) -> int:
         return 0 if self.features is None else self.features.shape[1]
 
@@ -227,9 +222,7 @@ class Graph:
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
         node_ids = graph_checks.checked_node_ids(node_ids, checked_count(num_nodes, where))
         weights = None if edge_weight is None else np.asarray(as_array(edge_weight))
-        arrays = GraphArrays(
-            node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names, directed=True
-        )  # PyTorch Geometric lists both directions of an edge
+        arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names)
         return cls.from_arrays(arrays, "edge_index", name)
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,7 +14,7 @@ from typing import Annotated
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_result
+from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, option, print_result, remark
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
@@ -43,12 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return app(args=arguments, prog_name="python -m mtgcn.distributed", standalone_mode=False) or 0
     except (typer.TyperException, InputError) as error:
         if os.environ.get("RANK", "0") == "0":
-            _print_error(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+            remark(f"error: {error.format_message() if isinstance(error, typer.TyperException) else error}")
         return BAD_INPUT
-
-
-def _print_error(message: str) -> None:
-    print("mtgcn: error:", " ".join(message.split()), file=sys.stderr, flush=True)
 
 
 @app.command()
@@ -56,8 +51,8 @@ def _print_error(message: str) -> None:
 def shard(
     *,
     files: TableOptions,
-    parts: Annotated[int, typer.Option(help="Number of parts, and the largest number of ranks.", metavar="N")],
-    out: Annotated[Path, typer.Option(help="Folder for the parts; older ones are replaced.", metavar="SHARDS")],
+    parts: Annotated[int, option("Number of parts, and the largest number of ranks.", "N")],
+    out: Annotated[Path, option("Folder for the parts; older ones are replaced.", "SHARDS")],
     as_json: AsJson = False,
 ) -> None:
     """Split a graph into parts, a piece at a time: it need not fit into memory."""
@@ -75,30 +70,25 @@ def shard(
         "order: {order}; {boundary:.1%} of the edges connect different parts".format(**summary),
         summary["shards"],
     )
-    print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes])
+    print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes], written=out)
 
 
 @app.command()
 def fit(
     shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
-    labels: Annotated[Path, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; older ones are replaced.", metavar="DIR")],
-    method: Annotated[str, typer.Option(help="Method to fit.", metavar="mt-plus|mt-gcn")] = "mt-plus",
+    labels: Annotated[Path, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
+    out: Annotated[Path, option("Folder for the results; older ones are replaced.", "DIR")],
+    method: Annotated[str, option("Method to fit.", "mt-plus|mt-gcn")] = "mt-plus",
     settings: Settings = None,
     seed: Seed = 0,
     columns: Columns = None,
-    unknown_nodes: Annotated[
-        str, typer.Option(help="Labels of unknown ids: error or drop.", metavar="error|drop")
-    ] = "error",
+    unknown_nodes: Annotated[str, option("Labels of unknown ids: error or drop.", "error|drop")] = "error",
     header: Header = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder for checkpoints, which all ranks can reach.", metavar="DIR")
-    ] = None,
-    every: Annotated[int, typer.Option(help="Epochs between checkpoints.", metavar="N")] = 50,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
+    checkpoint: Annotated[Path | None, option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None,
+    every: Annotated[int, option("Epochs between checkpoints.", "N")] = 50,
+    resume: Annotated[bool, option("Continue from the checkpoint, if there is one.", None, "--resume")] = False,
     model: Annotated[
-        Path | None,
-        typer.Option(help="Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", metavar="DIR"),
+        Path | None, option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
     ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -131,7 +121,7 @@ def fit(
                     str(out),
                 )
                 content = {key: value for key, value in card.items() if key != "history"}
-                print_result({**content, "out": out}, lines, as_json)
+                print_result({**content, "out": out}, lines, as_json, written=out)
             ranks.end()
         return
     except InputError as error:
@@ -146,7 +136,7 @@ def fit(
             raise typer.Exit(FAILED) from error
         message, status = f"another rank has ended or cannot be reached; {restart}", FAILED
     if ranks.first_to_report():
-        _print_error(message)
+        remark(f"error: {message}")
     raise typer.Exit(status)
 
 
