@@ -1,6 +1,7 @@
 """`Graph`, and graphs from matrices, edge lists, networkx and PyG."""
 
 import dataclasses
+import warnings
 
 import networkx as nx
 import numpy as np
