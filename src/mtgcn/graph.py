@@ -470,7 +470,7 @@ def _feature(
             f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
             "give finite numbers that single precision can hold"
         )
-    return column.astype(np.float32)
+    return column
 
 
 def _numbers(value: Any) -> np.ndarray | None:

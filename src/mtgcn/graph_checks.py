@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, reason, shown
+from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, note, reason, shown
 from mtgcn.labels import UNLABELED, check_classes, encoded_labels
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
 MAX_CLASSES = 100_000  # one stray number among labels would create as many classes
+MIN_SPREAD = 1e-4  # relative to the values: below, 32-bit floats resolve fewer than 1000 steps of a feature
 BYTES_PER_NODE = 64  # ids, labels, row starts of the adjacency and temporary arrays
 
 
@@ -107,6 +108,14 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
     if sparse:
         features.sum_duplicates()
+    elif table.dtype.itemsize > features.itemsize:
+        spread, size = np.ptp(table, axis=0), np.abs(features).max(axis=0)
+        lost = np.flatnonzero((spread > 0) & (spread < MIN_SPREAD * size))
+        if len(lost):
+            note(
+                f"feature {lost[0]} varies by {spread[lost[0]]:g} around {size[lost[0]]:g}, which 32-bit floats round; "
+                "subtract its mean first"
+            )
     return frozen(features)
 
 

@@ -1,6 +1,7 @@
 """`read_graph`: edge lists, node tables and label tables in CSV and Parquet, and invalid ones."""
 
 import warnings
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,10 @@ import scipy.sparse as sp
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table, table
+from mtgcn.io.column_table import table_of_array
+from mtgcn.io.frames import table_of_frame
 from mtgcn.io.options import ROLES, TableOptions
+from mtgcn.io.preprocessing import fit_columns
 from mtgcn.io.read import read_tables
 
 
@@ -441,3 +445,37 @@ def test_few_labels(write, labels, counts):
     assert dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)) == counts
     with pytest.raises(InputError, match="label"):
         read_graph(edges, labels=table)
+
+
+MOMENTS = [f"2024-03-01T12:{row // 60:02d}:{row % 60:02d}" for row in range(100)]
+SECONDS = [1_700_000_000 + 2 * row for row in range(100)]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_close_moments(write, write_parquet, unit):
+    """The same table gives the same features from CSV and from Parquet, also if moments differ by seconds only."""
+    rows = "".join(
+        f"n{row},{moment},{seconds}\n" for row, (moment, seconds) in enumerate(zip(MOMENTS, SECONDS, strict=True))
+    )
+    csv = read_graph(None, nodes=write("nodes.csv", "id,at,seconds\n" + rows))
+    moments = pa.array([datetime.fromisoformat(moment) for moment in MOMENTS], pa.timestamp(unit))
+    ids = [f"n{row}" for row in range(100)]
+    parquet = read_graph(None, nodes=write_parquet("nodes.parquet", id=ids, at=moments, seconds=SECONDS))
+    frame = table_of_frame(pa.table({"at": moments, "seconds": SECONDS}).to_pandas())
+    expected = (np.arange(100) - 49.5) / np.arange(100).std()
+    for features in (csv.features, parquet.features, fit_columns(frame).matrix(frame)):
+        np.testing.assert_allclose(features, np.stack([expected, expected], axis=1), atol=1e-6)
+        np.testing.assert_array_equal(features, csv.features)
+
+
+def test_almost_equal_numbers(write):
+    """Only equal values are called constant."""
+    rows = "".join(f"{node},7,{1e6 + offset},{0.1 + offset * 1e-17}\n" for node, offset in (("a", 0), ("b", 1e-4)))
+    graph = read_graph(None, nodes=write("nodes.csv", "id,seven,close,rounded\n" + rows))
+    assert graph.preprocessing.lines() == [
+        "seven: left out, always 7",
+        "close: standardised",
+        "rounded: left out, always 0.1",
+    ]
+    table = table_of_array(np.array([[0.3], [0.1 + 0.2]]), ["sum"])
+    assert fit_columns(table).lines() == ["sum: left out, values differ by rounding only"]

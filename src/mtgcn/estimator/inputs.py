@@ -194,7 +194,9 @@ def fitted_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Prepro
     table = _validated(model, X, reset=True)
     if not isinstance(table, ColumnTable):
         preprocessing = _array_preprocessing(table, (), scale=model.scale)
-        return (table, None) if preprocessing is None else (preprocessing.matrix(table_of_array(table)), preprocessing)
+        if preprocessing is None:
+            return table.astype(np.float32, copy=False), None
+        return preprocessing.matrix(table_of_array(table)), preprocessing
     preprocessing = fit_columns(table, scale=model.scale)
     if not preprocessing.names:
         raise InputError(f"nothing can be learned from these columns ({'; '.join(preprocessing.lines())}); add others")
@@ -208,7 +210,7 @@ def transformed_rows(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa:
     table = _validated(model, X, reset=False)
     preprocessing = model.graph_.preprocessing
     if preprocessing is None:
-        return table
+        return table.astype(np.float32, copy=False)
     if not isinstance(table, ColumnTable):
         table = table_of_array(table, [column.name for column in preprocessing.columns])
     return preprocessing.matrix(table)
@@ -271,7 +273,7 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
             model,
             X,
             accept_sparse="csr",
-            dtype=np.float32,
+            dtype=[np.float64, np.float32],  # converted to 32 bits after standardisation
             reset=reset,
             ensure_all_finite="allow-nan" if allow_nan and not sp.issparse(X) else True,
         )

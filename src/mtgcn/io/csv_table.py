@@ -18,7 +18,7 @@ from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.io.column_table import CODE, number_in
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, out_of_range, text_values
 from mtgcn.labels import MISSING_WORDS
 
 BLOCK_BYTES = 16 << 20
@@ -187,7 +187,7 @@ class CsvTable(Table):
 
     def _batch(self, first_line: int, block: bytes, texts: Sequence[int], numbers: Sequence[int], gaps: bool) -> Batch:
         types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
-        types |= {column: pa.float32() for column in numbers}
+        types |= {column: pa.float64() for column in numbers}
         rows = self._parsed(block, types, gaps)
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(NEWLINE))
         lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
@@ -197,11 +197,11 @@ class CsvTable(Table):
         def column(number: int) -> pa.Array:
             return rows[str(number)].chunk(0)
 
-        values = np.empty((rows.num_rows, len(numbers)), np.float32)
+        values = np.empty((rows.num_rows, len(numbers)))
         if rows.num_rows:
             for place, number in enumerate(numbers):
                 values[:, place] = numbers_in(column(number))
-        if (np.isinf(values) if gaps else ~np.isfinite(values)).any():
+        if out_of_range(values, gaps=gaps).any():
             raise ValueError("a number is not finite")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 

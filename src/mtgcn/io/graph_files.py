@@ -279,8 +279,7 @@ def _texts(path: Path, name: str, values: np.ndarray) -> list[Any]:
 def _numeric(path: Path, name: str, values: Any) -> Any:
     if values.dtype.kind not in "biuf":
         raise InputError(f"{path}: {name} is {_described(values)}; give numbers")
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+    return values.astype(np.result_type(values.dtype, np.float32))
 
 
 def _described(array: np.ndarray) -> str:

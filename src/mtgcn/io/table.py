@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import InputError, check_names, reason, shown
-from mtgcn.io.column_table import MISSING, PLACES_SHOWN
+from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY
 from mtgcn.shapes import Float, Int
 
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
 PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
-MILLISECONDS_A_DAY = 86_400_000
 
 
 class Faults:
@@ -243,7 +242,7 @@ class ParquetTable(Table):
                     rows.validate(full=True)  # text may be invalid UTF-8
                     places = np.arange(before + 1, before + rows.num_rows + 1)
                     before += rows.num_rows
-                    values = np.empty((len(places), len(numbers)), np.float32)
+                    values = np.empty((len(places), len(numbers)))
                     for place, column in enumerate(numbers):
                         cells = rows.column(self.columns[column])
                         values[:, place] = self._numbers(cells, column, places, gaps, faults)
@@ -274,7 +273,7 @@ class ParquetTable(Table):
                 f"{self.path}, {self.name_of(number)} is of type {column.type}, not numbers; write a numeric column, "
                 "or leave it out"
             )
-        for row in np.flatnonzero(np.isinf(found) if gaps else ~np.isfinite(found)):
+        for row in np.flatnonzero(out_of_range(found, gaps=gaps)):
             self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
         return found
 
@@ -283,13 +282,18 @@ class ParquetTable(Table):
 
 
 def numbers_of(column: pa.Array) -> np.ndarray | None:
-    """Numbers in single precision, dates as days since 1970, NaN for nulls; None for other types."""
+    """Numbers in double precision, dates as days since 1970, NaN for nulls; None for other types."""
     if is_day(column.type):
-        milliseconds = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return numbers_in(milliseconds) / MILLISECONDS_A_DAY
+        microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return numbers_in(microseconds) / 10**6 / SECONDS_A_DAY  # rounded like the dates of a CSV file
     if not is_numeric(column.type):
         return None
-    return numbers_in(column.cast(pa.float32(), safe=False))
+    return numbers_in(column.cast(pa.float64(), safe=False))
+
+
+def out_of_range(numbers: np.ndarray, *, gaps: bool) -> np.ndarray:
+    """Whether numbers exceed single precision, in which features are stored; NaN does unless there may be gaps."""
+    return np.abs(numbers) > LARGEST if gaps else ~(np.abs(numbers) <= LARGEST)
 
 
 def as_texts(values: pa.Array) -> pa.Array:
