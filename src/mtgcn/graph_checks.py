@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, note, reason, shown
-from mtgcn.labels import UNLABELED, check_classes, encoded_labels
+from mtgcn.labels import UNLABELED, check_classes, check_not_regression, encoded_labels
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
@@ -20,7 +20,7 @@ BYTES_PER_NODE = 64  # ids, labels, row starts of the adjacency and temporary ar
 
 def as_array(given: Any) -> Any:
     """Tensors as NumPy arrays or scipy matrices, sparse matrices unchanged, anything else as an array."""
-    if given is None or sp.issparse(given):
+    if given is None or sp.issparse(given) or isinstance(given, np.ma.MaskedArray):
         return given
     if hasattr(given, "detach"):
         tensor = given.detach().cpu()
@@ -193,6 +193,7 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
         return as_array(labels), class_names
     codes, names = encoded_labels(as_array(labels))
     check_classes(names, "y")
+    check_not_regression(names, np.count_nonzero(codes != UNLABELED), "y")
     return codes, names
 
 

@@ -42,7 +42,7 @@ def test_names_that_are_no_numbers_stay_apart(names, kind):
 @pytest.mark.parametrize(
     ("texts", "classes", "codes"),
     [
-        (["-1", "0", "1"], ["0", "1"], [-1, 0, 1]),
+        (["-1", "0", "1"], ["-1", "0", "1"], [0, 1, 2]),
         (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
         (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
         (["b", " a", "NA"], ["a", "b"], [1, 0, -1]),
@@ -165,7 +165,7 @@ def test_magnitude_limit(ring):
     rows, y, _, _ = ring
     with pytest.raises(InputError, match=r"a feature of size 1e\+20, the limit is 1e\+15; scale all of them down"):
         quick().fit(np.where(rows == rows.max(), -1e20, rows), y)
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(InputError, match="the limit is 1e"):
         quick().fit(1e300 * rows, y)
 
 
@@ -260,8 +260,8 @@ def test_standardisation():
 
 
 def test_timestamps_are_standardised_in_64_bits():
-    X = 1.7e9 + 2.0 * np.arange(40)[:, None]
-    table, preprocessing = fitted_table(MutualTeachingClassifier(), X)
+    moments = 1.7e9 + 2.0 * np.arange(40)[:, None]
+    table, _ = fitted_table(MutualTeachingClassifier(), moments)
     expected = (np.arange(40) - 19.5) / np.arange(40).std()
     np.testing.assert_allclose(table[:, 0], expected, atol=1e-6)
     assert table.dtype == np.float32

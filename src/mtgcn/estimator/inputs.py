@@ -15,7 +15,14 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph, Preprocessing
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
-from mtgcn.labels import UNLABELED, encoded_texts, is_missing
+from mtgcn.labels import (
+    UNLABELED,
+    check_not_regression,
+    encoded_texts,
+    integer_text,
+    is_missing,
+    note_minus_one,
+)
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
@@ -70,7 +77,9 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     if labels.dtype.kind == "U":
         codes[known], names = encoded_texts([text.strip() for text in labels.tolist()])
         return np.array(names), codes
+    note_minus_one(given if given.dtype.kind in "if" else labels)
     classes, codes[known] = np.unique(labels, return_inverse=True)
+    check_not_regression([integer_text(str(one)) for one in classes.tolist()], len(labels), "y")
     return classes, codes
 
 

@@ -54,7 +54,7 @@ def read_graph_file(options: TableOptions) -> GraphArrays:
         return READERS[suffix](path)
     if suffix in NETWORKX_READERS:
         chosen: dict[str, Any] = {**options.columns, "features": options.features}
-        arrays = networkx_arrays(NETWORKX_READERS[suffix](path), str(path), **chosen)
+        arrays = networkx_arrays(NETWORKX_READERS[suffix](path), str(path), **chosen, from_file=True)
         # Both formats write ids as text; whole numbers become integers, as in tables.
         return replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
     raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(SUFFIXES)}, or a table as --edges")

@@ -14,7 +14,15 @@ from mtgcn.io.columns import NodeColumns, edge_columns, given_kinds, label_colum
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
-from mtgcn.labels import UNLABELED, are_numbers, check_classes, classes_of, integer_text, is_missing
+from mtgcn.labels import (
+    UNLABELED,
+    are_numbers,
+    check_classes,
+    check_not_regression,
+    classes_of,
+    integer_text,
+    is_missing,
+)
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
@@ -153,9 +161,7 @@ class Labels:
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
         paths = " and ".join(str(table.path) for table in self._tables)
-        # A word such as none, or -1, may be meant as a class.
-        words = [number for number, word in enumerate(texts) if code_of_text[number] == UNLABELED]
-        words = [number for number in words if texts[number].casefold() != "nan"]
+        words = [number for number in range(len(texts)) if code_of_text[number] == UNLABELED]  # perhaps a class
         if words:
             named = ", ".join(shown(texts[word]) for word in words[:3])
             count = np.count_nonzero(np.isin(text, words))
@@ -166,6 +172,7 @@ class Labels:
             return labels, ()
         if not beside and not few_labels:
             check_classes(names, paths)
+            check_not_regression(names, len(text), paths)
         code = code_of_text[text]
         labelled = np.flatnonzero(code != UNLABELED)
         order = labelled[np.argsort(node[labelled], kind="stable")]
