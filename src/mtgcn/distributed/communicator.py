@@ -22,7 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from mtgcn.communicator import Communicator
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, printable
 from mtgcn.linalg.node_keys import as_array
 from mtgcn.shapes import Float, Int, Real
 
@@ -122,7 +122,7 @@ class Ranks:
     def remark(self, message: str) -> None:
         """Print a message on rank 0."""
         if self.rank == 0:
-            print("mtgcn:", message, file=sys.stderr, flush=True)
+            print("mtgcn:", printable(message), file=sys.stderr, flush=True)
 
     # ----------------------------------------------------------------------------------- rows with a rank to go to
 
