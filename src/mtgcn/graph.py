@@ -281,7 +281,7 @@ class Graph:
         check_edges(arrays, where)
         if not few_labels and arrays.labels is not None:
             check_classes(arrays.class_names, where)
-            check_not_regression(arrays.class_names, np.count_nonzero(arrays.labels != UNLABELED), where)
+            check_not_regression(arrays.class_names, int(np.count_nonzero(arrays.labels != UNLABELED)), where)
         edges = merge_edges(arrays.sources, arrays.targets, arrays.weights, nodes)
         # An edge list may list each edge once or in both directions; only a mixture shows that direction matters.
         listed_once = edges.one_way and not edges.both_ways and not arrays.directed

@@ -193,7 +193,7 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
         return as_array(labels), class_names
     codes, names = encoded_labels(as_array(labels))
     check_classes(names, "y")
-    check_not_regression(names, np.count_nonzero(codes != UNLABELED), "y")
+    check_not_regression(names, int(np.count_nonzero(codes != UNLABELED)), "y")
     return codes, names
 
 
