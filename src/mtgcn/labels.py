@@ -141,7 +141,7 @@ def check_not_regression(names: Sequence[str], labelled: int, where: str) -> Non
 
 def _one_per_node(values: Any) -> np.ndarray:
     if np.ma.isMaskedArray(values):
-        values = values.astype(object).filled(None)
+        values = np.ma.filled(values.astype(object), None)
     if isinstance(values, list | tuple) and any(isinstance(value, str | bytes) for value in values):
         return np.fromiter(values, dtype=object, count=len(values))  # a text array would be as wide as the longest
     try:
