@@ -67,9 +67,9 @@ UnknownNodes = Annotated[
     ),
 ]
 Header = Annotated[
-    bool | None,
+    str | None,
     typer.Option(
-        "--header/--no-header", help="Whether the first line of a table names the columns.", show_default="detected"
+        help="Whether the first line of a table names the columns.", show_default="detected", metavar="yes|no"
     ),
 ]
 Metric = Annotated[str, typer.Option(help="Distance for --knn.", metavar="euclidean|cosine|…")]

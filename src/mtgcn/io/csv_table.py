@@ -5,9 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,9 +47,7 @@ class CsvTable(Table):
 
     unit = "line"
 
-    def __init__(
-        self, path: Path, is_header: Callable[[list[str], list[list[str]]], bool], delimiter: str | None = None
-    ) -> None:
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
         self.path = path
         self.encoding = encoding_of(path)
         beginning = self._beginning()
@@ -59,21 +56,15 @@ class CsvTable(Table):
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
             raise InputError(f"delimiter {self.delimiter!r}; give one character such as ',' or '\\t'")
         first, *others = [self._cells(line, number) for number, line in beginning]
-        self.sample = [first, *(row for row in others if any(row))]
-        self.has_header = False
-        self.columns = ("",) * len(first)
-        self.check_columns(self.columns)
-        if is_header(first, self.sample[1:]):
-            self._take_header()
+        self.rows = [first, *(row for row in others if any(row))]
+        self.take_header(False)
 
-    def _take_header(self) -> CsvTable:
-        self.has_header = True
-        self.columns, self.sample = tuple(self.sample[0]), self.sample[1:]
+    def take_header(self, has_header: bool, *, guessed: bool = False) -> CsvTable:
+        """Read the first row as the header, or as data."""
+        self.has_header, self.header_is_guessed = has_header, guessed
+        self.columns = tuple(self.rows[0]) if has_header else ("",) * len(self.rows[0])
         self.check_columns(self.columns)
         return self
-
-    def with_header(self) -> Table | None:
-        return None if self.has_header or not all(self.sample[0]) else copy(self)._take_header()
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """By the first block."""

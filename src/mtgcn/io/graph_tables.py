@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import COMMA, MISSING, ColumnTable, Texts, parse
 from mtgcn.io.columns import NodeColumns, edge_columns, given_kinds, label_columns, node_columns
-from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
+from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
 from mtgcn.labels import (
@@ -60,9 +60,16 @@ def edge_batches(
     table: Table, options: TableOptions, index: NodeIndex, home: str | None
 ) -> Iterator[tuple[EdgeRows, int]]:
     """Edges in batches, with the number of rows; faults are raised at the end."""
-    if options.header is None and home is not None:
-        table = with_found_header(table, index, edge_columns(table, options)[:2])
+    if home is not None:
+        settle_header(table, index, [0, 1] if table.header_is_guessed else edge_columns(table, options)[:2], options)
+    else:
+        table.note_header()
     source, target, weight = edge_columns(table, options)
+    if weight is None and "weight" not in options.columns:
+        unused = table.numeric([column for column in range(len(table.columns)) if column not in (source, target)])
+        if unused:
+            name = table.columns[unused[0]]
+            note(f"{table.path}: column {shown(name)} is not used; --column weight={name} takes it as edge weights")
     commas = False
     if weight is not None:
         cells = [row[weight] for row in table.sample if len(row) > weight]
@@ -132,8 +139,9 @@ class Labels:
 
     def read(self, table: Table, options: TableOptions, home: str) -> None:
         """Read a label table; `home` is the source of the nodes, for messages."""
-        if options.header is None:
-            table = with_found_header(table, self._index, label_columns(table, options)[:1])
+        settle_header(
+            table, self._index, [0] if table.header_is_guessed else label_columns(table, options)[:1], options
+        )
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
         faults = Faults(str(table.path))
@@ -225,6 +233,7 @@ class NodeRows:
 def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeRows:
     """Read a node table; `labels_elsewhere` if there is also a label table."""
     columns = node_columns(table, options, labels_elsewhere=labels_elsewhere)
+    table.note_header()
     kinds = given_kinds(table, options)
     numbers = number_columns(table, columns, options, kinds)
     while True:

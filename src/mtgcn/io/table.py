@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError, check_names, reason, shown
+from mtgcn.errors import InputError, check_names, note, reason, shown
 from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY
 from mtgcn.shapes import Float, Int
 
@@ -148,9 +148,22 @@ class Table(ABC):
     columns: tuple[str, ...]  # "" without a name
     has_header: bool
     first_place: int  # of the first row, or of the header
-    sample: list[list[str]]  # the first rows without the header; [] if the file has column types
+    rows: Sequence[list[str]] = ()  # the first rows, also the header; none if the file has column types
+    header_is_guessed: bool = False
     days: frozenset[int] = frozenset()  # columns with a date type
     categories: frozenset[int] = frozenset()  # columns with a category type
+
+    @property
+    def sample(self) -> Sequence[list[str]]:
+        """The first rows without the header."""
+        return self.rows[self.has_header :]
+
+    def note_header(self) -> None:
+        """Note how the first line is read, if that is a guess."""
+        if self.header_is_guessed:
+            cells = ", ".join(map(shown, self.rows[0][:3])) + (", …" if len(self.rows[0]) > 3 else "")
+            found, choice, other = ("the header", "no", "data") if self.has_header else ("data", "yes", "the header")
+            note(f"{self.path}: the first line ({cells}) is read as {found}; use --header {choice} if it is {other}")
 
     @abstractmethod
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
@@ -162,10 +175,6 @@ class Table(ABC):
     @abstractmethod
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """The columns that seem to be numbers, and those with a date type."""
-
-    def with_header(self) -> Table | None:
-        """The same table with its first row as the header; None if it cannot be one."""
-        return None
 
     def name_of(self, column: int) -> str:
         """A column, for messages."""
@@ -213,7 +222,7 @@ class ParquetTable(Table):
     def __init__(self, path: Path) -> None:
         from pyarrow.parquet import ParquetFile
 
-        self.path, self.sample, self._open = path, [], partial(ParquetFile, path)
+        self.path, self._open = path, partial(ParquetFile, path)
         try:
             with self._open() as file:
                 schema, rows = file.schema_arrow, file.metadata.num_rows
