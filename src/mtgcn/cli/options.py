@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
 
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -120,7 +121,7 @@ def print_result(
     except OSError as error:
         if written is None or isinstance(error, BrokenPipeError):
             raise
-        raise OSError(error.errno, f"{error.strerror}, but {written} is written") from error
+        raise InputError(unwritable_output(error, written)) from error
 
 
 def listed(text: str, option: str) -> list[str]:
