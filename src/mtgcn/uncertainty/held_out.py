@@ -24,6 +24,7 @@ from mtgcn.uncertainty.peer_weights import FittedModel
 FOLDS = 5
 MIN_LABELS_PER_CLASS = 5  # to learn a class while some labels are held out
 MIN_LABELS = 20  # below, the confidence interval is too wide to be useful
+MANY_HELD_OUT = 1000  # labels of a fold from which on a single fold is enough
 COPY_CHANCE = 0.001  # that some column looks like a copy of the labels by chance
 COPY_GAP = 2  # between the values of a copy for two classes, relative to the ranges within all classes
 COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # nodes, and the share of their nearest nodes that are neighbours
@@ -39,10 +40,11 @@ MAX_TEMPERATURE = 10.0  # the minimum is its inverse
 def stratified_folds(
     graph: Graph, nodes: Int[np.ndarray, "labelled"], folds: int, seed: int
 ) -> list[Int[np.ndarray, "held_out"]]:
-    """Labelled nodes in stratified folds."""
+    """Labelled nodes in stratified folds; the first alone where folds are large, since each is a fit."""
     shuffled = np.random.default_rng(seed).permutation(nodes)
     by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
-    return [np.sort(by_class[fold::folds]) for fold in range(folds)]
+    used = 1 if len(nodes) >= MANY_HELD_OUT * folds else folds
+    return [np.sort(by_class[fold::folds]) for fold in range(used)]
 
 
 def fits_without(
@@ -111,7 +113,8 @@ def expected_accuracy(
     probabilities = fits_without(graph, method, held_out, seed, device).probabilities
     predicted = np.concatenate([probabilities[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
     correct = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
-    return ExpectedAccuracy(correct / len(predicted), wilson_interval(correct, len(predicted)), len(predicted), folds)
+    interval = wilson_interval(correct, len(predicted))
+    return ExpectedAccuracy(correct / len(predicted), interval, len(predicted), len(held_out))
 
 
 def _without_copies(graph: Graph) -> Graph:
