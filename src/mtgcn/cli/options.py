@@ -53,8 +53,7 @@ Exclude = Annotated[str | None, option("Columns that are not features.", "NAME,N
 _UNKNOWN_HELP = "Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes."
 UnknownNodes = Annotated[str, option(_UNKNOWN_HELP, "error|drop|add")]
 Header = Annotated[
-    bool | None,
-    option("Whether the first line of a table names the columns.", None, "--header/--no-header", default="detected"),
+    str | None, option("Whether the first line of a table names the columns.", "yes|no", default="detected")
 ]
 Metric = Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")]
 
