@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
@@ -33,9 +34,12 @@ from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.methods import METHODS, create
 from mtgcn.storage.files import (
+    LOCK_TIMEOUT,
     HeldElsewhere,
     check_folder,
+    check_no_links,
     current_path,
+    exclusive_lock,
     has_other_files,
     parsed_json,
     read_current,
@@ -50,6 +54,7 @@ KIND = "mtgcn model"
 FORMAT = 5  # raised whenever the content of a model folder changes incompatibly
 CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
 FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
+CHANGE_LOCK = ".mtgcn-change.lock"
 MAX_CARD_BYTES = 64 * 2**20  # a card has a few thousand bytes
 MAX_READS = 3  # of files that do not match a card which stays the same
 ROUNDING = 1e-3
@@ -132,10 +137,25 @@ def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> Graph
     return model
 
 
+@contextmanager
+def changing_model(folder: Path) -> Iterator[None]:
+    """Hold a model folder from loading to saving, so that no change of another process is lost. Others can read it."""
+    read_card(folder)  # the lock would create a folder that does not exist
+    try:
+        with exclusive_lock(folder / CHANGE_LOCK, f"changing model folder {folder}"):
+            yield
+    except HeldElsewhere:
+        raise InputError(
+            f"another process has been changing model folder {folder} for {LOCK_TIMEOUT:.0f} s; nothing was changed, "
+            "try again"
+        ) from None
+
+
 def check_destination(folder: str | Path) -> None:
     """Raise if a model could not be written to a folder, or if the folder holds other files and no model."""
     folder = Path(os.path.abspath(folder))
     check_folder(folder, holds="the model")
+    check_no_links(folder)
     try:
         is_foreign = folder.is_dir() and has_other_files(folder) and not is_model(folder)
     except OSError as error:
@@ -180,6 +200,7 @@ def is_model(folder: Path) -> bool:
 
 def _raw_card(folder: Path) -> dict[str, Any] | None:
     """The JSON of a card; None where there is none."""
+    check_no_links(folder)
     try:
         card = parsed_json(read_current(folder, CARD, lambda path: read_plain(path, MAX_CARD_BYTES)))
     except (FileNotFoundError, NotADirectoryError):
