@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.graph import Graph, GraphArrays, check_edges, merge_edges
+from mtgcn.graph import Graph, GraphArrays, check_edges, merge_edges, networkx_nodes
 
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
@@ -213,6 +213,23 @@ def test_from_networkx():
     assert found.adjacency[0, 1] == 3
     bare = Graph.from_networkx(graph, weight=False, label=False, features=[])
     assert (bare.num_features, bare.num_classes, bare.adjacency[0, 1]) == (0, 0, 1)
+
+
+def test_networkx_nodes_in_the_order_of_rows():
+    graph = nx.Graph([(2, 0), (0, 1), (1, 3)])
+    found = Graph.from_networkx(graph)
+    assert found.node_ids.tolist() == [0, 1, 2, 3]
+    assert found.adjacency.toarray().tolist() == [[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]]
+    assert networkx_nodes(graph, rows=4) == [0, 1, 2, 3]
+    assert networkx_nodes(graph, rows=4, index=[3, 1, 0, 2]) == [3, 1, 0, 2]
+    named = nx.relabel_nodes(graph, {0: "a", 1: "b", 2: "c", 3: "d"})
+    assert networkx_nodes(named, rows=4, index=["a", "b", "c", "d"]) == ["a", "b", "c", "d"]
+    assert networkx_nodes(named) == ["c", "a", "b", "d"]
+    assert Graph.from_networkx(named, nodes=["a", "b", "c", "d"]).adjacency.toarray().tolist()[0] == [0, 1, 1, 0]
+    with pytest.raises(InputError, match="node 'c' of the networkx graph is neither a row number from 0 to 3 nor in"):
+        networkx_nodes(named, rows=4, index=[0, 1, 2, 3])
+    with pytest.raises(InputError, match="has 4 nodes and other ones are listed"):
+        Graph.from_networkx(named, nodes=["a", "b", "c", "c"])
 
 
 def test_networkx_of_other_kinds():

@@ -262,14 +262,16 @@ class Graph:
         weight: Attribute = None,
         label: Attribute = None,
         features: Sequence[str] | None = None,
+        nodes: Sequence[Any] | None = None,
         name: str = "",
     ) -> Graph:
         """A graph from networkx.
 
         By default the edge attribute `weight`, the node attribute `label` or `class` and every numeric node attribute
-        are used. Name others, or pass False for none.
+        are used. Name others, or pass False for none. `nodes` lists the nodes in another order than `networkx_nodes`.
         """
-        arrays = networkx_arrays(graph, "the networkx graph", weight=weight, label=label, features=features)
+        where = "the networkx graph"
+        arrays = networkx_arrays(graph, where, weight=weight, label=label, features=features, nodes=nodes)
         return cls.from_arrays(arrays, "the networkx graph", name)
 
     @classmethod
@@ -371,6 +373,25 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
         raise InputError(f"{where}: edge {bad[0]} weighs {weights[bad[0]]:g}; give finite weights >= 0")
 
 
+def networkx_nodes(graph: Any, rows: int | None = None, index: Sequence[Any] | None = None) -> list[Any]:
+    """The nodes of a networkx graph in the order of the rows of a table, whose `index` may hold their ids.
+
+    Nodes are matched with the index, or by number if they are 0 … n-1. Others keep the order of the graph, unless they
+    are to be matched with `rows`, which is refused.
+    """
+    nodes = list(graph.nodes)
+    if index is not None and len(index) == len(nodes) and {*index} == {*nodes}:
+        return list(index)
+    if {*nodes} == {*range(len(nodes))}:
+        return sorted(nodes)
+    if rows == len(nodes):
+        raise InputError(
+            f"node {shown(nodes[0])} of the networkx graph is neither a row number from 0 to {rows - 1} nor in the "
+            "index of X; number the nodes like the rows, or give X as a data frame whose index holds the nodes"
+        )
+    return nodes
+
+
 def networkx_arrays(
     graph: Any,
     where: str,
@@ -378,9 +399,12 @@ def networkx_arrays(
     weight: Attribute = None,
     label: Attribute = None,
     features: Sequence[str] | None = None,
+    nodes: Sequence[Any] | None = None,
 ) -> GraphArrays:
     """The arrays of a networkx graph, which messages call `where`."""
-    nodes = list(graph.nodes)
+    nodes = networkx_nodes(graph) if nodes is None else list(nodes)
+    if len(nodes) != len(graph) or {*nodes} != {*graph.nodes}:
+        raise InputError(f"{where} has {len(graph)} nodes and other ones are listed; list each of its nodes once")
     if not nodes:
         raise InputError(f"{where} has no nodes; give at least one")
     number = {node: place for place, node in enumerate(nodes)}

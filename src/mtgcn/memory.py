@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,47 +46,43 @@ def readable(size: int) -> str:
 
 def resident_bytes() -> int:
     """The resident memory of this process; 0 if the system does not report it."""
-    pages = _process_pages()
-    return 0 if pages is None else pages[1]
+    return _process_bytes()[1]
 
 
 def _machine_free() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:  # not Linux
-        return None
-    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
-    return int(fields["MemAvailable"][0]) * 1024 if "MemAvailable" in fields else None
+    with suppress(OSError):  # not Linux
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
 
 
 def _container_free() -> int | None:
-    folder = Path("/sys/fs/cgroup")
-    try:
-        limit, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
-    except OSError:
-        return None
-    return None if limit == "max" else int(limit) - int(used)
+    with suppress(OSError, ValueError):  # a limit of "max" is none
+        limit, used = (
+            Path("/sys/fs/cgroup", name).read_text(encoding="ascii") for name in ("memory.max", "memory.current")
+        )
+        return int(limit) - int(used)
+    return None
 
 
 def _process_free() -> int | None:
-    pages = _process_pages()
-    if pages is None:
-        return None
-    import resource
+    with suppress(ImportError):  # on Windows
+        import resource
 
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if limit == resource.RLIM_INFINITY else limit - pages[0]
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        return None if limit == resource.RLIM_INFINITY else limit - _process_bytes()[0]
+    return None
 
 
-def _process_pages() -> tuple[int, int] | None:
-    """Virtual and resident bytes of this process; None where the system does not report them."""
-    try:
+def _process_bytes() -> tuple[int, int]:
+    """Virtual and resident bytes of this process; 0 where the system does not report them."""
+    with suppress(ImportError, OSError):
         import resource  # not on Windows
 
         total, resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[:2]
-    except (ImportError, OSError):
-        return None
-    return int(total) * resource.getpagesize(), int(resident) * resource.getpagesize()
+        return int(total) * resource.getpagesize(), int(resident) * resource.getpagesize()
+    return 0, 0
 
 
 # On the CPU larger stacks gain nothing: an epoch's working set exceeds the cache long before.
@@ -162,16 +158,12 @@ def trim_freed_blocks() -> None:
     Without it a process on a large graph grows by half of what it uses. Processes below 1 GiB keep their blocks.
     """
     if _keeps_freed_blocks and resident_bytes() > LARGE_PROCESS:
-        libc = _glibc()
-        if libc is not None and hasattr(libc, "malloc_trim"):
-            libc.malloc_trim(0)
+        getattr(_glibc(), "malloc_trim", lambda _: None)(0)  # not in every C library
 
 
 def _mallopt(parameters: dict[int, int]) -> None:
-    libc = _glibc()
-    if libc is not None and hasattr(libc, "mallopt"):
-        for parameter, value in parameters.items():
-            libc.mallopt(parameter, value)
+    for parameter, value in parameters.items():
+        getattr(_glibc(), "mallopt", lambda *_: None)(parameter, value)
 
 
 def _glibc() -> ctypes.CDLL | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +16,8 @@ import numpy as np
 from fuzz import malformed
 from fuzz.case import Case, require, run_command
 from mtgcn import Graph
-from mtgcn.experiments.store import ComparedRow, StoredRow
 from mtgcn.splits import read_splits
+from stored_rows import compared_row, stored_row
 
 GRAPH = Graph.from_scipy(np.ones((8, 8)), y=[0, 1, 0, 1, 0, 1, -1, -1])
 SPLIT = {"train": [0, 1], "validation": [2], "test": [3, 4]}
@@ -70,32 +71,21 @@ def split_of(text: bytes) -> Case:
 
 
 def stored_rows(runs: int = 2) -> list[dict[str, Any]]:
-    """Rows of a sweep and of a comparison."""
-    shared: dict[str, Any] = {
-        "labels_per_class": 2,
-        "split": "random",
-        "seed": 0,
-        "accuracy": 0.8,
-        "macro_f1": 0.7,
-        "calibration_error": 0.1,
-        "seconds": 1.0,
-        "device": "cpu",
-        "threads": 1,
-        "versions": VERSIONS,
-        "runs": runs,
-        "averages": 1,
-        "protocol": "ours",
-    }
-    compared = {"comparison": "c", "scored_nodes": 40, "graph": {"nodes": 50, "edges": 90, "features": 3, "classes": 2}}
+    """Rows of a sweep and of a comparison, by unit and run."""
     rows = []
     for method in ("gcn", "mt-gcn"):
         for run in range(runs):
-            named = shared | {"method": method, "settings": {}, "run": run}
-            rows.append(
-                asdict(StoredRow(**named, dataset="cora", unit=f"{method}1", validation=500, table="2", line=method))
-            )
-            rows.append(asdict(ComparedRow(**named, dataset="mine", unit=f"{method}2", validation=0, **compared)))
-    return sorted(rows, key=lambda row: (row["unit"], row["run"]))
+            named = {"method": method, "settings": {}, "run": run, "runs": runs}
+            swept = {"dataset": "cora", "unit": f"{method}1", "validation": 500, "table": "2", "line": method}
+            rows += [stored_row(**named, **swept), compared_row(**named, dataset="mine", unit=f"{method}2")]
+    return sorted(map(asdict, rows), key=lambda row: (row["unit"], row["run"]))
+
+
+def lines(rows: Iterable[Any]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+CORA = lines(row for row in stored_rows() if row["dataset"] == "cora")
 
 
 def _rows(random: Random) -> Case:
@@ -103,15 +93,14 @@ def _rows(random: Random) -> Case:
     for _ in range(random.choice((0, 1, 1, 2))):
         place = random.randrange(len(rows))
         rows[place] = malformed.changed_json(random, rows[place])
-    text = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    text = lines(rows)
     if random.random() < 0.3:
         text = malformed.changed_bytes(random, text)
     return report_of({"rows.jsonl": text}, packed=random.random() < 0.3)
 
 
 def _curves(random: Random) -> Case:
-    rows = b"".join(json.dumps(row).encode() + b"\n" for row in stored_rows() if row["dataset"] == "cora")
-    return report_of({"rows.jsonl": rows, "curves.json": _text(random, CURVES)})
+    return report_of({"rows.jsonl": CORA, "curves.json": _text(random, CURVES)})
 
 
 def report_of(files: dict[str, bytes], *, packed: bool = False, command: str = "report") -> Case:
@@ -128,15 +117,14 @@ def report_of(files: dict[str, bytes], *, packed: bool = False, command: str = "
     return Case(f"{command} of {sorted(files)}{' packed' if packed else ''}", attempt)
 
 
-def _row_with(**changed: Any) -> bytes:
-    rows = [row | changed for row in stored_rows() if row["unit"] == "gcn2"]
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+def _row_with(**changed: Any) -> Case:
+    return report_of({"rows.jsonl": lines(row | changed for row in stored_rows() if row["unit"] == "gcn2")})
 
 
-def _changed_row(**changed: Any) -> bytes:
+def _changed_row(**changed: Any) -> Case:
     """Rows of a unit, the last of which differs from the first."""
-    rows = [row for row in stored_rows() if row["unit"] == "gcn1"]
-    return b"".join(json.dumps(row).encode() + b"\n" for row in (rows[0], rows[1] | changed))
+    first, last = (row for row in stored_rows() if row["unit"] == "gcn1")
+    return report_of({"rows.jsonl": lines((first, last | changed))})
 
 
 def _curves_with(path: tuple[str | int, ...], value: Any) -> Case:
@@ -145,8 +133,7 @@ def _curves_with(path: tuple[str | int, ...], value: Any) -> Case:
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    rows = b"".join(json.dumps(row).encode() + b"\n" for row in stored_rows() if row["dataset"] == "cora")
-    return report_of({"rows.jsonl": rows, "curves.json": json.dumps(curves).encode()})
+    return report_of({"rows.jsonl": CORA, "curves.json": json.dumps(curves).encode()})
 
 
 CURVE_FAULTS: tuple[tuple[tuple[str | int, ...], Any], ...] = (
@@ -171,22 +158,22 @@ REGRESSIONS = (
     split_of(b'{"train": [' + b"9" * 5000 + b"]}"),
     split_of(b'{"train": ["\\ud800"]}'),
     report_of({"rows.jsonl": DEEP + b"\n"}),
-    report_of({"rows.jsonl": _row_with(accuracy="good")}),
-    report_of({"rows.jsonl": _row_with(settings=5)}),
-    report_of({"rows.jsonl": bytes(3 << 30)[: 2 << 20] * 10}, packed=True),
+    _row_with(accuracy="good"),
+    _row_with(settings=5),
+    report_of({"rows.jsonl": bytes(20 << 20)}, packed=True),
     report_of({"rows.jsonl": b"", "curves.json": DEEP}),
     report_of({"rows.jsonl": b"", "curves.json": b"[[]]"}),
     report_of({"rows.jsonl": b"", "curves.json": b'[{"losses": []}]'}),
-    report_of({"rows.jsonl": _row_with(accuracy=1e300)}),
-    report_of({"rows.jsonl": _row_with(device=["cpu"])}),
-    report_of({"rows.jsonl": _row_with(labels_per_class=[])}),
-    report_of({"rows.jsonl": _row_with(versions={"mtgcn": "0.5.0"})}),
-    report_of({"rows.jsonl": _row_with(graph={"nodes": 5})}),
-    report_of({"rows.jsonl": _row_with(format="x" * 10_000)}),
-    report_of({"rows.jsonl": _row_with(versions={"python": "3.12"})}),
-    report_of({"rows.jsonl": _row_with(group="x")}),
-    report_of({"rows.jsonl": _changed_row(labels_per_class=1)}),
-    report_of({"rows.jsonl": _changed_row(dataset="pubmed")}),
-    report_of({"rows.jsonl": _changed_row(split="public")}),
+    _row_with(accuracy=1e300),
+    _row_with(device=["cpu"]),
+    _row_with(labels_per_class=[]),
+    _row_with(versions={"mtgcn": "0.5.0"}),
+    _row_with(graph={"nodes": 5}),
+    _row_with(format="x" * 10_000),
+    _row_with(versions={"python": "3.12"}),
+    _row_with(group="x"),
+    _changed_row(labels_per_class=1),
+    _changed_row(dataset="pubmed"),
+    _changed_row(split="public"),
     *(_curves_with(path, value) for path, value in CURVE_FAULTS),
 )

@@ -101,18 +101,13 @@ def test_keys_without_features_follow_the_edges():
     assert {keys[node] for node in (1, 2, 3)} == {moved[node] for node in (1, 2, 3)}  # alike
 
 
-def test_bits_differ_by_key_seed_and_draw():
+def test_bits_are_fair_and_differ_by_key_seed_and_draw():
     draws = [keyed_bits(MANY, seed, draw) for seed, draw in [(0, 0), (0, 1), (1, 0), (1, 1)]]
     assert len(set(np.concatenate(draws))) == 4 * len(MANY)
-    np.testing.assert_array_equal(draws[0], keyed_bits(MANY, 0, 0))
-
-
-def test_bits_are_fair():
     words = keyed_bits(np.arange(20_000, dtype=np.uint64), 0, 0)
     bits = (words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     np.testing.assert_allclose(bits.mean(0), 0.5, atol=0.02)  # five and a half standard deviations
-    correlation = np.corrcoef(bits.T.astype(float)) - np.eye(64)
-    assert np.abs(correlation).max() < 0.04
+    assert np.abs(np.corrcoef(bits.T.astype(float)) - np.eye(64)).max() < 0.04
 
 
 def test_normal_numbers_are_normal_and_order_invariant():
@@ -142,24 +137,17 @@ def permutations(keys, seed, count):
     return torch.cat([ONE_PROCESS.permute(nodes, *pair) for pair in words], 1).T.long().numpy()
 
 
-def test_permutations_differ():
-    keys = as_tensor(WORDS)[:50]
+def test_permutations_are_distinct_uniform_and_order_invariant():
+    keys, shuffle = as_tensor(WORDS)[:50], np.random.default_rng(0).permutation(50)
     orders, others = permutations(keys, 0, 4), permutations(keys, 1, 4)
     np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(50), (4, 1)))
     assert len({row.tobytes() for row in (*orders, *others)}) == 8
     np.testing.assert_array_equal(permutations(keys, 0, 2), orders[:2])
-
-
-def test_permutations_are_uniform():
-    orders = permutations(as_tensor(WORDS)[:5], 0, 2000)
+    moved = permutations(keys[torch.from_numpy(shuffle)], 0, 4)
+    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])
+    orders = permutations(keys[:5], 0, 2000)
     given = np.stack([np.bincount(orders[:, node], minlength=5) for node in range(5)])
     np.testing.assert_allclose(given / 2000, 0.2, atol=0.05)  # five and a half standard deviations
-
-
-def test_permutations_are_order_invariant():
-    keys, shuffle = as_tensor(WORDS)[:50], np.random.default_rng(0).permutation(50)
-    orders, moved = permutations(keys, 3, 2), permutations(keys[torch.from_numpy(shuffle)], 3, 2)
-    np.testing.assert_array_equal(shuffle[moved], orders[:, shuffle])
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense", "none", "equal"])

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -176,7 +178,8 @@ def test_refinement_reaches_64_bit_accuracy(make_graph, monkeypatch):
     monkeypatch.setattr(module, "conjugate_gradients", recorded)
     walk = AbsorbingWalk(make_graph(nodes=60, weighted=True), 1e-6)
     right = walk._right_hand_side(np.arange(5))
-    found = walk._solved(right, walk.component[:5])
+    centred = partial(walk._centred, component=walk.component[:5])
+    found = module.refined(walk.matrix, walk._in_32_bits, right, centred)
     assert set(bits) == {32}
     assert len(bits) > 1
     left = np.linalg.norm(right - walk.matrix @ found, axis=0) / np.linalg.norm(right, axis=0)

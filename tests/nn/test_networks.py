@@ -150,17 +150,6 @@ def path_task(nodes=120, runs=3, seed=0):
     return observe(graph, splits, seed)
 
 
-@pytest.mark.parametrize("scaling", ["sum", "length", "none"])
-def test_feature_scaling(make_graph, dense_propagation, dense_logits, weights_of, scaling):
-    graph = make_graph(sparse=False)
-    task = observe(graph, draw_splits(graph, 1, 1, seed=0), seed=1)
-    network = GCN(task, 1, NetworkSettings(feature_scaling=scaling))
-    features = torch.from_numpy(np.array(graph.features, dtype=np.float64))
-    divisor = {"sum": features.sum(1), "length": features.norm(dim=1), "none": torch.ones(40)}[scaling]
-    expected = dense_logits(dense_propagation(graph), features / divisor[:, None], weights_of(network, 0, 0))
-    torch.testing.assert_close(network.probabilities()[..., 0, 0].double(), expected.softmax(1), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.5, 0.3])
 @pytest.mark.parametrize("hidden", [1, 16])
 def test_logits_at_few_nodes_match_the_whole_graph(monkeypatch, rate, hidden):
@@ -280,16 +269,6 @@ def test_chebyshev_sum_is_the_cosine_series(degree):
     laplacian = SparseOperator(sp.csr_array(diagonal), torch.device("cpu"), symmetric=True)
     found = chebyshev_sum([torch.from_numpy(term) for term in terms], laplacian)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_degree_zero_ignores_edges(make_graph):
-    graph = make_graph()
-    alone = Graph(np.zeros((40, 40)), graph.features, graph.labels)
-    probabilities = [
-        Chebyshev(observe(one, [Split([0], [], [1])], seed=0), 1, NetworkSettings(), degree=0).probabilities()
-        for one in (graph, alone)
-    ]
-    assert torch.equal(*probabilities)
 
 
 @pytest.fixture

@@ -5,9 +5,12 @@ import csv
 import numpy as np
 import pytest
 
+from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
 from mtgcn.studio.fitting import FitOptions
 from mtgcn.studio.project import Project
+from mtgcn.studio.worker import Progress
+from mtgcn.studio.workspace import Workspace
 
 NODES, CLASSES = 36, ("cat", "dog", "eel")
 
@@ -71,3 +74,32 @@ def labelled(project):
     for node in ("n0", "n1", "n2", "n9", "n10", "n11"):
         project.label(node, true_class(node))
     return project
+
+
+class IdleWorker:
+    """A fit worker without a process, whose fits never end; counts how often one is started."""
+
+    def __init__(self):
+        self.progress, self.fits, self.refuses = Progress(), 0, False
+
+    def prepare(self):
+        pass
+
+    def start(self):
+        self.fits += 1
+        if self.refuses:
+            raise InputError("there is nothing to learn")
+        self.progress = Progress("running")
+
+    def cancel(self):
+        self.progress = Progress("cancelled")
+
+
+@pytest.fixture
+def worker():
+    return IdleWorker()
+
+
+@pytest.fixture
+def workspace(project, worker):
+    return Workspace(project, worker)

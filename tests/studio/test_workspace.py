@@ -5,21 +5,10 @@ import asyncio
 import numpy as np
 import pytest
 
-from idle_worker import IdleWorker
 from mtgcn.studio.fitting import fit_project
 from mtgcn.studio.project import Project
 from mtgcn.studio.worker import Progress
 from mtgcn.studio.workspace import LABELS_BEFORE_FIT, MIN_QUEUE_LENGTH, QUEUE_LENGTH, Workspace
-
-
-@pytest.fixture
-def worker():
-    return IdleWorker()
-
-
-@pytest.fixture
-def workspace(project, worker):
-    return Workspace(project, worker)
 
 
 def step(workspace, times=1):
@@ -123,9 +112,8 @@ def test_automatic_fit(workspace, project, worker, truth):
     assert worker.fits == 2
 
 
-def test_failed_fit_is_retried_after_a_change(project, truth):
-    worker = IdleWorker(refuses=True)
-    workspace = Workspace(project, worker)
+def test_failed_fit_is_retried_after_a_change(workspace, worker, project, truth):
+    worker.refuses = True
     for number in range(6):
         project.label(f"n{number}", truth(f"n{number}"))
     step(workspace, times=4)

@@ -1,6 +1,5 @@
 """Headless chromium, driven through the W3C WebDriver protocol of chromedriver, without further packages."""
 
-import base64
 import json
 import os
 import re
@@ -39,20 +38,20 @@ class Browser:
         """The result of a JavaScript function body."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
-    def find(self, selector):
-        return self._call("POST", "/element", {"using": "css selector", "value": selector})
+    def element(self, selector):
+        """The path of an element in the protocol."""
+        return f"/element/{self._call('POST', '/element', {'using': 'css selector', 'value': selector})[ELEMENT]}"
 
     def click(self, selector):
-        self._call("POST", f"/element/{self.find(selector)[ELEMENT]}/click", {})
+        self._call("POST", f"{self.element(selector)}/click", {})
 
     def type(self, selector, text):
-        element = self.find(selector)[ELEMENT]
-        self._call("POST", f"/element/{element}/clear", {})
-        self._call("POST", f"/element/{element}/value", {"text": text})
+        self._call("POST", f"{self.element(selector)}/clear", {})
+        self.choose_file(selector, text)
 
-    def choose_file(self, selector, path: Path):
+    def choose_file(self, selector, path):
         """Choose a file in a file input."""
-        self._call("POST", f"/element/{self.find(selector)[ELEMENT]}/value", {"text": str(path)})
+        self._call("POST", f"{self.element(selector)}/value", {"text": str(path)})
 
     def press(self, *keys):
         """Press keys one after the other; special keys by their WebDriver code."""
@@ -68,23 +67,23 @@ class Browser:
         return found
 
     def text(self, selector):
-        return self._call("GET", f"/element/{self.find(selector)[ELEMENT]}/text")
+        return self._call("GET", f"{self.element(selector)}/text")
 
     def texts(self, selector):
         return self.run("return Array.from(document.querySelectorAll(arguments[0]), one => one.innerText)", selector)
 
     def point_at(self, x, y, *, click=False):
         """Move the pointer to a position in CSS pixels."""
-        moves = [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]
-        if click:
-            moves += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
-        actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
-        self._call("POST", "/actions", {"actions": actions})
+        self._move([(x, y)], ["pointerDown", "pointerUp"] if click else [])
 
     def drag(self, start, end):
         """Drag from one position to another."""
-        places = [{"type": "pointerMove", "duration": 100, "x": x, "y": y} for x, y in (start, end)]
-        moves = [places[0], {"type": "pointerDown", "button": 0}, places[1], {"type": "pointerUp", "button": 0}]
+        self._move([start, end], ["pointerDown", "pointerUp"])
+
+    def _move(self, places, presses):
+        moves = [{"type": "pointerMove", "duration": 100, "x": round(x), "y": round(y)} for x, y in places]
+        moves[1:1] = [{"type": kind, "button": 0} for kind in presses[:1]]
+        moves += [{"type": kind, "button": 0} for kind in presses[1:]]
         actions = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]
         self._call("POST", "/actions", {"actions": actions})
 
@@ -98,10 +97,6 @@ class Browser:
     def scripts(self, allowed):
         """Allow or forbid scripts of pages opened from now on."""
         self._tools("Emulation.setScriptExecutionDisabled", {"value": not allowed})
-
-    def screenshot(self, path: Path, *, whole=False):
-        taken = self._tools("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
-        path.write_bytes(base64.b64decode(taken["data"]))
 
     def errors(self):
         """Errors and warnings of the browser log since the last call."""

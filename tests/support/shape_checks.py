@@ -112,8 +112,6 @@ def with_checked_fields(owner: type) -> Any:
     shapes: dict[str, Any] = {}
     for base in reversed(owner.__mro__):
         shapes |= shapes_in(inspect.get_annotations(base), base.__module__)
-    if not shapes:
-        return initialise
     require_fields = Requirement(f"{owner.__module__}.{owner.__qualname__}", shapes)
 
     @wraps(initialise)
@@ -122,7 +120,7 @@ def with_checked_fields(owner: type) -> Any:
         initialise(self, *args, **kwargs)
         require_fields({name: getattr(self, name) for name in shapes})
 
-    return checking
+    return checking if shapes else initialise
 
 
 class Requirement:
@@ -149,27 +147,15 @@ class Requirement:
 
 
 def outline(value: Any) -> Any:
-    """All of a value that a shape can ask for.
-
-    >>> import numpy as np
-    >>> outline([np.zeros((2, 3)), None])
-    (<class 'list'>, ((<class 'numpy.ndarray'>, dtype('float64'), (2, 3)), <class 'NoneType'>))
-    """
+    """All of a value that a shape can ask for: its type, and that of its elements or its dtype and shape."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return type(value), value.dtype, tuple(value.shape)
-    if isinstance(value, list | tuple):
-        return type(value), tuple(map(outline, value))
-    if isinstance(value, Mapping):
-        return type(value), tuple(map(outline, value.values()))
+    if isinstance(value, list | tuple | Mapping):
+        return type(value), tuple(map(outline, value.values() if isinstance(value, Mapping) else value))
     return type(value)
 
 
 def described(form: Any) -> str:
-    """
-    >>> import numpy as np
-    >>> described(outline([np.zeros((2, 3))]))
-    'list (ndarray float64 (2, 3))'
-    """
     if isinstance(form, type):
         return form.__name__
     kind, *rest = form

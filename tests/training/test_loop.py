@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 import torch
 
+from mtgcn.errors import InputError
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.base import supervised_step
 from mtgcn.nn.base import NetworkSettings, StackedParameters
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
-from mtgcn.task import observe
-from mtgcn.training.loop import Adam, Optimiser, Phase, Step, train
-from mtgcn.training.progress import watching_divergence
+from mtgcn.task import MISSING, observe
+from mtgcn.training.loop import Adam, Optimiser, Phase, PseudoLabelRecord, Step, recording, train
+from mtgcn.training.progress import note_divergence, progress_callbacks, report_progress, watching_divergence
 
 
 class Two:
@@ -233,3 +234,157 @@ def test_divergence_of_a_phase_is_noted(task):
         history = train(network, phases, ADAM)
     assert found == ["its loss 'three' was not finite from epoch 6 of 9 on"]
     assert np.isnan(history["one"][3:]).all()
+
+
+# Progress
+
+
+def test_values_are_those_of_the_history(two_runs):
+    reports = []
+    method = create("mt-gcn", warmup_epochs=10, teaching_epochs=10, per_class=2)
+    with progress_callbacks(lambda *_: None, values=lambda epoch, values: reports.append((epoch, dict(values)))):
+        history = method.fit(two_runs).history
+    assert [epoch for epoch, _ in reports] == [10, 20]
+    for epoch, values in reports:
+        for name, value in values.items():
+            assert value == pytest.approx(float(np.mean(history[name][epoch - 1])), rel=1e-5)
+    assert ["pseudo-label" in values for _, values in reports] == [False, True]  # no teaching in the warm-up
+
+
+def test_rounds_of_mt_plus_are_reported(two_runs):
+    names, rounds = set(), []
+    with progress_callbacks(lambda *counts: rounds.append(counts), values=lambda _, values: names.update(values)):
+        history = create("mt-plus", infomax_epochs=0, rounds=3).fit(two_runs).history
+    assert rounds[-3:] == [(1, 3), (2, 3), (3, 3)]
+    assert len(history["pseudo labels"]) == 3
+    assert names == {"pseudo labels"}
+
+
+def test_progress_of_epochs_is_reported_within_the_context(two_runs):
+    calls, method = [], create("gcn", epochs=23)
+    with progress_callbacks(lambda *counts: calls.append(counts)):
+        method.fit(two_runs)
+    method.fit(two_runs)
+    assert calls == [(10, 23), (20, 23), (23, 23)]
+
+
+def test_values_are_computed_only_for_a_callback():
+    calls = []
+
+    def latest():
+        raise AssertionError("not needed")
+
+    with progress_callbacks(lambda *counts: calls.append(counts)):
+        report_progress(3, 10, latest)
+    report_progress(4, 10, latest)
+    assert calls == [(3, 10)]
+
+
+def test_first_divergence_of_each_value_is_noted():
+    with watching_divergence() as found:
+        note_divergence("a loss", "epoch", np.ones((4, 2, 2)))
+        note_divergence("a loss", "epoch", np.array([[1, 2], [3, np.inf], [np.nan, 1]]), before=10, total=20)
+        note_divergence("a table", "batch", [True, True, False])
+        note_divergence("nothing", "batch", [])
+    assert found == ["a loss was not finite from epoch 12 of 20 on", "a table was not finite from batch 3 of 3 on"]
+
+
+def test_watching_ends_with_the_context():
+    with pytest.raises(ZeroDivisionError), watching_divergence() as found:
+        raise ZeroDivisionError
+    note_divergence("a loss", "epoch", np.array([np.nan]))
+    assert found == []
+
+
+# Records
+
+
+def marks(*pairs):
+    result = torch.zeros(40, 2, dtype=torch.bool)
+    for node, run in pairs:
+        result[node, run] = True
+    return result
+
+
+def test_first_epochs(two_runs):
+    record = PseudoLabelRecord(two_runs, epochs_before=5)
+    record.next_epoch(marks((3, 0), (4, 1)))
+    record.next_epoch(marks((3, 0), (3, 1)))
+    record.next_epoch(marks((7, 0)))
+    record.add(marks((7, 0), (2, 1)), epoch=17)
+    expected = np.zeros((2, 40), dtype=np.int32)
+    expected[0, [3, 7]], expected[1, [2, 3, 4]] = (6, 8), (17, 7, 6)
+    np.testing.assert_array_equal(record.first_epochs(), expected, strict=True)
+
+
+TEACHING = {"warmup_epochs": 6, "teaching_epochs": 8, "per_class": 4, "learning_rate": 0.05}
+
+
+@pytest.fixture
+def teaching_task(make_graph):
+    graph = make_graph()
+    return observe(graph, draw_splits(graph, 2, 3, seed=0), seed=0)
+
+
+def recorded(teaching_task, every, **settings):
+    with recording(every) as record:
+        prediction = create("mt-gcn", **{**TEACHING, **settings}).fit(teaching_task)
+    return record, prediction
+
+
+def test_recording_changes_no_result(teaching_task):
+    _, recorded_fit = recorded(teaching_task, 2)
+    alone = create("mt-gcn", **TEACHING).fit(teaching_task)
+    assert np.array_equal(recorded_fit.probabilities, alone.probabilities)
+    for name, values in alone.history.items():
+        assert np.array_equal(values, recorded_fit.history[name], equal_nan=True)
+
+
+@pytest.mark.parametrize(("every", "epochs"), [(5, (5, 10, 14)), (7, (7, 14)), (100, (14,))])
+def test_snapshot_epochs(teaching_task, every, epochs):
+    record, prediction = recorded(teaching_task, every)
+    assert record.epochs == epochs
+    assert record.predicted.shape == (3, len(epochs), 40)
+    assert np.array_equal(record.predicted[:, -1], prediction.probabilities.argmax(-1))
+
+
+@pytest.mark.parametrize("output", ["mean", "first"])
+def test_snapshots_match_shorter_trainings(teaching_task, output):
+    record, _ = recorded(teaching_task, 3, output=output)
+    for number, epoch in enumerate(record.epochs):
+        shorter = {"warmup_epochs": min(epoch, 6), "teaching_epochs": max(epoch - 6, 0), "output": output}
+        found = create("mt-gcn", **{**TEACHING, **shorter}).fit(teaching_task).probabilities.argmax(-1)
+        assert np.array_equal(record.predicted[:, number], found)
+
+
+def test_chosen_nodes_match_the_pseudo_labels(teaching_task):
+    record, prediction = recorded(teaching_task, 1)
+    assert record.chosen.shape == (3, 14, 2, 3, 4)
+    assert (record.chosen[:, :6] == MISSING).all()  # no teaching in the warm-up
+    for run in range(3):
+        first = np.zeros(40, dtype=int)
+        for epoch in range(14, 0, -1):
+            nodes = record.chosen[run, epoch - 1]
+            first[nodes[nodes != MISSING]] = epoch
+        assert np.array_equal(first, prediction.pseudo_labelled_at[run])
+    counts = (record.chosen[:, 6:] != MISSING).sum((3, 4))  # runs, epochs, peers: of the teacher
+    learned = prediction.history["pseudo labels"][6:]  # epochs, runs, peers: of the learner
+    assert np.array_equal(np.roll(counts, -1, axis=2), learned.transpose(1, 0, 2))
+
+
+def test_records_of_other_fits(teaching_task):
+    whole, _ = recorded(teaching_task, 5)
+    record, _ = recorded(teaching_task, 5, teaching_epochs=0)
+    assert record.chosen.shape == (3, 2, 2, 3, 0)
+    record, _ = recorded(teaching_task, 5, checkpoint="best-training")
+    assert np.array_equal(record.predicted, whole.predicted)
+    with recording(5) as record:
+        fit_in_chunks(create("mt-gcn", **TEACHING), teaching_task, memory_budget=1)
+    assert np.array_equal(record.predicted, whole.predicted)
+    assert np.array_equal(record.chosen, whole.chosen)
+    with recording(5) as record:
+        pass
+    create("mt-gcn", **TEACHING).fit(teaching_task)  # after the block
+    assert record.epochs == ()
+    with pytest.raises(InputError, match="every is 0; give at least 1"), recording(0):
+        pass

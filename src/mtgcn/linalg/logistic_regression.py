@@ -7,7 +7,6 @@ iterative classifier use. Matrices are small, so everything is in doubles on the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,65 +81,48 @@ def _newton(
     """Every run iterates until it has converged, so that runs do not depend on each other."""
     solution = np.zeros((*belongs.shape[:2], rows.shape[2]))
     active = np.arange(len(rows))
-    problem = _Problem(rows, belongs, strength)
     for _ in range(MAX_STEPS):
         here = solution[active]
-        step = problem.newton_step(here)
-        solution[active] = problem.descended(here, step)
-        moving = np.abs(step).max(axis=(1, 2)) > SETTLED * (1 + np.abs(here).max(axis=(1, 2)))
-        if not moving.any():
+        step, solution[active] = _newton_step(here, rows[active], belongs[active], strength)
+        active = active[np.abs(step).max(axis=(1, 2)) > SETTLED * (1 + np.abs(here).max(axis=(1, 2)))]
+        if not len(active):
             break
-        if not moving.all():
-            active = active[moving]
-            problem = _Problem(rows[active], belongs[active], strength)
     return solution
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    rows: Float[np.ndarray, "runs examples features"]
-    belongs: Bool[np.ndarray, "runs classes examples"]
-    strength: float
+def _newton_step(
+    here: Float[np.ndarray, "runs classes features"],
+    rows: Float[np.ndarray, "runs examples features"],
+    belongs: Bool[np.ndarray, "runs classes examples"],
+    strength: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The step, and the coefficients after it; a step for which the loss would grow is halved."""
+    columns = rows.transpose(0, 2, 1)
 
-    @cached_property
-    def columns(self) -> Float[np.ndarray, "runs features examples"]:
-        return self.rows.transpose(0, 2, 1)
+    def loss(at: np.ndarray) -> np.ndarray:
+        scores = at @ columns
+        surprise = -log_expit(np.where(belongs, scores, -scores)).sum(axis=2)
+        return strength * surprise + (at * at).sum(axis=2) / 2
 
-    @cached_property
-    def products(self) -> Float[np.ndarray, "runs examples examples"]:
-        """The kernel matrix of the examples."""
-        return self.rows @ self.columns
-
-    def loss(self, at: Float[np.ndarray, "runs classes features"]) -> Float[np.ndarray, "runs classes"]:
-        scores = at @ self.columns
-        surprise = -log_expit(np.where(self.belongs, scores, -scores)).sum(axis=2)
-        return self.strength * surprise + (at * at).sum(axis=2) / 2
-
-    def newton_step(self, at: Float[np.ndarray, "runs classes features"]) -> Float[np.ndarray, "runs classes features"]:
-        probabilities = expit(at @ self.columns)
-        gradient = at + self.strength * (probabilities - self.belongs) @ self.rows
-        return -self._solved(self.strength * probabilities * (1 - probabilities), gradient)
-
-    def _solved(self, bend: Float[np.ndarray, "runs classes examples"], right: np.ndarray) -> np.ndarray:
-        """(I + Xᵀ diag(bend) X)^-1 right, by the smaller of two systems: as many unknowns as features, or, by
-        Woodbury's identity, as examples."""
-        if self.rows.shape[2] <= self.rows.shape[1]:
-            curvature = self.columns[:, None] @ (bend[..., None] * self.rows[:, None]) + np.eye(self.rows.shape[2])
-            return _solution(curvature, right)
+    probabilities = expit(here @ columns)
+    gradient = here + strength * (probabilities - belongs) @ rows
+    bend = strength * probabilities * (1 - probabilities)
+    # (I + Xᵀ diag(bend) X)^-1 · gradient, by the smaller of two systems: as many unknowns as features, or, by
+    # Woodbury's identity, as examples.
+    if rows.shape[2] <= rows.shape[1]:
+        curvature = columns[:, None] @ (bend[..., None] * rows[:, None]) + np.eye(rows.shape[2])
+        step = -_solution(curvature, gradient)
+    else:
         root = np.sqrt(bend)
-        inner = root[..., None] * self.products[:, None] * root[..., None, :] + np.eye(self.rows.shape[1])
-        correction = _solution(inner, root * (right @ self.columns))
-        return right - (root * correction) @ self.rows
-
-    def descended(self, here: np.ndarray, step: np.ndarray) -> Float[np.ndarray, "runs classes features"]:
-        """The coefficients after the step, which is halved while the loss would grow."""
-        before = self.loss(here)
-        for _ in range(MAX_HALVINGS):
-            too_far = self.loss(here + step) > before * (1 + ROUNDING)
-            if not too_far.any():
-                break
-            step = np.where(too_far[..., None], step / 2, step)
-        return here + step
+        inner = root[..., None] * (rows @ columns)[:, None] * root[..., None, :] + np.eye(rows.shape[1])
+        step = (root * _solution(inner, root * (gradient @ columns))) @ rows - gradient
+    before, halved = loss(here), step
+    for _ in range(MAX_HALVINGS):
+        too_far = loss(here + halved) > before * (1 + ROUNDING)
+        if not too_far.any():
+            break
+        halved = np.where(too_far[..., None], halved / 2, halved)
+    return step, here + halved
 
 
 def _solution(matrices: Float[np.ndarray, "*any size size"], right: Float[np.ndarray, "*any size"]) -> np.ndarray:

@@ -71,13 +71,8 @@ def _exact_neighbours(known: Any, rows: Any, k: int, metric: str) -> np.ndarray:
 def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.ndarray:
     from pynndescent import NNDescent
 
-    search = NNDescent(table, metric=metric, n_neighbors=k + 1, random_state=seed)
-    found, _ = search.neighbor_graph
-    return _without_self(found, k)
-
-
-def _without_self(found: Int[np.ndarray, "rows self_and_k"], k: int) -> Int[np.ndarray, "rows k"]:
-    """Each list without the row itself; if duplicates displaced it, without the last entry."""
+    found = NNDescent(table, metric=metric, n_neighbors=k + 1, random_state=seed).neighbor_graph[0]
+    # Without the row itself; if duplicates displaced it, without the last entry.
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
     return found[~own].reshape(len(found), k)

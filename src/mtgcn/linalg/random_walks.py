@@ -95,8 +95,15 @@ class AbsorbingWalk:
 
     def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
         """The columns of (L + αI)^-1 of these nodes."""
-        component = self.component[nodes]
-        differences = self._centred(self._solved(self._right_hand_side(nodes), component), component=component)
+        component, right = self.component[nodes], self._right_hand_side(nodes)
+        if self.factored:
+            found = self._factors.solve(right)
+        else:
+            found = np.empty_like(right)
+            for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
+                centred = partial(self._centred, component=component[some])
+                found[:, some] = refined(self.matrix, self._in_32_bits, right[:, some], centred)
+        differences = self._centred(found, component=component)
         everywhere = 1 / (self.alpha * self.component_sizes[component])
         return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
@@ -124,17 +131,6 @@ class AbsorbingWalk:
         right = np.where(self.component[:, None] == component, -1 / self.component_sizes[component], 0)
         right[nodes, np.arange(len(nodes))] += 1
         return right
-
-    def _solved(
-        self, right: Float[np.ndarray, "nodes some"], component: Int[np.ndarray, "some"]
-    ) -> Float[np.ndarray, "nodes some"]:
-        if self.factored:
-            return self._factors.solve(right)
-        found = np.empty_like(right)
-        for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
-            centred = partial(self._centred, component=component[some])
-            found[:, some] = refined(self.matrix, self._in_32_bits, right[:, some], centred)
-        return found
 
     def _centred(
         self,
@@ -167,12 +163,8 @@ class AbsorbingWalk:
     @cached_property
     def _factors(self) -> SuperLU:
         # Symmetric with a dominant diagonal: no pivoting, and an ordering with a quarter of the default's fill-in.
-        return splu(
-            sp.csc_array(self.matrix),
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )
+        options = {"SymmetricMode": True}
+        return splu(sp.csc_array(self.matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
 def solving_bytes(num_nodes: int, labelled: int) -> int:
@@ -243,6 +235,10 @@ def conjugate_gradients(
 ) -> tuple[Float[Tensor, "nodes some"], int]:
     """A^-1 · right for a symmetric positive definite matrix, and the number of iterations. Preconditioned by the
     diagonal; columns have separate steps and share the products."""
+
+    def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
+        return torch.where(denominator > 0, numerator / denominator, 0.0)  # 0 for a column that is solved
+
     scale = 1 / diagonal[:, None]
     solution, residual = torch.zeros_like(right), right.clone()
     enough = left_over**2 * right.square().sum(0)
@@ -252,12 +248,12 @@ def conjugate_gradients(
         if bool((residual.square().sum(0) <= enough).all()):
             return solution, iteration
         along = product(direction)
-        step = _ratio(size, (direction * along).sum(0))
+        step = ratio(size, (direction * along).sum(0))
         solution.addcmul_(direction, step)
         residual.addcmul_(along, -step)
         scaled = scale * residual
         before, size = size, (residual * scaled).sum(0)
-        direction.mul_(_ratio(size, before)).add_(scaled)
+        direction.mul_(ratio(size, before)).add_(scaled)
     return solution, most
 
 
@@ -270,8 +266,3 @@ def _multiplied(matrix: sp.csr_array, values: Float[np.ndarray, "nodes some"]) -
 
     each_block(blocks_of_entries(matrix.indptr, LARGE_BLOCK), some)
     return found
-
-
-def _ratio(numerator: Float[Tensor, "some"], denominator: Float[Tensor, "some"]) -> Float[Tensor, "some"]:
-    """The ratio; 0 for a column that is solved."""
-    return torch.where(denominator > 0, numerator / denominator, 0.0)

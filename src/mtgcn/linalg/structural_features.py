@@ -71,44 +71,35 @@ def structural_features(
     # In place from here on, to save memory.
     features = keyed_normal(keys, seed, dimensions + OVERSAMPLING).numpy()
     basis = features[:, : min(most + OVERSAMPLING, graph.num_nodes)]
+
+    def propagated(columns: slice, steps: int) -> np.ndarray:
+        """Â^steps · columns of the basis."""
+        moved = torch.from_numpy(np.ascontiguousarray(basis[:, columns]))
+        for _ in range(steps):
+            moved = adjacency.multiply(moved)
+        return moved.numpy()
+
     for _ in range(ROUNDS):
         for columns in _column_slices(basis):
-            moved = _propagated(basis[:, columns], adjacency, STEPS)
+            moved = propagated(columns, STEPS)
             for _ in range(2):  # twice, against rounding errors
                 moved -= components @ (components.T @ moved)
             basis[:, columns] = moved
-        basis = _orthonormal(basis)
-    found = _leading_eigenvectors(basis, adjacency, most).shape[1]
-    features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
-    return features[:, : found + of_components]
-
-
-def _propagated(columns: np.ndarray, adjacency: SparseOperator, steps: int) -> np.ndarray:
-    """Â^steps · columns."""
-    moved = torch.from_numpy(np.ascontiguousarray(columns))
-    for _ in range(steps):
-        moved = adjacency.multiply(moved)
-    return moved.numpy()
-
-
-def _orthonormal(columns: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the columns, in place, by the eigenvectors of their Gram matrix; fewer columns where some
-    are dependent."""
-    products = sum(part.T.astype(np.float64) @ part for part in _row_parts(columns))
-    lengths, combine = np.linalg.eigh(products)
-    independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
-    return _combined(columns, combine[:, independent] / np.sqrt(lengths[independent]))
-
-
-def _leading_eigenvectors(basis: np.ndarray, adjacency: SparseOperator, most: int) -> np.ndarray:
-    """The leading eigenvectors of W within the span of the basis, scaled by their eigenvalues."""
+        # An orthonormal basis, by the eigenvectors of the Gram matrix; fewer columns where some are dependent.
+        products = sum(part.T.astype(np.float64) @ part for part in _row_parts(basis))
+        lengths, combine = np.linalg.eigh(products)
+        independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
+        basis = _combined(basis, combine[:, independent] / np.sqrt(lengths[independent]))
+    # The leading eigenvectors of W within the span of the basis, scaled by their eigenvalues.
     products = np.empty((basis.shape[1],) * 2)
     for columns in _column_slices(basis):
-        products[:, columns] = basis.T @ _propagated(basis[:, columns], adjacency, 1)
+        products[:, columns] = basis.T @ propagated(columns, 1)
     eigenvalues, combine = np.linalg.eigh((products + products.T) / 2)  # of Â
     strength = np.mean([eigenvalues**steps for steps in range(1, MAX_WALK + 1)], axis=0)  # of W
     strongest = np.argsort(-np.abs(strength), kind="stable")[:most]
-    return _combined(basis, combine[:, strongest] * strength[strongest])
+    found = _combined(basis, combine[:, strongest] * strength[strongest]).shape[1]
+    features[:, found : found + of_components] = code / np.sqrt(np.float32(of_components))
+    return features[:, : found + of_components]
 
 
 def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:

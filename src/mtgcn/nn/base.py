@@ -209,9 +209,8 @@ class TwoLayerNetwork(StackedNetwork):
         return uniform(self.task.seeds, (self.peers, inputs, outputs), bound, label)
 
     def _initial_bias(self, outputs: int, label: int) -> Float[Tensor, "runs peers outputs"]:
-        if self.settings.init == "glorot" or not self.settings.bias:
-            return torch.zeros(self.task.runs, self.peers, outputs)
-        return uniform(self.task.seeds, (self.peers, outputs), 1 / math.sqrt(outputs), label)
+        bound = 0.0 if self.settings.init == "glorot" or not self.settings.bias else 1 / math.sqrt(outputs)
+        return uniform(self.task.seeds, (self.peers, outputs), bound, label)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         if self.settings.decay_on == "all":

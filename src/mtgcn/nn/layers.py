@@ -74,15 +74,12 @@ class DropoutStream:
         """Continue after `epoch` epochs, for a resumed training."""
         self.epoch.fill_(epoch)
 
-    def kept(self, nodes: Int[Tensor, "nodes"]) -> Float[Tensor, "nodes runs units"]:
-        """Masks of these nodes in every run."""
-        return self._kept(nodes[:, None], self.keys[:, 0], self.keys[:, 1])
-
-    def kept_by(self, nodes: Int[Tensor, "rows"], runs: Int[Tensor, "rows"]) -> Float[Tensor, "rows units"]:
-        """Masks of one node in one run each."""
-        return self._kept(nodes, self.keys[runs, 0], self.keys[runs, 1])
-
-    def _kept(self, nodes: Tensor, first_key: Tensor, second_key: Tensor) -> Tensor:
+    def kept(
+        self, nodes: Int[Tensor, "nodes"], runs: Int[Tensor, "nodes"] | None = None
+    ) -> Float[Tensor, "nodes *any"]:
+        """Masks of these nodes in every run (nodes, runs, units), or of each in one of the `runs` (nodes, units)."""
+        nodes = nodes[:, None] if runs is None else nodes
+        first_key, second_key = (self.keys if runs is None else self.keys[runs]).unbind(-1)
         counter = nodes.to(torch.int32)[..., None] * self.words + torch.arange(
             self.words, dtype=torch.int32, device=nodes.device
         )

@@ -61,7 +61,7 @@ class GCN(TwoLayerNetwork):
         if block is None:
             return super().logits_at(index)
         hidden = block.features(self.weight0.flatten(2).flatten(0, 1)).add_(block.runs(self.bias0.flatten(1)))
-        kept = self.dropout.kept_by(block.nodes, block.run_index) if self._drops else None
+        kept = self.dropout.kept(block.nodes, block.run_index) if self._drops else None
         hidden = ReluDropout.apply(hidden, kept)
         propagated = block.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
         return torch.einsum("srph,rphc->scrp", propagated, self._readout_weight) + self.bias1

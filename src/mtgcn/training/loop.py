@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +22,7 @@ from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, PEERS, StackedNetwork, StackedParameters
 from mtgcn.shapes import Bool, Float, Int, Real
 from mtgcn.task import MISSING
-from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, note_divergence, report_progress
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, note_divergence, report_progress
 from mtgcn.training.pseudo_labels import PseudoLabels
 
 if TYPE_CHECKING:
@@ -150,14 +150,9 @@ class Checkpoints(Protocol):
 _checkpoints: ContextVar[Checkpoints | None] = ContextVar("checkpoints", default=None)
 
 
-@contextmanager
-def checkpointing(checkpoints: Checkpoints) -> Iterator[None]:
+def checkpointing(checkpoints: Checkpoints) -> AbstractContextManager[Checkpoints]:
     """Within this context, `train` continues from a checkpoint and saves new ones."""
-    token = _checkpoints.set(checkpoints)
-    try:
-        yield
-    finally:
-        _checkpoints.reset(token)
+    return assigned(_checkpoints, checkpoints)
 
 
 def _adam_state(optimiser: Optimiser) -> Iterator[tuple[str, Tensor]]:
@@ -368,17 +363,11 @@ class Recording:
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
-@contextmanager
-def recording(every: int = 10) -> Iterator[Recording]:
+def recording(every: int = 10) -> AbstractContextManager[Recording]:
     """Within this context, mutual teaching takes a snapshot every `every` epochs and after the last one."""
     if every < 1:
         raise InputError(f"every is {every}; give at least 1")
-    result = Recording(every)
-    token = _recording.set(result)
-    try:
-        yield result
-    finally:
-        _recording.reset(token)
+    return assigned(_recording, Recording(every))
 
 
 class Recorder:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,17 @@ _stage_changed: ContextVar[StageCallback | None] = ContextVar("stage_changed", d
 _values: ContextVar[ValuesCallback | None] = ContextVar("values", default=None)
 _stage: ContextVar[tuple[str, str]] = ContextVar("stage", default=("", "epoch"))
 _divergence: ContextVar[list[str] | None] = ContextVar("divergence", default=None)
+Value = TypeVar("Value")
+
+
+@contextmanager
+def assigned(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
+    """Within this context the variable has that value."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
 
 
 @contextmanager
@@ -29,12 +41,8 @@ def progress_callbacks(
 ) -> Iterator[None]:
     """Within this context, training calls `callback(done, total)` from time to time, `values(done, latest)` with the
     means over all models, and `stage_changed(title)` when a stage begins or ends."""
-    tokens = _progress.set(callback), _stage_changed.set(stage_changed), _values.set(values)
-    try:
+    with assigned(_progress, callback), assigned(_stage_changed, stage_changed), assigned(_values, values):
         yield
-    finally:
-        for variable, token in zip((_progress, _stage_changed, _values), tokens, strict=True):
-            variable.reset(token)  # type: ignore[attr-defined]
 
 
 def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, float]] = dict) -> None:
@@ -48,13 +56,13 @@ def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, flo
 @contextmanager
 def stage(title: str, unit: str = "epoch") -> Iterator[None]:
     """Names what is computed within this context, and the unit that `report_progress` counts there."""
-    token = _stage.set((title, unit))
+    changed = _stage_changed.get() or (lambda _: None)
     try:
-        _report_stage()
-        yield
+        with assigned(_stage, (title, unit)):
+            changed(title)
+            yield
     finally:
-        _stage.reset(token)
-        _report_stage()
+        changed(current_stage())
 
 
 def current_stage() -> str:
@@ -67,20 +75,9 @@ def current_unit() -> str:
     return _stage.get()[1]
 
 
-def _report_stage() -> None:
-    if callback := _stage_changed.get():
-        callback(current_stage())
-
-
-@contextmanager
-def watching_divergence() -> Iterator[list[str]]:
+def watching_divergence() -> AbstractContextManager[list[str]]:
     """Yields a list that `note_divergence` extends, each entry a clause such as "its loss was not finite from …"."""
-    found: list[str] = []
-    token = _divergence.set(found)
-    try:
-        yield found
-    finally:
-        _divergence.reset(token)
+    return assigned(_divergence, [])
 
 
 def note_divergence(what: str, unit: str, values: np.ndarray | Sequence[bool], before: int = 0, total: int = 0) -> None:

@@ -104,21 +104,31 @@ def most_confident(
     some of the `num_nodes` nodes gets those of the chosen that it holds.
     """
     nodes, runs, peers = confidence.shape
-    device = confidence.device
-    layout = KeyLayout(num_nodes or nodes, classes)
-    keys = layout.keys(confidence, predicted, exclude, communicator.numbers(nodes, device))
+    device, num_nodes = confidence.device, num_nodes or nodes
+    # Keys that sort by class, then confidence, then node: the class (after the last one, if excluded), the bits of the
+    # probability (which order like the number, being positive), and the node in reverse, so that one sort per model
+    # settles ties as well.
+    node_bits = max(num_nodes - 1, 1).bit_length()
+    class_shift = 30 + node_bits  # a probability of at most 1 has its bits below 2^30
+    if classes.bit_length() + class_shift > 63:
+        raise InputError(f"{num_nodes} nodes with {classes} classes do not fit the 63 bits of a sorting key; use fewer")
+    backwards = (num_nodes - 1 - communicator.numbers(nodes, device))[:, None, None]
+    keys = torch.where(exclude[..., None], classes, predicted) << class_shift
+    keys = keys + (confidence.view(torch.int32).to(torch.int64) << node_bits) + backwards
+    keys = keys.flatten(1).T.contiguous()  # models, nodes
     # NumPy sorts 64-bit integers with vector instructions, several times faster than torch on the CPU.
     ordered = torch.from_numpy(np.sort(keys.numpy())) if device.type == "cpu" else keys.sort().values
-    starts = torch.arange(classes + 1, device=device) << layout.class_shift  # the smallest key of each class
+    starts = torch.arange(classes + 1, device=device) << class_shift  # the smallest key of each class
     bounds = torch.searchsorted(ordered, starts.expand(len(ordered), -1).contiguous())
     first, end, slots = bounds[:, :-1], bounds[:, 1:], per_class
     if not communicator.has_whole_graph:
-        lowest = _lowest_chosen(ordered, starts[:-1], layout.class_shift, per_class, communicator)
+        lowest = _lowest_chosen(ordered, starts[:-1], class_shift, per_class, communicator)
         first = torch.searchsorted(ordered, lowest)
         slots = max(1, int((end - first).max()))
     place = end[..., None] - 1 - torch.arange(slots, device=device)  # models, classes, slots
     filled = (place >= first[..., None]).flatten(1)
-    found = communicator.rows_of(layout.numbers_in(ordered.gather(1, place.clamp(min=0).flatten(1))))
+    key = ordered.gather(1, place.clamp(min=0).flatten(1))
+    found = communicator.rows_of(num_nodes - 1 - (key & ((1 << node_bits) - 1)))
     return PseudoLabels(
         nodes=torch.where(filled, found, 0).T.reshape(-1, runs, peers).contiguous(),
         filled=filled.T.reshape(-1, runs, peers).contiguous(),
@@ -154,46 +164,6 @@ def _lowest_chosen(
         left = left - from_digit.gather(-1, digit[..., None] + 1)[..., 0]
         lowest = torch.where(enough, lowest + (digit << shift), lowest)
     return torch.where(enough, lowest, starts)
-
-
-@dataclass(frozen=True)
-class KeyLayout:
-    """Keys that sort by class, then confidence, then node: the class, the bits of the probability (which order like
-    the number, being positive), and the node in reverse, so that one sort per model settles ties as well."""
-
-    nodes: int
-    classes: int
-
-    def __post_init__(self) -> None:
-        if self.classes.bit_length() + self.class_shift > 63:
-            raise InputError(
-                f"{self.nodes} nodes with {self.classes} classes do not fit the 63 bits of a sorting key; use fewer"
-            )
-
-    @property
-    def node_bits(self) -> int:
-        return max(self.nodes - 1, 1).bit_length()
-
-    @property
-    def class_shift(self) -> int:
-        return 30 + self.node_bits  # a probability of at most 1 has its bits below 2^30
-
-    def keys(
-        self,
-        confidence: Float[Tensor, "here runs peers"],
-        predicted: Int[Tensor, "here runs peers"],
-        exclude: Bool[Tensor, "here runs"],
-        numbers: Int[Tensor, "here"],
-    ) -> Int[Tensor, "models here"]:
-        """The keys of the nodes `numbers`; excluded ones come after the last class."""
-        of_class = torch.where(exclude[..., None], self.classes, predicted) << self.class_shift
-        backwards = (self.nodes - 1 - numbers)[:, None, None]
-        keys = of_class + (confidence.view(torch.int32).to(torch.int64) << self.node_bits) + backwards
-        return keys.flatten(1).T.contiguous()
-
-    def numbers_in(self, keys: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """The nodes of these keys."""
-        return self.nodes - 1 - (keys & ((1 << self.node_bits) - 1))
 
 
 def confidence(
