@@ -81,6 +81,7 @@ class Graph:
     name: str = ""
     feature_names: tuple[str, ...] = ()  # () if unnamed
     preprocessing: Preprocessing | None = None  # how features were computed from table columns; None: as given
+    class_type: str = ""  # dtype of the classes, whose names are text; by default text if named, else whole numbers
     communicator: ClassVar[Communicator] = ONE_PROCESS  # with the processes that hold other nodes
 
     def __post_init__(self) -> None:
@@ -96,6 +97,7 @@ class Graph:
             "class_names": graph_checks.checked_class_names(self.class_names, labels),
             "name": graph_checks.checked_name(self.name),
             "feature_names": graph_checks.checked_feature_names(self.feature_names, features),
+            "class_type": self.class_type or ("U" if self.class_names else "int64"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -143,6 +145,15 @@ class Graph:
     def label_counts(self) -> Int[np.ndarray, "classes"]:
         """The number of labels of each class."""
         return np.bincount(self.labels[self.known], minlength=self.num_classes)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The classes as they were given, numbers or names."""
+        names = np.array(self.class_names)
+        try:
+            return names == "True" if np.dtype(self.class_type).kind == "b" else names.astype(self.class_type)
+        except ValueError:  # numbers that were named later
+            return names
 
     @property
     def without_labels(self) -> Graph:
@@ -195,7 +206,8 @@ class Graph:
         if not matrix.nnz:
             raise InputError("the adjacency holds no edge; give at least one")
         labels, names = graph_checks.encoded(y, class_names)
-        return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names))
+        kind = graph_checks.class_type(y, class_names)
+        return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names), class_type=kind)
 
     @classmethod
     def from_edge_index(
@@ -230,7 +242,9 @@ class Graph:
         arrays = GraphArrays(
             node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names, directed=True
         )  # PyTorch Geometric lists both directions of an edge
-        return cls.from_arrays(arrays, "edge_index", name)
+        graph = cls.from_arrays(arrays, "edge_index", name)
+        object.__setattr__(graph, "class_type", graph_checks.class_type(y, class_names))
+        return graph
 
     @classmethod
     def from_pyg(cls, data: Any, *, mask: str | None = None, class_names: Sequence[str] = (), name: str = "") -> Graph:

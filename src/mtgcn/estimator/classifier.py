@@ -130,8 +130,8 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         y : array-like of shape (n_nodes,)
             Class labels, -1 for unlabelled nodes.
         graph : scipy matrix, array, edge index, networkx graph, PyG data, Graph or None, default=None
-            The edges: a square matrix of weights, two rows of node numbers, or a graph object. With None, rows are
-            linked to their nearest neighbours.
+            The edges: a square matrix of weights, two rows of node numbers, or a graph object. Nodes of networkx are
+            matched with row numbers or with the index of X. With None, rows are linked to their nearest neighbours.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         if table is not None:
             check_consistent_length(table, labels)
         if graph is not None:
-            given = as_graph(graph, None if table is None else table.shape[0])
+            given = as_graph(graph, None if table is None else table.shape[0], y if X is None else X)
             check_sizes(given, table, labels)
         elif table is not None:
             given = graph_of_rows(self, table)
@@ -159,6 +159,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             class_names=tuple(map(str, classes)),
             name=given.name,
             preprocessing=given.preprocessing if table is None else preprocessing,
+            class_type=classes.dtype.str,
         )
         return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_node_ids(graph))
 
@@ -208,7 +209,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         rows = None if X is None else transformed_rows(self, X)
         if graph is None:
             return predict_fitted(self) if rows is None else predict_rows(self, rows)
-        given = as_graph(graph, None if rows is None else rows.shape[0])
+        given = as_graph(graph, None if rows is None else rows.shape[0], X)
         check_sizes(given, rows)
         if rows is not None:
             given = replace(given, features=rows, feature_names=(), preprocessing=self.graph_.preprocessing)

@@ -87,11 +87,11 @@ class GraphModel:
     def fit_graph(self, graph: Graph) -> Self:
         """Fit all nodes of a graph from its labels; its features may be None."""
         check_learnable(graph.class_names, graph.label_counts)
-        return self._fit(graph, np.array(graph.class_names), seed_of(self.random_state), has_node_ids=True)
+        return self._fit(graph, graph.classes, seed_of(self.random_state), has_node_ids=True)
 
     def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> Self:
         """Set the learned attributes from a prediction computed elsewhere."""
-        self._set_attributes(graph, np.array(graph.class_names), chosen_method(self), prediction)
+        self._set_attributes(graph, graph.classes, chosen_method(self), prediction)
         self.has_node_ids_, self.seed_ = True, seed
         return self
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph, Preprocessing
+from mtgcn.graph import Graph, Preprocessing, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.labels import UNLABELED, encoded_texts, is_missing
@@ -41,6 +41,8 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     """
     from sklearn.utils import column_or_1d
 
+    if np.ma.isMaskedArray(y):
+        y = y.astype(object).filled(None)
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
         y = np.array(y, dtype=object)  # numpy would turn NaN into the string 'nan'
     given = column_or_1d(np.asarray(y), warn=True)
@@ -87,12 +89,14 @@ def has_no_label(label: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------------- graphs
 
 
-def as_graph(given: Any, nodes: int | None) -> Graph:
-    """A `Graph` from any accepted type, without its labels. `nodes` is the number of rows of X, or None without X."""
+def as_graph(given: Any, nodes: int | None, data: Any = None) -> Graph:
+    """A `Graph` from any accepted type, without its labels. `nodes` is the number of rows of X, or None without X; the
+    index of `data`, if it has one, may name the nodes."""
     if isinstance(given, Graph):
         return given
     if has_node_ids(given):
-        return Graph.from_networkx(given, label=False, features=None if nodes is None else ())
+        order = networkx_nodes(given, nodes, data.index.tolist() if hasattr(data, "iloc") else None)
+        return Graph.from_networkx(given, label=False, features=None if nodes is None else (), nodes=order)
     if hasattr(given, "edge_index"):
         return Graph.from_edge_index(
             given.edge_index,
@@ -262,6 +266,8 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
 
     from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
 
+    if np.ma.isMaskedArray(X) and X.dtype.kind in "biuf":
+        X = X.astype(np.float64).filled(np.nan)  # noqa: N806
     if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return table_of_frame(X)

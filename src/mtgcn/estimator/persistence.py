@@ -393,6 +393,7 @@ def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
         name=card["graph"]["name"],
         feature_names=tuple(card["graph"]["feature_names"]),
         preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
+        class_type=card["classes_type"],
     )
 
 
