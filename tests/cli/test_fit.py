@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -694,6 +695,13 @@ def test_commands_import_only_what_they_use(mixed, method):
     done = subprocess.run([sys.executable, "-c", program, typed], capture_output=True, text=True, check=True)
     assert "% expected" in done.stdout  # folds were fitted, too
     assert done.stdout.splitlines()[-1].split() == ["found"]
+
+
+def test_predictions_as_a_frame(succeeds, own, model):
+    succeeds("predict", model, "--out", own.folder / "p.csv")
+    written = pd.read_csv(own.folder / "p.csv", dtype={"id": str, "pseudo_label_epoch": "Int64"})
+    frame = load_model(model).predictions().replace({"peers_agree": {True: "yes", False: "no"}})
+    pd.testing.assert_frame_equal(frame, written, check_dtype=False, atol=1e-6)
 
 
 LABEL_SLOWLY = """

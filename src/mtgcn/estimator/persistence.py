@@ -174,11 +174,12 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     if card is None:
         raise InputError(f"{folder} is no model folder, it has no card.json of one; give one that mtgcn fit wrote")
     if card.get("format") != FORMAT or type(card["format"]) is not int:
-        versions = card.get("versions")
-        writer = str(versions.get("mtgcn"))[:20] if isinstance(versions, dict) else "of unknown version"
+        written_by = card.get("versions")
+        writer = str(written_by.get("mtgcn"))[:20] if isinstance(written_by, dict) else ""
+        use = f"use mtgcn {writer}, which wrote it, or " if writer and writer != versions()["mtgcn"] else ""
         raise InputError(
-            f"model folder {folder} has format {shown(card.get('format'))}, written by mtgcn {writer}, and this "
-            f"version reads format {FORMAT}; use that version, or fit the model again"
+            f"model folder {folder} has format {shown(card.get('format'))}, and mtgcn {versions()['mtgcn']} reads "
+            f"format {FORMAT}; {use}fit the model again"
         )
     if card.get("sha256") != checksum(card):
         raise damaged(folder, "card.json was changed after it was written")
