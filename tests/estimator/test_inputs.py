@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine
 
 from mtgcn import Graph, MutualTeachingClassifier, load
-from mtgcn.errors import InputError
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.inputs import as_graph, check_learnable, classes_and_labels, preprocessed_graph
 from mtgcn.estimator.persistence import load_model, save_model
 from mtgcn.labels import encoded_labels
@@ -281,7 +281,15 @@ def test_data_frames(package, tmp_path):
         {"income": [float("nan")], "rating": [9.0], "city": ["Paris"], "joined": [None], "member": [None]}
         | {"notes": ["x"], "country": ["FR"]}
     )
-    assert np.isfinite(loaded.predict_proba(unseen)).all()
+    with pytest.warns(GraphNote) as caught:
+        assert np.isfinite(loaded.predict_proba(unseen)).all()
+    outside, unknown, *others = sorted(str(one.message) for one in caught)
+    assert outside.startswith("1 of 1 new rows have values far outside the range of the fit, for instance of 'rating'")
+    assert unknown == "1 of 1 rows have a 'city' unknown to the fit ('Paris'), ignored"
+    assert others == []
+    empty = package.DataFrame({name: [None] * 2 if name == "city" else values[:2] for name, values in columns.items()})
+    with pytest.warns(GraphNote, match="no row has a value in 'city', which the fit used; missing values are filled"):
+        loaded.predict_proba(empty)
 
 
 def test_standardisation():
@@ -356,6 +364,7 @@ frames = st.integers(1, 4).flatmap(
 )
 
 
+@pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(columns=frames, data=st.data())
 def test_any_frame_is_fitted_or_one_error(columns, data):

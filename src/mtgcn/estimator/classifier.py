@@ -14,7 +14,14 @@ from sklearn.utils import check_consistent_length
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel, seed_of
-from mtgcn.estimator.inference import NodePredictions, graph_of_rows, predict_fitted, predict_graph, predict_rows
+from mtgcn.estimator.inference import (
+    MISSING,
+    NodePredictions,
+    graph_of_rows,
+    predict_fitted,
+    predict_graph,
+    predict_rows,
+)
 from mtgcn.estimator.inputs import (
     as_graph,
     check_learnable,
@@ -188,11 +195,18 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, graph: Any = None) -> float:  # noqa: N803
         """Accuracy on the labelled rows of X."""
-        predicted = self.predict(X, graph)
+        predictions = self._predictions(X, graph)
+        predicted = self.classes_[predictions.probabilities.argmax(axis=1)]
         classes, codes = classes_and_labels(y)
         known = codes != UNLABELED
         if len(known) != len(predicted):
             raise InputError(f"{len(known)} labels for {len(predicted)} rows; give one per row")
+        held_out = int((~known & (predictions.positions == MISSING)).sum())
+        if graph is None and held_out:
+            raise InputError(
+                f"{held_out} of {len(known)} rows to score have no label and were not in the fit; cross-validate with "
+                "cv=mtgcn.LabelFolds(), which keeps unlabelled rows in every fit, or score labelled rows alone"
+            )
         if not known.any():
             raise InputError("no row has a known class, so there is nothing to score; give some labels")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -225,6 +239,8 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
     ----------
     n_splits : int, default=5
     random_state : int or None, default=0
+    all_rows : bool, default=False
+        Whether each unlabelled row is in one test part too, as `cross_val_predict` needs it.
 
     Examples
     --------
@@ -233,9 +249,10 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
     [([0, 1, 3, 5], [2, 4]), ([1, 2, 3, 4], [0, 5])]
     """
 
-    def __init__(self, n_splits: int = 5, *, random_state: int | None = 0) -> None:
+    def __init__(self, n_splits: int = 5, *, random_state: int | None = 0, all_rows: bool = False) -> None:
         self.n_splits = n_splits
         self.random_state = random_state
+        self.all_rows = all_rows
 
     def split(
         self,
@@ -254,8 +271,10 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
                 "and at most as many as that class has labels, or label more rows"
             )
         folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.random_state)
-        for _, held_out in folds.split(labelled, codes[labelled]):
-            yield np.setdiff1d(np.arange(len(codes)), labelled[held_out]), labelled[held_out]
+        for fold, (_, held_out) in enumerate(folds.split(labelled, codes[labelled])):
+            unlabelled = np.flatnonzero(codes == UNLABELED)[fold :: self.n_splits] if self.all_rows else []
+            test = np.union1d(labelled[held_out], unlabelled).astype(np.int64)
+            yield np.setdiff1d(np.arange(len(codes)), labelled[held_out]), test
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803
         """The number of folds."""

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError, reason
+from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.estimator.inputs import Table, check_magnitude, check_magnitudes, check_width, transformed_graph
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
@@ -122,6 +122,27 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
     return NodePredictions(probabilities, peers, positions)
 
 
+def _note_far_outside(fitted: Graph, rows: Table) -> None:
+    """Note new rows with a value further from the range of the fit than that range is wide; in dense tables."""
+    if not sp.issparse(rows):
+        low, high = _feature_range(fitted)
+        width = np.where(high > low, high - low, np.inf)
+        outside = (rows < low - width) | (rows > high + width)
+        if outside.any():
+            column = int(outside.any(axis=0).argmax())
+            names = fitted.feature_names or (fitted.preprocessing.names if fitted.preprocessing is not None else ())
+            named = shown(names[column]) if names else f"feature {column + 1}"
+            note(
+                f"{int(outside.any(axis=1).sum())} of {len(rows)} new rows have values far outside the range of the "
+                f"fit, for instance of {named}; predictions there are guesses"
+            )
+
+
+@cached_per_graph
+def _feature_range(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    return graph.features.min(axis=0), graph.features.max(axis=0)  # type: ignore[union-attr]
+
+
 def _new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
     probabilities = normalised(model.method_.combined(peers[None], model.parameters_)[0])
     own = None if model.peer_distributions_ is None else peers
@@ -174,6 +195,7 @@ def _apply_to_new(
     """Predictions of the peers for new nodes: their features, edges to nodes of the fit and among each other."""
     graph, table = model.graph_, model.graph_.features
     rows = _as_sparse_as(table, rows)
+    _note_far_outside(graph, rows)
     count = graph.num_nodes + rows.shape[0]
     extended = replace(
         graph,

@@ -215,7 +215,9 @@ def transformed_rows(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa:
         return table
     if not isinstance(table, ColumnTable):
         table = table_of_array(table, [column.name for column in preprocessing.columns])
-    return preprocessing.matrix(table)
+    rows = preprocessing.matrix(table)
+    preprocessing.note_unfamiliar(table)
+    return rows
 
 
 def preprocessed_graph(graph: Graph, *, scale: bool) -> Graph:

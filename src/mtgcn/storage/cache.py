@@ -96,6 +96,8 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
         if unpacked > limit:  # a zip bomb
             raise ValueError(f"{unpacked} bytes, the limit is {limit}")
         with np.load(io.BytesIO(packed), allow_pickle=False) as content:
+            if NAME not in content:  # of an earlier version
+                return None
             arrays = {key: content[key] for key in shapes}
             if str(content[NAME]) != path.stem:  # copied from the file of another graph
                 raise ValueError(f"it was stored as {str(content[NAME])[:80]}")
