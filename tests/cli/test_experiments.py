@@ -7,22 +7,11 @@ import os
 import numpy as np
 import pytest
 
-from mtgcn.cli import app as cli
 from mtgcn.cli.experiments import configured_methods
 from mtgcn.errors import InputError
 from mtgcn.experiments.store import read_units
 
 CLASSES = ("ant", "bee", "cat")
-
-
-@pytest.fixture
-def mtgcn_command(capsys):
-    def command(*arguments):
-        status = cli.main([str(part) for part in arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return command
 
 
 @pytest.fixture

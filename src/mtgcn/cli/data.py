@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtgcn.cli.options import AsJson, dataset_names, method_names, print_json, print_result, show
+from mtgcn.cli.options import AsJson, dataset_names, method_names, option, print_json, print_result, show
 
 
 def datasets(
@@ -47,7 +47,7 @@ def datasets(
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove stored encoders; datasets stay.", metavar="")] = False,
+    clear: Annotated[bool, option("Remove stored encoders; datasets stay.", "", "--clear")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the cache of trained encoders, or clear it. Above its limit the least recently used are removed."""

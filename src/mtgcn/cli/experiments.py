@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from mtgcn.cli.options import (
     listed,
     method_lists,
     method_names,
+    option,
     print_json,
     print_result,
     remark,
@@ -35,25 +36,17 @@ if TYPE_CHECKING:
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-
-def _option(
-    text: str, metavar: str, *names: str, default: str | bool = True, complete: Callable[[str], list[str]] | None = None
-) -> Any:
-    """An option with its help, the form of its value, and the default if None stands for another."""
-    return typer.Option(*names, help=text, metavar=metavar, show_default=default, autocompletion=complete)
-
-
 _DATASET_HELP = "A name that mtgcn datasets lists, say cora; or give own files."
-Dataset = Annotated[str | None, _option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
+Dataset = Annotated[str | None, option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
 LabelsPerClass = Annotated[
-    str | None, _option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
+    str | None, option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
 ]
-Runs = Annotated[int | None, _option("How many splits, or seeds on a fixed split.", "N", default="30")]
+Runs = Annotated[int | None, option("How many splits, or seeds on a fixed split.", "N", default="30")]
 _SPLIT_HELP = "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file."
-SplitSource = Annotated[str, _option(_SPLIT_HELP, "NAME|FILE", "--split")]
-Out = Annotated[Path | None, _option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")]
-Latex = Annotated[Path | None, _option("Also write the table for a paper.", "FILE")]
-Report = Annotated[Path | None, _option("Also write one HTML page.", "FILE")]
+SplitSource = Annotated[str, option(_SPLIT_HELP, "NAME|FILE", "--split")]
+Out = Annotated[Path | None, option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")]
+Latex = Annotated[Path | None, option("Also write the table for a paper.", "FILE")]
+Report = Annotated[Path | None, option("Also write one HTML page.", "FILE")]
 
 
 @takes_graph_files()
@@ -63,10 +56,10 @@ def run(
     dataset: Dataset = None,
     method: Annotated[
         str,
-        _option("One that mtgcn methods lists, or module:Class for one of your own.", "NAME", complete=method_names),
+        option("One that mtgcn methods lists, or module:Class for one of your own.", "NAME", complete=method_names),
     ] = "mt-plus",
     settings: Annotated[
-        list[str] | None, _option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
+        list[str] | None, option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
     ] = None,
     labels_per_class: LabelsPerClass = None,
     runs: Runs = None,
@@ -95,7 +88,7 @@ def compare(
     dataset: Dataset = None,
     methods: Annotated[
         str,
-        _option(
+        option(
             "Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
             "NAME,NAME…",
             complete=method_lists,
@@ -103,7 +96,7 @@ def compare(
     ] = DEMONSTRATED,
     settings: Annotated[
         list[str] | None,
-        _option(
+        option(
             "A setting of one method (gcn.hidden_channels=32), or of all that have it (hidden_channels=32); may be "
             "repeated.",
             "KEY=VALUE",
@@ -112,7 +105,7 @@ def compare(
     ] = None,
     reference: Annotated[
         str | None,
-        _option(
+        option(
             "The method that the others are compared with.",
             "NAME",
             default="mt-plus, mt-gcn or the first",
@@ -311,57 +304,57 @@ def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tupl
 
 def reproduce(
     suite: Annotated[
-        str | None, _option("A suite of other graphs instead of the paper's tables.", "world", default=False)
+        str | None, option("A suite of other graphs instead of the paper's tables.", "world", default=False)
     ] = None,
-    table: Annotated[str | None, _option("Tables of the paper, 1 to 5, or digits.", "N,N…", default="1 to 5")] = None,
+    table: Annotated[str | None, option("Tables of the paper, 1 to 5, or digits.", "N,N…", default="1 to 5")] = None,
     datasets: Annotated[
-        str | None, _option("Only these.", "NAME,NAME…", default="those of the paper, or of the suite")
+        str | None, option("Only these.", "NAME,NAME…", default="those of the paper, or of the suite")
     ] = None,
     methods: Annotated[
         str | None,
-        _option("Only these, also some the paper lacks.", "NAME,NAME…", default="the paper's, or the suite's"),
+        option("Only these, also some the paper lacks.", "NAME,NAME…", default="the paper's, or the suite's"),
     ] = None,
-    runs: Annotated[int | None, _option("Runs of each cell.", "N", default="30, PubMed 10; of a suite 10")] = None,
-    seed: Annotated[int | None, _option("Of splits and methods.", "N", default="0")] = None,
+    runs: Annotated[int | None, option("Runs of each cell.", "N", default="30, PubMed 10; of a suite 10")] = None,
+    seed: Annotated[int | None, option("Of splits and methods.", "N", default="0")] = None,
     protocol: Annotated[
         str,
-        _option(
+        option(
             "ours, or the authors' way of reporting, which is optimistic: the better peer by test accuracy, the "
             "largest of ten averages.",
             "ours|paper",
         ),
     ] = "ours",
-    ablation: Annotated[bool, _option("MT-GCN with parts removed or changed.", "", "--ablation")] = False,
+    ablation: Annotated[bool, option("MT-GCN with parts removed or changed.", "", "--ablation")] = False,
     backbones: Annotated[
-        bool, _option("MT-GCN with other networks, without and with teaching.", "", "--backbones")
+        bool, option("MT-GCN with other networks, without and with teaching.", "", "--backbones")
     ] = False,
     curves: Annotated[
-        bool, _option("Also draw training curves of MT-GCN at the lowest and highest label rates.", "", "--curves")
+        bool, option("Also draw training curves of MT-GCN at the lowest and highest label rates.", "", "--curves")
     ] = False,
     final: Annotated[
-        bool, _option("Use splits reserved for final figures; refuses development seeds.", "", "--final")
+        bool, option("Use splits reserved for final figures; refuses development seeds.", "", "--final")
     ] = False,
     out: Annotated[
         Path | None,
-        _option(
+        option(
             "Folder of the rows; stored units are not run again.",
             "DIR",
             default="reproduction, of a suite reproduction-NAME",
         ),
     ] = None,
     workers: Annotated[
-        int | None, _option("Processes; rows are the same for any number.", "N", default="by cores")
+        int | None, option("Processes; rows are the same for any number.", "N", default="by cores")
     ] = None,
     ray: Annotated[
         str | None,
-        _option(
+        option(
             "Instead of --workers, a Ray cluster: HOST:PORT of its head node, auto for one that runs here, local for "
             "one that is started here and ends with the command. Rows are the same.",
             "ADDRESS|local",
             default=False,
         ),
     ] = None,
-    threads: Annotated[int, _option("Of each unit of work; another number makes new rows.", "N")] = 1,
+    threads: Annotated[int, option("Of each unit of work; another number makes new rows.", "N")] = 1,
     device: Device = "auto",
 ) -> None:
     """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
@@ -415,7 +408,7 @@ def report(
         ),
     ],
     out: Annotated[
-        Path | None, _option("Of a model: where to write the page.", "FILE", default="MODEL/report.html")
+        Path | None, option("Of a model: where to write the page.", "FILE", default="MODEL/report.html")
     ] = None,
 ) -> None:
     """Write a page about stored results, without running anything.

@@ -20,6 +20,7 @@ from mtgcn.cli.options import (
     dataset_names,
     listed,
     method_names,
+    option,
     print_json,
     print_result,
 )
@@ -29,34 +30,25 @@ if TYPE_CHECKING:
     from mtgcn.io.options import TableOptions
 
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder that mtgcn fit wrote.", metavar="MODEL")]
-Folds = Annotated[
-    int, typer.Option(help="Folds of the cross-validated accuracy estimate; 0: no estimate.", metavar="N")
-]
+Folds = Annotated[int, option("Folds of the cross-validated accuracy estimate; 0: no estimate.", "N")]
 
 
 @takes_graph_files()
 def fit(
     *,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the model, replaced if it has one.", show_default="required without --check", metavar="DIR"
-        ),
+        Path | None, option("Folder for the model, replaced if it has one.", "DIR", default="required without --check")
     ] = None,
     files: TableOptions,
     check: Annotated[
-        bool, typer.Option("--check", help="Read and check everything, report it, fit and write nothing.")
+        bool, option("Read and check everything, report it, fit and write nothing.", None, "--check")
     ] = False,
     classes: Annotated[
-        str | None,
-        typer.Option(help="The expected classes; a label of another, or none of one, is an error.", metavar="A,B…"),
+        str | None, option("The expected classes; a label of another, or none of one, is an error.", "A,B…")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Also write an HTML page about the fit.", metavar="FILE")] = None,
+    report: Annotated[Path | None, option("Also write an HTML page about the fit.", "FILE")] = None,
     method: Annotated[
-        str | None,
-        typer.Option(
-            help="For instance mt-gcn, gcn or lp.", show_default="mt-plus", metavar="NAME", autocompletion=method_names
-        ),
+        str | None, option("For instance mt-gcn, gcn or lp.", "NAME", default="mt-plus", complete=method_names)
     ] = None,
     settings: Settings = None,
     folds: Folds = 5,
@@ -88,12 +80,12 @@ def fit(
 @takes_graph_files("edges", "nodes", "graph", "columns", "unknown_nodes", "header")
 def predict(
     model: ModelFolder,
-    out: Annotated[Path, typer.Option(help="CSV file for the predictions; - is standard output.", metavar="FILE")],
+    out: Annotated[Path, option("CSV file for the predictions; - is standard output.", "FILE")],
     files: TableOptions,
     new_graph: Annotated[
-        bool, typer.Option("--new-graph", help="--edges and --nodes are a graph of their own, not part of the model's.")
+        bool, option("--edges and --nodes are a graph of their own, not part of the model's.", None, "--new-graph")
     ] = False,
-    with_known: Annotated[bool, typer.Option("--all", help="List the nodes of the model beside new nodes.")] = False,
+    with_known: Annotated[bool, option("List the nodes of the model beside new nodes.", None, "--all")] = False,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -104,9 +96,10 @@ def predict(
     --graph, or --edges with --new-graph, is a graph of its own.
     """
     from mtgcn.workflows.output import is_standard_output
+
+    _check_output(out, as_json)  # before torch is imported
     from mtgcn.workflows.predict import predict_files
 
-    _check_output(out, as_json)
     predictions, notes = predict_files(model, files, out=out, new_graph=new_graph, with_known=with_known, device=device)
     counts = predictions.count_by_class()
     found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
@@ -124,7 +117,7 @@ def label(
         Path, typer.Argument(help="Labels of some of its nodes: id and class. CSV or Parquet.", metavar="LABELS")
     ],
     new_classes: Annotated[
-        str | None, typer.Option(help="Classes that the model does not have yet; others are an error.", metavar="A,B…")
+        str | None, option("Classes that the model does not have yet; others are an error.", "A,B…")
     ] = None,
     columns: Columns = None,
     folds: Folds = 5,
@@ -151,13 +144,10 @@ def label(
 
 def suggest(
     model: ModelFolder,
-    count: Annotated[int, typer.Option(help="Number of nodes.", metavar="N")] = 10,
+    count: Annotated[int, option("Number of nodes.", "N")] = 10,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="CSV file with an empty column label, to fill in for mtgcn label; - is standard output.",
-            metavar="FILE",
-        ),
+        option("CSV file with an empty column label, to fill in for mtgcn label; - is standard output.", "FILE"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -192,21 +182,16 @@ def studio(
     ] = None,
     *,
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="Start with a built-in dataset, such as digits.", metavar="NAME", autocompletion=dataset_names
-        ),
+        str | None, option("Start with a built-in dataset, such as digits.", "NAME", complete=dataset_names)
     ] = None,
     files: TableOptions,
     project: Annotated[
-        Path, typer.Option(help="Folder of the labels, files and model; nothing is written elsewhere.", metavar="DIR")
+        Path, option("Folder of the labels, files and model; nothing is written elsewhere.", "DIR")
     ] = Path("mtgcn-studio"),
-    host: Annotated[
-        str, typer.Option(help="Address of this machine to serve the page at.", metavar="ADDRESS")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("Address of this machine to serve the page at.", "ADDRESS")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", "--no-open", help="Print the address without opening a browser.", metavar="")
+        bool, option("Print the address without opening a browser.", "", "--no-browser", "--no-open")
     ] = False,
     device: Device = "auto",
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,64 +15,47 @@ from mtgcn.errors import InputError, printable
 
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
-Seed = Annotated[int, typer.Option(help="Seed of the splits and of all randomness in the methods.", metavar="N")]
-Device = Annotated[str, typer.Option(help="auto uses a GPU if there is one.", metavar="auto|cpu|cuda")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress, no notes, no summary of written files.", metavar="")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of the method; may be repeated.", metavar="KEY=VALUE")
-]
+
+def option(
+    text: str,
+    metavar: str | None,
+    *names: str,
+    default: str | bool = True,
+    complete: Callable[[str], list[str]] | None = None,
+) -> Any:
+    """An option with its help, the form of its value, and the default if None stands for another."""
+    return typer.Option(*names, help=text, metavar=metavar, show_default=default, autocompletion=complete)
+
+
+Seed = Annotated[int, option("Seed of the splits and of all randomness in the methods.", "N")]
+Device = Annotated[str, option("auto uses a GPU if there is one.", "auto|cpu|cuda")]
+AsJson = Annotated[bool, option("Print one JSON object and nothing else.", "", "--json")]
+Quiet = Annotated[bool, option("No progress, no notes, no summary of written files.", "", "--quiet", "-q")]
+Settings = Annotated[list[str] | None, option("A setting of the method; may be repeated.", "KEY=VALUE", "--set")]
 
 Edges = Annotated[
-    Path | None,
-    typer.Option(help="Edges, one per line: two node ids and optionally a weight. CSV or Parquet.", metavar="FILE"),
+    Path | None, option("Edges, one per line: two node ids and optionally a weight. CSV or Parquet.", "FILE")
 ]
-Nodes = Annotated[
-    Path | None, typer.Option(help="Nodes: id, features and optionally the label. CSV or Parquet.", metavar="FILE")
-]
-Labels = Annotated[
-    Path | None, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")
-]
+Nodes = Annotated[Path | None, option("Nodes: id, features and optionally the label. CSV or Parquet.", "FILE")]
+Labels = Annotated[Path | None, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")]
 GraphFile = Annotated[
-    Path | None,
-    typer.Option("--graph", help="Everything in one file: GraphML, GML, npz, or pt with a PyG Data.", metavar="FILE"),
+    Path | None, option("Everything in one file: GraphML, GML, npz, or pt with a PyG Data.", "FILE", "--graph")
 ]
-Knn = Annotated[
-    int | None,
-    typer.Option(help="Instead of edges: connect each node of --nodes to its N nearest neighbours.", metavar="N"),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        help="The column that is source, target, weight, id or label, if its name differs; or the kind of a column: "
-        "number, category, date, text (not used) or ignore. May be repeated.",
-        metavar="ROLE|KIND=NAME",
-    ),
-]
-Features = Annotated[
-    str | None,
-    typer.Option(help="Use only these columns as features.", show_default="all others", metavar="NAME,NAME…"),
-]
-Exclude = Annotated[
-    str | None, typer.Option(help="Columns that are not features.", show_default="none", metavar="NAME,NAME…")
-]
-UnknownNodes = Annotated[
-    str,
-    typer.Option(
-        help="Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes.",
-        metavar="error|drop|add",
-    ),
-]
+Knn = Annotated[int | None, option("Instead of edges: connect each node of --nodes to its N nearest neighbours.", "N")]
+_COLUMN_HELP = (
+    "The column that is source, target, weight, id or label, if its name differs; or the kind of a column: number, "
+    "category, date, text (not used) or ignore. May be repeated."
+)
+Columns = Annotated[list[str] | None, option(_COLUMN_HELP, "ROLE|KIND=NAME", "--column")]
+Features = Annotated[str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")]
+Exclude = Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")]
+_UNKNOWN_HELP = "Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes."
+UnknownNodes = Annotated[str, option(_UNKNOWN_HELP, "error|drop|add")]
 Header = Annotated[
     bool | None,
-    typer.Option(
-        "--header/--no-header", help="Whether the first line of a table names the columns.", show_default="detected"
-    ),
+    option("Whether the first line of a table names the columns.", None, "--header/--no-header", default="detected"),
 ]
-Metric = Annotated[str, typer.Option(help="Distance for --knn.", metavar="euclidean|cosine|…")]
+Metric = Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")]
 
 # Names for shell completion, written out because importing the registries takes longer than a key press may. A test
 # compares them with the registries.

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_result, remark
+from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, option, print_result, remark
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def shard(
     *,
     files: TableOptions,
-    parts: Annotated[int, typer.Option(help="Number of parts, and the largest number of ranks.", metavar="N")],
-    out: Annotated[Path, typer.Option(help="Folder for the parts; older ones are replaced.", metavar="SHARDS")],
+    parts: Annotated[int, option("Number of parts, and the largest number of ranks.", "N")],
+    out: Annotated[Path, option("Folder for the parts; older ones are replaced.", "SHARDS")],
     as_json: AsJson = False,
 ) -> None:
     """Split a graph into parts, a piece at a time: it need not fit into memory."""
@@ -76,24 +76,19 @@ def shard(
 @app.command()
 def fit(
     shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
-    labels: Annotated[Path, typer.Option(help="Labels of some nodes: id and class. CSV or Parquet.", metavar="FILE")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; older ones are replaced.", metavar="DIR")],
-    method: Annotated[str, typer.Option(help="Method to fit.", metavar="mt-plus|mt-gcn")] = "mt-plus",
+    labels: Annotated[Path, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
+    out: Annotated[Path, option("Folder for the results; older ones are replaced.", "DIR")],
+    method: Annotated[str, option("Method to fit.", "mt-plus|mt-gcn")] = "mt-plus",
     settings: Settings = None,
     seed: Seed = 0,
     columns: Columns = None,
-    unknown_nodes: Annotated[
-        str, typer.Option(help="Labels of unknown ids: error or drop.", metavar="error|drop")
-    ] = "error",
+    unknown_nodes: Annotated[str, option("Labels of unknown ids: error or drop.", "error|drop")] = "error",
     header: Header = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder for checkpoints, which all ranks can reach.", metavar="DIR")
-    ] = None,
-    every: Annotated[int, typer.Option(help="Epochs between checkpoints.", metavar="N")] = 50,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
+    checkpoint: Annotated[Path | None, option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None,
+    every: Annotated[int, option("Epochs between checkpoints.", "N")] = 50,
+    resume: Annotated[bool, option("Continue from the checkpoint, if there is one.", None, "--resume")] = False,
     model: Annotated[
-        Path | None,
-        typer.Option(help="Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", metavar="DIR"),
+        Path | None, option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
     ] = None,
     device: Device = "auto",
     as_json: AsJson = False,

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from mtgcn.errors import InputError, printable
 from mtgcn.storage.files import check_file, own_descriptor, write_file
-from mtgcn.uncertainty.warnings import FitWarning
 
 
 @contextmanager
 def collected_notes() -> Iterator[list[str]]:
     """A list that holds, after the block, each warning raised in it once and on one line. A `FitWarning` is left out:
     summaries list those separately."""
+    from mtgcn.uncertainty.warnings import FitWarning  # imports torch
+
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
