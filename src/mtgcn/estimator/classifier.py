@@ -272,8 +272,8 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
             )
         folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.random_state)
         for fold, (_, held_out) in enumerate(folds.split(labelled, codes[labelled])):
-            unlabelled = np.flatnonzero(codes == UNLABELED)[fold :: self.n_splits] if self.all_rows else []
-            test = np.union1d(labelled[held_out], unlabelled).astype(np.int64)
+            unlabelled = np.flatnonzero(codes == UNLABELED)[fold :: self.n_splits]
+            test = np.union1d(labelled[held_out], unlabelled) if self.all_rows else labelled[held_out]
             yield np.setdiff1d(np.arange(len(codes)), labelled[held_out]), test
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803

@@ -42,7 +42,7 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     from sklearn.utils import column_or_1d
 
     if np.ma.isMaskedArray(y):
-        y = y.astype(object).filled(None)
+        y = np.where(np.ma.getmaskarray(y), None, np.ma.getdata(y).astype(object))
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
         y = np.array(y, dtype=object)  # numpy would turn NaN into the string 'nan'
     given = column_or_1d(np.asarray(y), warn=True)
@@ -269,7 +269,7 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
     from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
 
     if np.ma.isMaskedArray(X) and X.dtype.kind in "biuf":
-        X = X.astype(np.float64).filled(np.nan)  # noqa: N806
+        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(np.float64))  # noqa: N806
     if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return table_of_frame(X)
