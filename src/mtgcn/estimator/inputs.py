@@ -42,7 +42,7 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     from sklearn.utils import column_or_1d
 
     if np.ma.isMaskedArray(y):
-        y = np.where(np.ma.getmaskarray(y), None, np.ma.getdata(y).astype(object))
+        y = np.where(np.ma.getmaskarray(y), np.nan, np.ma.getdata(y).astype(object))
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
         y = np.array(y, dtype=object)  # numpy would turn NaN into the string 'nan'
     given = column_or_1d(np.asarray(y), warn=True)
