@@ -121,7 +121,7 @@ def watching(ledger: Ledger) -> Iterator[None]:
         (_GroupedProduct, "backward", "hidden layer times Θ1", modelwise_cost),
         (ReluDropout, "forward", "ReLU and dropout", traffic),
         (ReluDropout, "backward", "ReLU and dropout", traffic),
-        (DropoutStream, "_kept", "dropout's bits", traffic),
+        (DropoutStream, "kept", "dropout's bits", traffic),
         (mt_gcn, "confidence", "choosing pseudo labels", traffic),
         (mt_gcn, "most_confident", "choosing pseudo labels", traffic),
         (Optimiser, "step", "Adam", adam_cost),

@@ -190,8 +190,10 @@ def cut(folder: Path, parts: int) -> dict[str, Any]:
     started = perf_counter()
     done = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
     assert done.stdout is not None
-    printed = done.stdout.read()
+    with done.stdout:
+        printed = done.stdout.read()
     _, status, used = os.wait4(done.pid, 0)
+    done.returncode = os.waitstatus_to_exitcode(status)
     if status:
         raise SystemExit(f"sharding failed with status {status}")
     summary = json.loads(printed)

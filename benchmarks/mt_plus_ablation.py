@@ -82,7 +82,8 @@ def main() -> None:
         ]
         found = {" ".join(cell): result.result() for cell, result in zip(cells, results, strict=True)}
     measuring.show_table([row(title, found) for title in titles])
-    measuring.show_table(graphs_left_out(found))
+    if left_out := graphs_left_out(found):
+        measuring.show_table(left_out)
     measuring.write_json(arguments.json, {"machine": facts, "seed": seed, "accuracies": found})
 
 

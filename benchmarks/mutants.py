@@ -126,7 +126,7 @@ def main() -> None:
                 arguments.json.write_text(json.dumps(results, indent=1) + "\n")
                 print("killed  " if tests else "SURVIVED", *mutation, flush=True)
     killed = sum(results[" ".join(map(str, mutation))] is not None for mutation in drawn)
-    print(f"{killed} of {len(drawn)} mutants killed ({100 * killed / len(drawn):.1f} %)")
+    print(f"{killed} of {len(drawn)} mutants killed ({100 * killed / max(1, len(drawn)):.1f} %)")
 
 
 if __name__ == "__main__":

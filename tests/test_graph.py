@@ -1,6 +1,7 @@
 """`Graph`, and graphs from matrices, edge lists, networkx and PyG."""
 
 import dataclasses
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -195,8 +196,12 @@ def test_from_pyg():
     with pytest.raises(InputError, match="Data without edge_index"):
         Graph.from_pyg(pyg.Data(x=torch.eye(3)))
     data.edge_index, data.edge_weight = torch.tensor([[0, 1], [1, 2]]), None
-    with pytest.warns(GraphNote, match="2 of 2 edges go one way"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # each edge is listed once
         assert Graph.from_pyg(data).num_edges == 2
+    data.edge_index = torch.tensor([[0, 1, 1], [1, 0, 2]])
+    with pytest.warns(GraphNote, match="1 of 2 edges go one way"):
+        Graph.from_pyg(data)
 
 
 def test_from_networkx():

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
+from mtgcn.estimator.graph_model import GraphModel, chosen_method
 from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
-from mtgcn.experiments.protocol import RANDOM
+from mtgcn.experiments.protocol import PUBLIC, RANDOM
 from mtgcn.experiments.scoring import FittingProgress, silent_fitting
-from mtgcn.graph import Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
 from mtgcn.storage.files import write_file
+from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+MAX_DENSE_VALUES = 2**27  # of features that scikit-learn's estimators see as a dense table
 DEFAULT_METHODS = ("gcn", "mt-gcn", "mt-plus")
 
 
 def compare(
-    graph: Graph,
+    graph: Any,
     methods: Iterable[Any] | Mapping[str, Any] = DEFAULT_METHODS,
     labels_per_class: int | Sequence[int] | None = None,
     runs: int | None = None,
     seed: int = 0,
     *,
-    split: str | Path = RANDOM,
+    split: Any = RANDOM,
+    name: str | None = None,
     reference: str | None = None,
     device: str | torch.device = "auto",
     verbose: bool = False,
@@ -42,8 +48,13 @@ def compare(
 
     Parameters
     ----------
-    methods : names, method objects or classes (frozen dataclasses with `fit(task)`), or a mapping from names to these
-    split : "random", "over-all", "public" or a split file; labelled nodes outside the training set are test nodes
+    graph : Graph, or a PyTorch Geometric `Data`, whose masks are its public split
+    methods : names; method objects or classes (frozen dataclasses with `fit(task)`); scikit-learn classifiers, which
+        see the features alone; networks for the peers of mt-gcn (`torch.nn.Module`); or a mapping from names to these
+    split : "random", "over-all", "public", a split file, or arrays as in `mtgcn.experiments.scoring.given_splits`:
+        training nodes or a mask, (train, test), (train, validation, test), a mapping, or a list of these, one per run.
+        Labelled nodes outside the training set are test nodes unless test nodes are given
+    name : of the graph, in captions
     reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
 
     >>> import networkx
@@ -53,11 +64,17 @@ def compare(
     >>> round(lp.accuracy.mean, 2)
     0.97
     """
+    if hasattr(graph, "edge_index"):
+        if split == PUBLIC and "train_mask" in graph:
+            masks = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
+            split = {part: graph[mask] for part, mask in masks.items() if mask in graph}
+        graph = Graph.from_pyg(graph)
     if not isinstance(graph, Graph):
         raise InputError(
-            f"graph is a {type(graph).__name__}; give a Graph that holds labels, by Graph.from_pyg, from_networkx, "
+            f"graph is a {type(graph).__name__}; give a PyG Data, or a Graph that holds labels, by from_networkx, "
             "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
+    graph = graph if name is None else replace(graph, name=name)
     progress: FittingProgress = silent_fitting
     if verbose:
         from mtgcn.report.progress import fitting_progress
@@ -66,7 +83,7 @@ def compare(
     rows = compared_rows(
         graph,
         _named(methods),
-        split=str(split),
+        split=str(split) if isinstance(split, Path) else split,
         labels_per_class=labels_per_class,
         runs=runs,
         seed=seed,
@@ -160,6 +177,47 @@ def _method(given: Any) -> tuple[str, Method]:
     if isinstance(given, str):
         typed_method_class(given)
         return given, create(given)
-    method = as_method(given() if isinstance(given, type) else given)
-    name = next((name for name, kind in METHODS.items() if kind is type(method)), type(method).__name__)
-    return name, method
+    kind = given if isinstance(given, type) else type(given)
+    if issubclass(kind, torch.nn.Module):
+        return kind.__name__, create("mt-gcn", backbone=given)
+    own = given() if isinstance(given, type) else given
+    if isinstance(own, GraphModel):
+        own = chosen_method(own)
+    elif hasattr(own, "get_params") and hasattr(own, "fit"):
+        return kind.__name__, Estimator(estimator=own)
+    method = as_method(own)
+    return next((name for name, one in METHODS.items() if one is type(method)), type(method).__name__), method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator(Method):
+    """A scikit-learn classifier on the features of the nodes; semi-supervised ones also see the unlabelled nodes."""
+
+    estimator: Any
+
+    def fit(self, task: Task) -> Prediction:
+        from sklearn.base import clone
+
+        table: Any = task.graph.features
+        labelled = task.labelled
+        if sp.issparse(table) and np.prod(table.shape) <= MAX_DENSE_VALUES:
+            table = table.toarray()  # which every estimator takes
+        shares = np.zeros((task.runs, task.num_nodes, task.num_classes), dtype=np.float32)
+        for run, seed in enumerate(task.seeds):
+            model = clone(self.estimator)
+            settings = model.get_params().items()
+            unset = [name for name, value in settings if name.endswith("random_state") and value is None]
+            model.set_params(**dict.fromkeys(unset, seed % 2**32))
+            here = labelled.present[run]
+            nodes, classes = (part[run][here].cpu().numpy() for part in (labelled.index, labelled.classes))
+            rows = nodes
+            if type(model).__module__.startswith("sklearn.semi_supervised"):
+                rows, known = np.arange(task.num_nodes), classes
+                classes = np.full(task.num_nodes, UNLABELED)
+                classes[nodes] = known
+            model.fit(table[rows], classes)
+            if hasattr(model, "predict_proba"):
+                shares[run][:, model.classes_] = model.predict_proba(table)
+            else:
+                shares[run][np.arange(task.num_nodes), model.predict(table)] = 1
+        return Prediction(shares)

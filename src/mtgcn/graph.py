@@ -235,9 +235,7 @@ class Graph:
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
         node_ids = graph_checks.checked_node_ids(node_ids, checked_count(num_nodes, where))
         weights = None if edge_weight is None else np.asarray(as_array(edge_weight))
-        arrays = GraphArrays(
-            node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names, directed=True
-        )  # PyTorch Geometric lists both directions of an edge
+        arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names)
         graph = cls.from_arrays(arrays, "edge_index", name)
         object.__setattr__(graph, "class_type", graph_checks.class_type(y, class_names))
         return graph

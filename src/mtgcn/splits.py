@@ -116,8 +116,7 @@ def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int
     wanted = np.broadcast_to(given, graph.num_classes)
     sizes = np.bincount(graph.labels[graph.known], minlength=graph.num_classes)
     for name, count, size in zip(graph.class_names, wanted, sizes, strict=True):
-        if count < 1:
-            raise InputError(f"labels-per-class is {count}; give at least 1")
+        _at_least(count, 1, "labels-per-class")
         if count > size:
             raise InputError(f"labels-per-class {count} exceeds the {size} nodes of class {name!r}; lower it")
     return wanted
@@ -139,17 +138,8 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     if not entries:
         raise InputError(f"split file {path} holds no split; write an object with a list 'train'")
     position = {str(name): number for number, name in enumerate(graph.node_ids)}
-    return tuple(_parsed_split(entry, graph, position, path) for entry in entries)
 
-
-def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path) -> Split:
-    if not isinstance(entry, dict) or "train" not in entry:
-        raise InputError(f"an entry of split file {path} has no list 'train'; give one")
-    for part in entry:
-        if part not in SPLIT_PARTS:
-            raise unknown_name(f"part of split file {path}", part, SPLIT_PARTS)
-
-    def nodes(part: str) -> np.ndarray:
+    def nodes(entry: dict[str, Any], part: str) -> np.ndarray:
         listed = entry.get(part, [])
         if not isinstance(listed, list):
             raise InputError(f"{part!r} of split file {path} is not a list; give a list of node ids")
@@ -162,10 +152,17 @@ def _parsed_split(entry: Any, graph: Graph, position: dict[str, int], path: Path
             raise InputError(f"node {graph.node_ids[unlabelled[0]]!r} in {part!r} of {path} has no known class")
         return found
 
-    train, validation = nodes("train"), nodes("validation")
-    if "test" in entry:
-        return Split(train, validation, nodes("test"))
-    return Split(train, validation, np.setdiff1d(graph.known, np.concatenate([train, validation])))
+    splits = []
+    for entry in entries:
+        if not isinstance(entry, dict) or "train" not in entry:
+            raise InputError(f"an entry of split file {path} has no list 'train'; give one")
+        for part in entry:
+            if part not in SPLIT_PARTS:
+                raise unknown_name(f"part of split file {path}", part, SPLIT_PARTS)
+        train, validation = nodes(entry, "train"), nodes(entry, "validation")
+        others = np.setdiff1d(graph.known, np.concatenate([train, validation]))
+        splits.append(Split(train, validation, nodes(entry, "test") if "test" in entry else others))
+    return tuple(splits)
 
 
 def check_runs(runs: int, test_nodes: int) -> None:

@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from mtgcn.linalg import softmax_regression
-from mtgcn.linalg.softmax_regression import fit_to_all, fit_to_labels, probabilities_of
+from mtgcn.linalg.softmax_regression import FitToMany, fit_to_all, fit_to_labels, probabilities_of
 
 CLASSES, LABELS, NODES = 3, 18, 50
 PENALTIES = [1e-4, 1e-2]
@@ -68,6 +68,18 @@ def test_labels_match_scikit_learn_and_gradient_vanishes(rows, classes, weights)
         np.testing.assert_allclose(rows[run].numpy() @ weight, rows[run].numpy() @ reference.coef_.T, atol=3e-4)
         problem = rows[run], weights[run, part], classes[run], PENALTIES[number]
         assert np.abs(loss_and_gradient(*problem, weight)[1]).max() < 5e-5
+
+
+def test_many_labels_give_the_same_minimum(rows, classes, weights):
+    expected = fitted(rows, classes, weights)
+    for run, part, number in np.ndindex(2, 3, 2):
+        fit = FitToMany(rows[run], classes[run], CLASSES)
+        weight = fit.weight(fit.coefficients(weights[run, part], PENALTIES[number], None, 500, tolerance=0))
+        found = rows[run] @ weight
+        np.testing.assert_allclose(found, rows[run] @ rows[run].mT @ expected[run, part, number], atol=2e-2)
+        start = fit.coefficients(weights[run, part], 1.0, None, 500)
+        from_there = fit.coefficients(weights[run, part], PENALTIES[number], start, 500, tolerance=0)
+        np.testing.assert_allclose(fit.rows @ from_there, found, atol=2e-2)
 
 
 def test_default_steps_nearly_reach_the_minimum(rows, classes, weights):

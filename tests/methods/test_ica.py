@@ -45,7 +45,7 @@ def test_equals_sequential_updates(make_graph, neighbours):
     edges[4, 4] = 5  # a node is no neighbour of its own
     edges[7], edges[:, 7] = 0, 0
     graph = Graph(edges, drawn.features, drawn.labels)
-    splits = draw_splits(graph, 2, runs=2, seed=0)
+    splits = draw_splits(graph, 2, runs=3, seed=0)  # the labels of each run are offset by its number
     task = observe(graph, splits, seed=0)
     for iterations in (1, 3):
         found = create("ica", neighbours=neighbours, iterations=iterations).fit(task).probabilities

@@ -57,6 +57,14 @@ def test_equals_scikit_learn(name, graph, dense_propagation):
         np.testing.assert_allclose(found[run], reference.predict_proba(with_constant), atol=1e-3)
 
 
+def test_many_labels(graph, monkeypatch):
+    task = observe(graph, draw_splits(graph, 14, runs=2, seed=0), seed=0)
+    few = create("sgc", penalty=1e-3).fit(task).probabilities
+    monkeypatch.setattr("mtgcn.linalg.softmax_regression.STACK_SIZE", 32)
+    monkeypatch.setattr("mtgcn.methods.linear.fit_to_labels", None)  # whose cost is quadratic in the labels
+    np.testing.assert_allclose(create("sgc", penalty=1e-3).fit(task).probabilities, few, atol=1e-2)
+
+
 def test_without_steps_all_are_logistic(graph):
     task = observe(graph, splits_of(graph), seed=0)
     expected = create("logistic").fit(task).probabilities

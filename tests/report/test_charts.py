@@ -1,6 +1,7 @@
 """Charts: to scale and complete; SVG elements; matplotlib figures; colours distinct and readable."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -152,17 +153,17 @@ def test_svg_areas_and_text():
     )
 
 
-def test_figure_of_a_comparison(compared, tmp_path):
+def test_figure_of_a_comparison(compared):
     figure = comparison_figure(compared())
     (axes,) = figure.axes
     assert axes.get_title() == "edges_1.csv, 3 labels per class, 4 runs"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["lp", "my_gcn <b>", "mt-plus"]
     assert [len(line.get_xdata()) for line in axes.lines] == [4, 2, 1] * 3  # runs, interval and mean of each method
     np.testing.assert_allclose([line.get_xdata()[0] for line in axes.lines[2::3]], [50, 60, 70])
-    figure.savefig(tmp_path / "figure.png")
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_figure_of_a_fit(fitted_model, tmp_path):
+def test_figure_of_a_fit(fitted_model):
     from matplotlib.colors import to_hex
 
     figure = fit_figure(fitted_model)
@@ -180,8 +181,9 @@ def test_figure_of_a_fit(fitted_model, tmp_path):
     assert [to_hex(bar.get_facecolor()) for bar in classes.patches] == [class_colours(3)[0][one] for one in order]
     assert r"<b>&\$x (2)" in [label.get_text() for label in classes.get_yticklabels()]
     assert [len(line.get_xdata()) for line in curve.lines] == [20, 20]
-    figure.savefig(tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    picture = figure._repr_png_()  # which a notebook shows
+    assert (picture[:4], len(picture) > 10_000) == (b"\x89PNG", True)
+    assert len(pickle.loads(pickle.dumps(figure)).axes) == len(figure.axes)
 
 
 @pytest.mark.slow

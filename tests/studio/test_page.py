@@ -362,6 +362,31 @@ def test_documented_start_shows_a_node(browser, files, tmp_path, start):
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "mtgcn.studio.workspace:next_nodes",  # in the loop of the server
+        "mtgcn.studio.session:node_details",  # while a node is shown
+        "mtgcn.studio.data_view:DataView._draw_summary",  # while a view is drawn
+        "mtgcn.studio.elements:FileField._receive",  # in an event
+    ],
+)
+def test_unexpected_error_is_one_line_with_a_way_on(browser, files, tmp_path, broken):
+    with studio(tmp_path, "--edges", files.edges, "--nodes", files.nodes, broken=broken) as running:
+        browser.show(width=1280)
+        visit(browser, running.address)
+        browser.wait_until("return document.querySelector('[data-view=data]')")
+        go(browser, "data")
+        if broken.endswith("_receive"):
+            browser.choose_file(".file:nth-child(2) input", files.nodes)
+        assert browser.wait_until(HAS_MESSAGE, "Unexpected error (ZeroDivisionError: division by zero). Your labels")
+        assert browser.run(MESSAGE).endswith("Continue, or reload the page; details are in the log.")
+        assert "\n" not in browser.run(MESSAGE)
+        browser.type("#new-class", "cat" + ENTER)  # the page still works
+        browser.wait_until("return document.querySelector('input[data-class=cat]')")
+    assert (tmp_path / "errors.txt").read_text(encoding="utf-8").count("ZeroDivisionError: division by zero") <= 3
+
+
 @pytest.fixture(scope="module")
 def digits():
     """The class of each node by its id."""

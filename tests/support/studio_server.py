@@ -79,11 +79,16 @@ def environment(home):
 
 
 @contextmanager
-def studio(folder, *options):
-    """Run a studio in a folder with its own home."""
+def studio(folder, *options, broken=None):
+    """Run a studio in a folder with its own home; `broken` names a function of a module that raises."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "mtgcn", "studio", "--no-browser", *map(str, options)]
+    program = ["-m", "mtgcn"]
+    if broken:
+        module, name = broken.split(":")
+        lines = f"import {module} as module; module.{name} = lambda *_: 1 / 0; from mtgcn.cli.app import main; main()"
+        program = ["-c", lines]
+    command = [sys.executable, *program, "studio", "--no-browser", *map(str, options)]
     with (
         (folder / "errors.txt").open("w", encoding="utf-8") as errors,
         subprocess.Popen(

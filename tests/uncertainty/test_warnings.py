@@ -6,9 +6,13 @@ import scipy.sparse as sp
 
 from fitted_models import Model, with_labels
 from mtgcn.graph import Graph
+from mtgcn.linalg.neighbours import neighbour_graph
+from mtgcn.methods import create
+from mtgcn.uncertainty.held_out import expected_accuracy, label_copies, why_not_measurable
 from mtgcn.uncertainty.warnings import (
     collapse_warning,
     component_warning,
+    copies_warning,
     homophily_warning,
     label_warnings,
     model_warnings,
@@ -194,3 +198,47 @@ def test_components_come_before_homophily():
     edges[40:] = edges[:, 40:] = 0
     graph = Graph(edges, labels=np.where(np.arange(60) < 40, odd.labels, -1))
     assert first_words(graph, np.eye(3)[odd.labels]) == ["20", "0"]
+
+
+def copied(graph, kind, labelled=36):
+    """The graph with `labelled` labels and a last column made from them."""
+    random, labels, known = np.random.default_rng(0), graph.labels, np.arange(graph.num_nodes) < labelled
+    if kind == "one-hot":
+        column = np.eye(3)[labels] * known[:, None]
+    else:
+        elsewhere = {"filled": 7.0, "mark": 0, "telling": labels}.get(kind, random.permutation(labels))
+        column = np.where(known, 1 if kind == "mark" else labels, elsewhere)[:, None]
+        column = column + {"noisy": 0.01, "telling": 0.1}.get(kind, 0) * random.normal(size=column.shape)
+    features = np.concatenate([graph.features.toarray(), column], axis=1)
+    return replace(with_labels(graph, np.flatnonzero(known)), features=sp.csr_array(features))
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "labelled", "copies"),
+    [
+        *((kind, 36, 1) for kind in ("filled", "mark", "permuted", "noisy")),
+        *(("one-hot", 36, 3), ("telling", 36, 0), ("permuted", 6, 0)),
+    ],
+)
+def test_copies_of_the_labels(make_graph, kind, labelled, copies, dense):
+    graph = copied(make_graph(nodes=120, features=8), kind, labelled)
+    graph = replace(graph, features=graph.features.toarray()) if dense else graph
+    assert label_copies(graph).tolist() == list(range(8, 8 + copies))
+    assert (copies_warning(graph) or "").startswith("Column" if copies else "")
+
+
+@pytest.mark.parametrize("metric", [None, "euclidean", "cosine"])
+def test_expected_accuracy_without_copies(make_graph, metric):
+    graph = copied(make_graph(nodes=120, features=8), "filled")
+    plain, method = replace(graph, features=graph.features[:, :8]), create("sgc")
+    if metric is not None:  # edges between neighbours, which are a copy, too
+        graph = replace(graph, adjacency=neighbour_graph(graph.features, 5, metric))
+        plain = replace(plain, adjacency=neighbour_graph(plain.features, 5, metric))
+    assert expected_accuracy(graph, method, seed=0) == expected_accuracy(plain, method, seed=0)
+
+
+def test_copies_alone_tell_no_accuracy(make_graph):
+    graph = copied(replace(make_graph(nodes=120, features=8), adjacency=np.zeros((120, 120))), "filled")
+    graph = replace(graph, features=graph.features[:, 8:])
+    assert why_not_measurable(graph, create("logistic")) == "every column looks like a copy of the labels"

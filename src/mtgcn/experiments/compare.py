@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ import torch
 from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import decisive_versions
-from mtgcn.experiments.protocol import RANDOM, REFERENCE, check_not_final
+from mtgcn.experiments.protocol import GIVEN, RANDOM, REFERENCE, check_not_final
 from mtgcn.experiments.scoring import FittingProgress, chosen_splits, run_cell, silent_fitting
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
@@ -60,7 +61,7 @@ def compared_rows(
     graph: Graph,
     methods: Mapping[str, Method],
     *,
-    split: str = RANDOM,
+    split: Any = RANDOM,
     labels_per_class: int | Sequence[int] | None = None,
     runs: int | None = None,
     seed: int = 0,
@@ -88,6 +89,7 @@ def compared_rows(
         # Validation nodes of one method are test nodes of none.
         with_validation=any(method.uses_validation for method in methods.values()),
     )
+    split = split if isinstance(split, str) else GIVEN
     device = torch.device(device)
     sizes = graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes
     counts = GraphCounts(nodes=sizes[0], edges=sizes[1], features=sizes[2], classes=sizes[3])

@@ -18,6 +18,7 @@ from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
 
 RANDOM, PUBLIC = "random", "public"  # labels drawn from each class, or Planetoid's split
 OVER_ALL = "over-all"  # labels drawn over all nodes, so that class sizes stay unequal
+GIVEN = "given"  # in the rows of splits that were passed as arrays
 VALIDATION_NODES = 500  # GCN+V selects its epoch on them, as in the paper
 
 Protocol = Literal["ours", "paper"]

@@ -5,24 +5,35 @@ Only this module reads the labels of test nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
 
 from mtgcn import datasets, environment
-from mtgcn.errors import InputError
-from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM, VALIDATION_NODES
+from mtgcn.errors import InputError, shown, unknown_name
+from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM, VALIDATION_NODES
 from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
+from mtgcn.graph_checks import as_array
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Float, Int
-from mtgcn.splits import Split, check_runs, check_seed, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import (
+    SPLIT_PARTS,
+    Split,
+    check_runs,
+    check_seed,
+    draw_over_all,
+    draw_splits,
+    per_class_counts,
+    read_splits,
+)
 from mtgcn.task import MISSING, Prediction, observe
 
 CALIBRATION_BINS = 15
@@ -47,7 +58,7 @@ def silent_fitting(_title: str) -> AbstractContextManager[None]:
 
 
 def chosen_splits(
-    source: str,
+    source: Any,
     graph: Graph,
     *,
     labels_per_class: int | Sequence[int] | None = None,
@@ -55,13 +66,16 @@ def chosen_splits(
     seed: int = 0,
     with_validation: bool = False,
 ) -> tuple[Split, ...]:
-    """One split per run. `source` is "random", "over-all", "public" or the path of a split file.
+    """One split per run. `source` is "random", "over-all", "public", the path of a split file, or `given_splits`.
 
     A single fixed split is repeated: its runs differ by seed.
     """
     check_runs(DEFAULT_RUNS if runs is None else runs, len(graph.known))
     check_seed(seed)
-    if source in (RANDOM, OVER_ALL):
+    if not isinstance(source, str):
+        fixed = given_splits(source, graph)
+        source = GIVEN
+    elif source in (RANDOM, OVER_ALL):
         if labels_per_class is None:
             raise InputError(f"{source} splits need to know how many labels to draw; add --labels-per-class, say 2")
         validation = VALIDATION_NODES if with_validation else 0
@@ -70,8 +84,8 @@ def chosen_splits(
         if not isinstance(labels_per_class, int):
             raise InputError(f"labels-per-class lists {len(labels_per_class)} numbers; {source} splits take one")
         return draw_over_all(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
-    if source == PUBLIC:
-        fixed: tuple[Split, ...] = (datasets.public_split(graph.name),)
+    elif source == PUBLIC:
+        fixed = (datasets.public_split(graph.name),)
     elif Path(source).exists():
         fixed = read_splits(Path(source), graph)
     else:
@@ -91,6 +105,60 @@ def chosen_splits(
     if runs not in (None, len(fixed)):
         raise InputError(f"runs is {runs} but {source} holds {len(fixed)} splits; leave --runs out")
     return fixed
+
+
+def given_splits(given: Any, graph: Graph) -> tuple[Split, ...]:
+    """Splits from arrays, one for each run.
+
+    A split is a `Split`, a mapping with "train", "validation" and "test", a tuple of training and test nodes or of all
+    three, or the training nodes alone. Nodes are numbers or a mask; a mask may have one column per run. Without test
+    nodes, all other labelled nodes are test nodes. A list, a generator and the rows of a matrix hold one split each.
+    """
+    given = as_array(given) if hasattr(given, "detach") else given
+    if isinstance(given, np.ndarray):
+        single = given.ndim == 1 or given.dtype == bool
+    elif isinstance(given, list):
+        single = bool(given) and all(isinstance(one, int | np.integer | np.bool_) for one in given)
+    else:
+        single = isinstance(given, Split | Mapping | tuple)
+    if not single and not isinstance(given, Iterable):
+        raise InputError(f"split is {shown(given)}; give the name of a kind of split, a file, or arrays of nodes")
+    splits: list[Split] = []
+    for one in [given] if single else given:
+        parts = vars(one) if isinstance(one, Split) else {"train": one}
+        if isinstance(one, Mapping | tuple):
+            if isinstance(one, tuple) and len(one) not in (2, 3):
+                raise InputError(f"a split of {len(one)} parts; give (train, test) or (train, validation, test)")
+            names = SPLIT_PARTS if len(one) == 3 else ("train", "test")
+            parts = dict(one) if isinstance(one, Mapping) else dict(zip(names, one, strict=True))
+        for name in parts:
+            if name not in SPLIT_PARTS:
+                raise unknown_name("part of a split", name, SPLIT_PARTS)
+        arrays = {name: np.asarray(as_array(part)) for name, part in parts.items()}
+        for run in range(max((part.shape[1] for part in arrays.values() if part.ndim == 2), default=1)):
+            columns = {name: part[:, run] if part.ndim == 2 else part for name, part in arrays.items()}
+            nodes = {name: _nodes(part, name, graph) for name, part in columns.items()}
+            seen = np.concatenate([nodes.get(name, np.empty(0, dtype=np.int64)) for name in SPLIT_PARTS[:2]])
+            if len(unknown := seen[graph.labels[seen] == UNLABELED]):
+                raise InputError(f"training node {unknown[0]} has no known class; take it out of the split")
+            splits.append(Split(**{"validation": seen[:0], "test": np.setdiff1d(graph.known, seen)} | nodes))
+    if not splits:
+        raise InputError("0 splits; give at least 1")
+    return tuple(splits)
+
+
+def _nodes(part: np.ndarray, name: str, graph: Graph) -> Int[np.ndarray, "nodes"]:
+    """The nodes of a mask or of a list of numbers."""
+    if part.dtype == bool:
+        if len(part) != graph.num_nodes:
+            raise InputError(f"{name!r} of a split is a mask of {len(part)} nodes; the graph has {graph.num_nodes}")
+        return np.flatnonzero(part)
+    if part.size and (part.dtype.kind not in "iu" or part.ndim != 1):
+        raise InputError(f"{name!r} of a split holds {shown(part.ravel()[0])}; give node numbers or a mask")
+    nodes = part.astype(np.int64)
+    if len(outside := nodes[(nodes < 0) | (nodes >= graph.num_nodes)]):
+        raise InputError(f"node {outside[0]} of a split; the graph has nodes 0 to {graph.num_nodes - 1}")
+    return nodes
 
 
 def labels_per_class_of(split: Split, graph: Graph, source: str = RANDOM) -> int | tuple[int, ...]:

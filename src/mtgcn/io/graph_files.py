@@ -202,7 +202,6 @@ def _from_arrays(path: Path, arrays: Mapping[str, Any], nodes: int | None = None
         features=None if features is None else _numeric(path, "features", features),
         labels=labels if class_names else None,
         class_names=class_names,
-        directed=True,  # a matrix or an edge index lists both directions of an edge
     )
 
 

@@ -3,8 +3,9 @@
     loss = - Σ_i m_i log p_i[y_i] + λ |W|²,  p_i = softmax(x_i W),  with weights m_i.
 
 With few labels and many columns the minimum lies in the span of the labelled rows, W = Xᵀ α. In the eigenbasis of X Xᵀ
-the bound of the curvature is diagonal, so that every direction has its own step size. With every node as an example the
-bound is a width x width matrix, whose inverse scales the gradient.
+the bound of the curvature is diagonal, so that every direction has its own step size. With many labels or classes, each
+problem is solved alone in the columns of X by L-BFGS, whose variables are scaled by the same bound. With every node as
+an example the bound is a width x width matrix, whose inverse scales the gradient.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ CURVATURE = 0.5  # upper bound of the second derivative of the loss
 STEPS_BETWEEN_CHECKS = 25  # of convergence
 SETTLED = 1e-7  # convergence: largest step relative to the logits
 ROUNDING = 1e-6  # added to the bound, relative to the weights, so that it is positive definite in 32 bits
+
+STACK_SIZE = 2**14  # labels x classes (32 or more) up to which all problems of a view are solved as one stack
+TOLERANCE = 1e-5  # of L-BFGS: relative decrease of the loss at which it stops
+MEMORY = 8  # steps that L-BFGS remembers
+SUFFICIENT, SMALLEST_STEP = 1e-4, 1e-3  # of its line search: share of the expected decrease, and of a step
 
 Total = Callable[[Tensor], Tensor]
 InverseBound = Float[Tensor, "runs width width"]
@@ -77,6 +83,83 @@ def fit_to_labels(
 
 def _settled(move: Tensor, place: Tensor) -> bool:
     return bool((move.abs().amax((1, 2)) <= SETTLED * place.abs().amax((1, 2))).all())
+
+
+def are_many(labels: int, num_classes: int) -> bool:
+    """Whether problems with so many labels and classes are solved by `FitToMany`, one after the other."""
+    return labels * max(num_classes, 32) > STACK_SIZE
+
+
+class FitToMany:
+    """Fits W to many labels with these rows, for one weighting of the labels and one penalty after the other.
+
+    Cost and memory grow linearly with the labels. `logits` are those of all rows.
+    """
+
+    def __init__(self, rows: Float[Tensor, "labelled width"], classes: Int[Tensor, "labelled"], num_classes: int):
+        eigenvalues, self.basis = torch.linalg.eigh(rows.T @ rows / len(rows))
+        self.curvature = CURVATURE * eigenvalues.clamp(min=0)[:, None]
+        self.rows = rows @ self.basis  # labelled, directions
+        self.classes, self.num_classes = classes, num_classes
+
+    def coefficients(
+        self,
+        weights: Float[Tensor, "labelled"],
+        penalty: float,
+        start: Float[Tensor, "directions classes"] | None,
+        steps: int,
+        tolerance: float = TOLERANCE,
+    ) -> Float[Tensor, "directions classes"]:
+        """W in the eigenbasis after at most `steps` steps of L-BFGS from `start`."""
+        used = weights.nonzero()[:, 0]
+        rows, weight, answer = self.rows[used], weights[used][:, None], self.classes[used][:, None]
+        scale = (self.curvature + 2 * penalty).rsqrt()
+
+        def loss_and_gradient(variable: Tensor) -> tuple[float, Tensor]:
+            found = scale * variable
+            log_probabilities = (rows @ found).log_softmax(1)
+            loss = penalty * found.square().sum() - (weight * log_probabilities.gather(1, answer)).sum()
+            error = log_probabilities.exp_().scatter_add_(1, answer, torch.full_like(weight, -1)).mul_(weight)
+            return loss.item(), scale * (rows.T @ error + 2 * penalty * found)
+
+        first = rows.new_zeros(len(scale), self.num_classes) if start is None else start / scale
+        return scale * _lbfgs(loss_and_gradient, first, steps, tolerance)
+
+    def weight(self, coefficients: Float[Tensor, "directions classes"]) -> Float[Tensor, "width classes"]:
+        return self.basis @ coefficients
+
+
+def _lbfgs(
+    loss_and_gradient: Callable[[Tensor], tuple[float, Tensor]], found: Tensor, steps: int, tolerance: float
+) -> Tensor:
+    """L-BFGS (Liu and Nocedal, 1989): at most `steps` steps, halved while the loss grows, until they gain little."""
+    loss, gradient = loss_and_gradient(found)
+    moves: list[tuple[Tensor, Tensor, Tensor]] = []  # of the last steps: move, change of the gradient, 1 / product
+    for _ in range(steps):
+        direction, shares = -gradient, []
+        for move, change, inverse in reversed(moves):
+            shares.append(inverse * (move * direction).sum())
+            direction = direction - shares[-1] * change
+        if moves:
+            move, change, _ = moves[-1]
+            direction = direction * ((move * change).sum() / change.square().sum())
+        for (move, change, inverse), share in zip(moves, reversed(shares), strict=True):
+            direction = direction + (share - inverse * (change * direction).sum()) * move
+        slope, size = float((gradient * direction).sum()), 1.0
+        new_loss, new_gradient = loss_and_gradient(found + direction)
+        while not new_loss <= loss + SUFFICIENT * size * slope:
+            size /= 2
+            if size < SMALLEST_STEP:
+                return found
+            new_loss, new_gradient = loss_and_gradient(found + size * direction)
+        move, change = size * direction, new_gradient - gradient
+        product = (move * change).sum()
+        if product > 0:
+            moves = [*moves[1 - MEMORY :], (move, change, 1 / product)]
+        gain, found, loss, gradient = loss - new_loss, found + move, new_loss, new_gradient
+        if gain <= tolerance * abs(loss):
+            break
+    return found
 
 
 def fit_to_all(

@@ -147,9 +147,8 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     budget = default_budget(task.device) if memory_budget is None else memory_budget
     per_run = method.bytes_per_run(task)
     if task.device.type == "cpu":
-        check_fits(
-            per_run, f"fitting {task.num_nodes} nodes", "choose smaller widths in the settings, or a smaller graph"
-        )
+        remedy = "choose smaller widths in the settings, fewer labels or a smaller graph"
+        check_fits(per_run, f"fitting {described_size(task)}", remedy)
     at_once = max(1, budget // per_run) if per_run else task.runs
     runs = math.ceil(task.runs / math.ceil(task.runs / at_once))
     parts = []
@@ -163,6 +162,12 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
             parts.append(checked_prediction(method, chunk, prediction, diverged))
     trim_freed_blocks()
     return Prediction.concatenate(parts)
+
+
+def described_size(task: Task) -> str:
+    """What the memory of a fit depends on, in words."""
+    labels = int(task.labelled.present.sum(1).max())
+    return f"{task.num_nodes} nodes with {labels} labels of {task.num_classes} classes"
 
 
 def checked_prediction(method: Method, task: Task, prediction: Prediction, diverged: Sequence[str]) -> Prediction:

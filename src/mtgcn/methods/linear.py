@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.linalg.pagerank import PropagatedFeatures, propagated_features
-from mtgcn.linalg.softmax_regression import fit_to_labels
+from mtgcn.linalg.softmax_regression import FitToMany, are_many, fit_to_labels
 from mtgcn.methods.base import CPU, Method
 from mtgcn.nn.base import CLASSES, FeatureScaling, each_peer, mean_of_peers
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
@@ -44,18 +44,20 @@ class LinearOnFeatures(Method):
 
     def fit(self, task: Task) -> Prediction:
         rows = self.rows(task.graph, task.device)
-        labelled, present = rows.rows_at(task.labelled.index), task.labelled.present
+        labelled, present, classes = rows.rows_at(task.labelled.index), task.labelled.present, task.labelled.classes
         with_constant = torch.cat([labelled, torch.ones_like(labelled[..., :1])], -1)
         weights = present / present.sum(1, keepdim=True).clamp(min=1)
-        coefficients = fit_to_labels(
-            with_constant @ with_constant.mT,
-            task.labelled.classes,
-            task.num_classes,
-            weights[:, None],
-            torch.tensor([self.penalty], device=task.device),
-            MAX_STEPS,
-        )
-        fitted = with_constant.mT @ coefficients[:, 0, 0]  # runs, features and the constant, classes
+        if are_many(labelled.shape[1], task.num_classes) and labelled.shape[1] > labelled.shape[2]:
+            each = [FitToMany(*one, task.num_classes) for one in zip(with_constant, classes, strict=True)]
+            found = [
+                fit.coefficients(one, self.penalty, None, MAX_STEPS) for fit, one in zip(each, weights, strict=True)
+            ]
+            fitted = torch.stack([fit.weight(one) for fit, one in zip(each, found, strict=True)])
+        else:
+            penalty = torch.tensor([self.penalty], device=task.device)
+            kernel = with_constant @ with_constant.mT
+            coefficients = fit_to_labels(kernel, classes, task.num_classes, weights[:, None], penalty, MAX_STEPS)
+            fitted = with_constant.mT @ coefficients[:, 0, 0]  # runs, features and the constant, classes
         parameters = {"weight": fitted[:, :-1].contiguous(), "bias": fitted[:, -1].contiguous()}
         probabilities = _logits(rows, **parameters).softmax(CLASSES)
         trained = {name: values.cpu().numpy() for name, values in parameters.items()}
@@ -74,7 +76,9 @@ class LinearOnFeatures(Method):
 
     def bytes_per_run(self, task: Task) -> int:
         labels = task.labelled.index.shape[1]
-        at_labels = labels * (4 * task.graph.num_features + 10 * labels + 8 * task.num_classes)
+        many = are_many(labels, task.num_classes)
+        pairs = 10 * (min(labels, task.graph.num_features) if many else labels)
+        at_labels = labels * (4 * task.graph.num_features + pairs + 8 * task.num_classes)
         return 4 * (at_labels + 5 * task.num_nodes * task.num_classes)
 
 

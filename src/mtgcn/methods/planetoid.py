@@ -135,16 +135,16 @@ class ContextModel:
 
 def label_contexts(task: Task, batches: int, pairs_per_label: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Batch after batch: a run's labelled nodes, and how often each was drawn with one of its class."""
-    labelled = task.labelled
+    labelled, padding = task.labelled, task.num_classes
     batch = torch.where(labelled.present, labelled.index, task.num_nodes)
-    classes = torch.where(labelled.present, labelled.classes, task.num_classes).cpu().numpy()
-    draws = [
-        (row, pairs_per_label * int((row < task.num_classes).sum()), np.random.default_rng([seed, LABEL_PAIRS]))
-        for row, seed in zip(classes, task.seeds, strict=True)
-    ]
+    classes = torch.where(labelled.present, labelled.classes, padding).cpu().numpy()
+    randoms = [np.random.default_rng([seed, LABEL_PAIRS]) for seed in task.seeds]
     for _ in range(batches):
-        counts = np.stack([same_class_pairs(row, pairs, random, task.num_classes) for row, pairs, random in draws])
-        yield batch, torch.from_numpy(counts).to(task.device)
+        counts = [
+            same_class_pairs(row, pairs_per_label * int((row < padding).sum()), random, padding)
+            for row, random in zip(classes, randoms, strict=True)
+        ]
+        yield batch, torch.from_numpy(np.stack(counts)).to(task.device)
 
 
 def same_class_pairs(

@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
+from io import BytesIO
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from markupsafe import Markup
@@ -24,6 +26,9 @@ from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSumma
 from mtgcn.report.pages import DASHES, PAPER_STYLES, SERIES_COLOURS, Styles
 from mtgcn.report.tables import SIGNED, percent
 from mtgcn.shapes import Float
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RING_WIDTH = 2.0  # of ringed dots
 HOLE = 0.55  # of the size of a hollow dot
@@ -146,6 +151,21 @@ def _path(corners: ArrayLike) -> str:
             steps.append(f"{letter}{x:.1f},{y:.1f}")
         letter = "L" if known else "M"
     return "".join(steps)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty matplotlib figure that notebooks show; without pyplot, which would choose a backend."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    content = BytesIO()
+    figure.savefig(content, format="png")
+    return content.getvalue()
 
 
 def plain_label(label: str) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtgcn.experiments.compare import Comparison
-from mtgcn.experiments.protocol import OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.experiments.tables import CellSummary
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, plain_label
+from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, new_figure, plain_label
 from mtgcn.report.pages import Styles, render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, percent
 from mtgcn.storage.files import write_file
@@ -50,7 +50,7 @@ def labels_given(cell: CellSummary) -> str:
         labels = "labels that differ from run to run"
     else:
         labels = f"{counted(counts, 'label')} per class"
-    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split"}
+    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split", GIVEN: ", given splits"}
     return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
 
 
@@ -294,10 +294,8 @@ def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> lis
 
 def comparison_figure(comparison: Comparison) -> Figure:
     """The accuracy of every run as a dot, and for each method its mean with the 95 % interval."""
-    from matplotlib.figure import Figure
-
     cells = comparison.cells
-    figure = Figure(figsize=(7, 1.4 + 0.45 * len(cells)), layout="constrained")
+    figure = new_figure(7, 1.4 + 0.45 * len(cells))
     axes = figure.subplots()
     for place, cell in enumerate(cells):
         colour = "black" if cell.method == comparison.reference else f"C{place}"

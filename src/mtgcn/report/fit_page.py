@@ -18,7 +18,19 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
-from mtgcn.report.charts import Chart, Scale, curve_chart, dots, plain_label, rectangle, segments, text, x_axis, y_axis
+from mtgcn.report.charts import (
+    Chart,
+    Scale,
+    curve_chart,
+    dots,
+    new_figure,
+    plain_label,
+    rectangle,
+    segments,
+    text,
+    x_axis,
+    y_axis,
+)
 from mtgcn.report.pages import class_colours, render
 from mtgcn.report.progress import page_progress
 from mtgcn.report.tables import percent
@@ -460,13 +472,11 @@ def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
 
 def fit_figure(model: FittedModel) -> Figure:
     """The map, confidence, class sizes and training curves of a fit."""
-    from matplotlib.figure import Figure
-
     with page_progress("drawing the figure") as progress:
         view = fit_view(model, progress=progress)
     history = {name: values for name, values in view.history.items() if np.isfinite(values).any()}
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
-    figure = Figure(figsize=(15, 3.6 * rows), layout="constrained")
+    figure = new_figure(15, 3.6 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)
     colours = class_colours(len(view.class_names))[0]
     _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, colours)

@@ -59,6 +59,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     app.add_static_file(local_file=STYLES, url_path="/studio.css")
     ui.add_head_html('<link rel="stylesheet" href="/studio.css">', shared=True)
     ui.page("/", title="mtgcn studio", favicon=FAVICON)(lambda: Page(workspace))
+    app.on_exception(workspace.report)
     app.on_page_exception(lambda error: tag("p", error_line(error), "note"))
     ui.run_with(
         application,
@@ -132,6 +133,7 @@ class Page(View):
         client = ui.context.client
         super().__init__(Session(workspace, self.notify, lambda: client.tab_id or client.id))
         session = self.session
+        self._failures_before = workspace.failures
         ui.add_css(str(colour_variables()))
         Keys(self._press)
         with tag("div", classes="studio"):
@@ -183,6 +185,8 @@ class Page(View):
     def update(self) -> None:
         """Redraw the bar if something changed."""
         workspace, snapshot = self.workspace, self.workspace.snapshot
+        if self.changed("failure", workspace.failures) and workspace.failures > self._failures_before:
+            self.notify(workspace.failure, True)
         if self.changed("colours", len(snapshot.classes)):
             ui.add_css(str(class_variables(max(1, len(snapshot.classes)))))
         text, kind = model_state(workspace)

@@ -73,6 +73,7 @@ class Workspace:
         self._prepared = False
         self._poll_soon = asyncio.Event()
         self._read_error = self._update_error = ""
+        self.failure, self.failures = "", 0  # the last error of an event of a page, and how many there were
         self._failed_on: object = None
 
     @property
@@ -116,6 +117,10 @@ class Workspace:
             classes = codes[self.predictions.predicted[self.points.nodes]]
             confidence = self.predictions.confidence[self.points.nodes]
         return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
+
+    def report(self, error: Exception) -> None:
+        """Show an unexpected error of an event on the pages."""
+        self.failure, self.failures = error_line(error), self.failures + 1
 
     # The loop
 

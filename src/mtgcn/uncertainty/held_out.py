@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.special import betaincc, ndtri
+from scipy.special import betaincc, gammaln, ndtri
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
+from mtgcn.linalg.neighbours import METRICS, nearest, neighbour_graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method, fit_in_chunks
 from mtgcn.shapes import Bool, Float, Int
@@ -23,6 +24,11 @@ from mtgcn.uncertainty.peer_weights import FittedModel
 FOLDS = 5
 MIN_LABELS_PER_CLASS = 5  # to learn a class while some labels are held out
 MIN_LABELS = 20  # below, the confidence interval is too wide to be useful
+MANY_HELD_OUT = 1000  # labels of a fold from which on a single fold is enough
+COPY_CHANCE = 0.001  # that some column looks like a copy of the labels by chance
+COPY_GAP = 2  # between the values of a copy for two classes, relative to the ranges within all classes
+COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # nodes, and the share of their nearest nodes that are neighbours
+MAX_COMPARED_VALUES = 2**24  # features of labelled nodes; of more, every second, third ... label is compared
 # Temperature.
 MIN_PROBABILITY = 1e-7  # lower bound before taking logarithms
 MAX_FOLDS = 10
@@ -34,10 +40,11 @@ MAX_TEMPERATURE = 10.0  # the minimum is its inverse
 def stratified_folds(
     graph: Graph, nodes: Int[np.ndarray, "labelled"], folds: int, seed: int
 ) -> list[Int[np.ndarray, "held_out"]]:
-    """Labelled nodes in stratified folds."""
+    """Labelled nodes in stratified folds; the first alone where folds are large, since each is a fit."""
     shuffled = np.random.default_rng(seed).permutation(nodes)
     by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
-    return [np.sort(by_class[fold::folds]) for fold in range(folds)]
+    used = 1 if len(nodes) >= MANY_HELD_OUT * folds else folds
+    return [np.sort(by_class[fold::folds]) for fold in range(used)]
 
 
 def fits_without(
@@ -80,6 +87,8 @@ def why_not_measurable(graph: Graph, method: Method, folds: int = FOLDS) -> str 
     rarest = int(counts.argmin())
     if method.uses_validation:
         return "the method needs validation labels of its own"
+    if graph.num_edges == 0 and graph.num_features and len(label_copies(graph)) == graph.num_features:
+        return "every column looks like a copy of the labels"
     needed = max(MIN_LABELS, folds)
     if len(graph.known) < needed:
         return f"{len(graph.known)} labels are too few to tell; {needed} are needed"
@@ -96,13 +105,76 @@ def expected_accuracy(
 ) -> ExpectedAccuracy:
     """Cross-validation over the given labels, all folds in one stack.
 
-    Each fold learns from fewer labels than the final model, so the estimate is pessimistic.
+    Each fold learns from fewer labels than the final model, so the estimate is pessimistic. Features that look like a
+    copy of the labels are left out, since the nodes without a label have no such copy.
     """
+    graph = _without_copies(graph)
     held_out = stratified_folds(graph, graph.known, folds, seed)
     probabilities = fits_without(graph, method, held_out, seed, device).probabilities
     predicted = np.concatenate([probabilities[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
     correct = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
-    return ExpectedAccuracy(correct / len(predicted), wilson_interval(correct, len(predicted)), len(predicted), folds)
+    interval = wilson_interval(correct, len(predicted))
+    return ExpectedAccuracy(correct / len(predicted), interval, len(predicted), len(held_out))
+
+
+def _without_copies(graph: Graph) -> Graph:
+    """The graph without features that look like a copy of the labels; neighbours in the others replace edges that join
+    neighbours in all features."""
+    copies, features = label_copies(graph), graph.features
+    if features is None or not len(copies):
+        return graph
+    kept = np.setdiff1d(np.arange(graph.num_features), copies)
+    adjacency, k = graph.adjacency, int(np.diff(graph.adjacency.indptr).min())
+    some = np.arange(0, graph.num_nodes, -(-graph.num_nodes // COMPARED_NODES))
+    for metric in METRICS[:3] if len(kept) and 0 < k < graph.num_nodes else ():
+        near = nearest(features, features[some], k + 1, metric)  # with the node itself
+        if (adjacency[np.repeat(some, k + 1), near.ravel()] > 0).mean() >= NEIGHBOUR_SHARE * k / (k + 1):
+            adjacency = neighbour_graph(features[:, kept], k, metric)
+            break
+    names = tuple(graph.feature_names[column] for column in kept) if graph.feature_names else ()
+    left = features[:, kept] if len(kept) else None
+    return replace(graph, adjacency=adjacency, features=left, feature_names=names, preprocessing=None)
+
+
+def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
+    """The features that look like a copy of the given labels.
+
+    Either a feature has one value on all unlabelled nodes and another on m labelled ones, which happens by chance with
+    probability (labels / nodes)^m. Or it tells the labels alone: each of the k classes has its own value, up to noise,
+    with probability k! n_1! ... n_k! / N!. A category, which several features encode, is one column here. Columns are
+    copies if chance would make one of them look like that with a probability below `COPY_CHANCE`.
+    """
+    features, known = graph.features, graph.known[np.argsort(graph.labels[graph.known], kind="stable")]
+    rest = np.setdiff1d(np.arange(graph.num_nodes), known)
+    if features is None or not len(known):
+        return np.empty(0, dtype=np.int64)
+    chance = np.zeros(graph.num_features)
+    if len(rest):
+        differs = features != (features[rest[0]] if isinstance(features, np.ndarray) else 0)
+        filled = np.asarray(differs[known].sum(axis=0)).ravel()
+        only_there = np.asarray(differs.sum(axis=0)).ravel() == filled
+        chance = np.where(only_there, filled * math.log(len(known) / graph.num_nodes), 0)
+    some = known[:: -(-len(known) * graph.num_features // MAX_COMPARED_VALUES)]
+    values = features[some] if isinstance(features, np.ndarray) else features[some].toarray()
+    place = {name: number for number, name in enumerate(graph.feature_names)}
+    columns = graph.preprocessing.columns if graph.preprocessing and place else ()
+    outputs = {one: [place[name] for name in one.outputs] for one in columns if one.outputs}
+    for column, own in outputs.items():
+        if column.kind == "category":
+            values[:, own[0]] = values[:, own].argmax(axis=1)
+    order = np.argsort(values, axis=0, kind="stable")  # of equal values, the first classes first
+    classes, steps = graph.labels[some][order], np.diff(np.take_along_axis(values, order, axis=0), axis=0)
+    changes = classes[1:] != classes[:-1]
+    _, sizes = np.unique(graph.labels[some], return_counts=True)
+    if len(sizes) > 1:
+        gap, spread = np.where(changes, steps, np.inf).min(axis=0), np.where(changes, 0, steps).sum(axis=0)
+        intervals = (changes.sum(axis=0) == len(sizes) - 1) & (gap > COPY_GAP * spread)
+        by_chance = gammaln(len(sizes) + 1) + gammaln(sizes + 1).sum() - gammaln(len(some) + 1)
+        chance = np.minimum(chance, np.where(intervals, by_chance, 0))
+    copies = chance < math.log(COPY_CHANCE / graph.num_features)
+    for own in outputs.values():
+        copies[own] = copies[own].any()
+    return np.flatnonzero(copies)
 
 
 # `scipy.stats` has both functions below, and takes half a second to import.

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.graph import Graph
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.held_out import binomial_cdf
+from mtgcn.uncertainty.held_out import binomial_cdf, label_copies
 from mtgcn.uncertainty.peer_weights import FittedModel
 
 LOW_HOMOPHILY = 0.25  # between chance (0) and edges within classes only (1)
@@ -36,7 +36,7 @@ def model_warnings(model: FittedModel) -> list[str]:
     Homophily of predictions is checked only if no other cause makes them unreliable.
     """
     graph, probabilities = model.graph_, model.label_distributions_
-    causes = [unlike_columns_warning(graph), collapse_warning(graph, probabilities)]
+    causes = [copies_warning(graph), unlike_columns_warning(graph), collapse_warning(graph, probabilities)]
     edges = homophily_warning(graph)
     if edges is None and not any(causes):
         edges = predicted_homophily_warning(graph, probabilities)
@@ -69,6 +69,22 @@ def unlike_columns_warning(graph: Graph) -> str | None:
         f"{columns} {named} of size {size[large[0]]:.3g} and {len(others)} others of about {usual:.2g}: the others "
         "hardly count, since rows are compared as a whole; scale the columns, for instance by scikit-learn's "
         "StandardScaler."
+    )
+
+
+def copies_warning(graph: Graph) -> str | None:
+    """Columns that look like a copy of the labels."""
+    copies = label_copies(graph)
+    if not len(copies):
+        return None
+    names = np.array(graph.feature_names or range(graph.num_features), dtype=object)
+    for column in graph.preprocessing.columns if graph.preprocessing and graph.feature_names else ():
+        names[np.isin(names, column.outputs)] = column.name
+    named = list(dict.fromkeys(names[copies]))
+    listed = _listed(named, np.arange(len(named)))
+    return (
+        f"{'Column' if len(named) == 1 else 'Columns'} {listed}: filled only where a label is given, or enough to tell "
+        "every label, as a copy of the labels; the expected accuracy is measured without, leave out what is a copy."
     )
 
 

@@ -24,6 +24,7 @@ from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import check_address_space, free_bytes, is_out_of_memory, readable
 from mtgcn.methods import Method, method_from_text, name_of
+from mtgcn.methods.base import described_size
 from mtgcn.report.progress import fitting_progress
 from mtgcn.splits import Split, check_seed
 from mtgcn.storage.files import check_file, write_file
@@ -359,7 +360,7 @@ def _accuracy_text(summary: FitSummary) -> str:
     low, high = (round(100 * end) for end in expected.ci95)
     return (
         f"{100 * expected.accuracy:.0f} % expected (95 % interval {low} to {high}), cross-validated on "
-        f"{expected.labels} labels in {expected.folds} folds"
+        f"{expected.labels} labels in {_count(expected.folds, 'fold')}"
     )
 
 
@@ -428,7 +429,7 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
         if not is_out_of_memory(error):
             raise
         raise InputError(
-            f"out of memory while fitting {task.num_nodes} nodes, with {readable(free)} free on {device.type} at the "
+            f"out of memory while fitting {described_size(task)}, with {readable(free)} free on {device.type} at the "
             f"start; {_what_would_fit(method, task, min(needed, free) // 2)}"
         ) from error
 
@@ -439,7 +440,7 @@ def check_memory(graph: Graph, method: Method, device: torch.device) -> tuple[Ta
     needed, free = needed_bytes(method, task), available_bytes(device)
     if needed > free:
         raise InputError(
-            f"out of memory: fitting {task.num_nodes} nodes takes about {readable(needed)} and {readable(free)} are "
+            f"out of memory: fitting {described_size(task)} takes about {readable(needed)} and {readable(free)} are "
             f"free on {device.type}; {_what_would_fit(method, task, free)}"
         )
     return task, needed, free

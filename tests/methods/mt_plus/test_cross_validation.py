@@ -169,7 +169,8 @@ def test_stacked_fits_equal_single_fits(graph, monkeypatch):
     monkeypatch.setattr(module, "NUMBERS_PER_STACK", 1)
     for name, alone in trials_of(rows, task, folds).items():
         torch.testing.assert_close(together[name].logits, alone.logits, rtol=1e-3, atol=1e-3)
-        assert together[name].rows.shape[-1] == rows[name].shape[1]
+        nearest = torch.zeros(2, dtype=torch.int64)
+        torch.testing.assert_close(together[name].weight(nearest), alone.weight(nearest), rtol=1e-3, atol=1e-2)
 
 
 def test_large_penalties_survive_folds(graph):
@@ -181,6 +182,42 @@ def test_large_penalties_survive_folds(graph):
     for number in range(len(DEFAULT.penalties)):
         found = held_out_accuracy(trial.logits[:, :, number].softmax(-1), task.labelled.classes, folds)
         assert found.tolist() == [1, 1]
+
+
+# Many labels
+
+
+def test_many_labels_are_tuned_as_few(graph):
+    rows = {"informative": informative_rows(graph, noise=0.5), "noise": with_ones(noise_of(graph, 20))}
+    task = drawn_task(graph, 20)
+    folds = folds_of(task)
+    expected = module.cross_validate(rows, task.labelled, CLASSES, folds, dict.fromkeys(rows, 1.0), DEFAULT)
+    found = module.cross_validate(
+        rows, task.labelled, CLASSES, folds, dict.fromkeys(rows, 1.0), DEFAULT, fitted_to=task.labelled
+    )
+    for name, table in rows.items():
+        one, other = found[name], expected[name]
+        torch.testing.assert_close(one.penalty.log10(), other.penalty.log10(), rtol=0, atol=0.2)
+        torch.testing.assert_close(one.accuracy, other.accuracy, rtol=0, atol=0.02)
+        answers = [(table @ peer.weight / peer.temperature[:, None, None]).softmax(-1) for peer in (one, other)]
+        assert (answers[0] - answers[1]).abs().mean() < 0.02
+
+
+def test_tuning_sample(graph):
+    many = np.concatenate([np.flatnonzero(graph.labels == 0), np.flatnonzero(graph.labels == 1)[:5], [2, 5]])
+    task = observe(graph, [Split(many, [], []), Split(many[::-1], [], []), Split([0, 1, 2], [], [])], seed=0)
+    keys = node_keys(graph, task.device)
+    settings = replace(DEFAULT, tuning_labels=20)
+    seeds = (7, 7, 7)
+    assert module.tuning_sample(task.labelled, keys, CLASSES, seeds, settings) is task.labelled  # few
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mtgcn.linalg.softmax_regression.STACK_SIZE", 32)
+        assert module.tuning_sample(task.labelled, keys, CLASSES, seeds, DEFAULT) is task.labelled  # not that many
+        found = module.tuning_sample(task.labelled, keys, CLASSES, seeds, settings)
+    assert found.present.sum(1).tolist() == [20, 20, 3]
+    assert set(found.index[0].tolist()) == set(found.index[1].tolist()) < set(many.tolist())
+    assert np.array_equal(found.classes[0], graph.labels[found.index[0]])
+    assert (np.bincount(found.classes[0], minlength=3) >= 2).all()
 
 
 # Penalties

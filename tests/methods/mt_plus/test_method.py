@@ -1,5 +1,8 @@
+from time import process_time
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from mtgcn.datasets import load
@@ -218,11 +221,41 @@ def test_memory_of_many_nodes(make_graph):
     assert 5 * edges < method.shared_bytes(task) < 10 * edges
 
 
-def test_memory_of_many_labels(make_graph):
-    graph = make_graph(nodes=400, features=4)
+def test_memory_of_labels(make_graph, monkeypatch):
+    graph, method = make_graph(nodes=400, features=4), create("mt-plus", directions=4, dimensions=4)
     task = observe(graph, draw_splits(graph, 130, 1, 0), 0)
     pairs = 40 * 390**2  # bytes, as softmax_regression has it
-    assert pairs < create("mt-plus", directions=4, dimensions=4).bytes_per_run(task) < 20 * pairs
+    assert pairs < method.bytes_per_run(task) < 20 * pairs
+    half = observe(graph, draw_splits(graph, 65, 1, 0), 0)
+    monkeypatch.setattr("mtgcn.linalg.softmax_regression.STACK_SIZE", 32)
+    assert method.bytes_per_run(task) < 2 * method.bytes_per_run(half) < pairs  # no pairs of many labels
+
+
+@pytest.mark.slow
+def test_many_labels_predict_as_few(make_graph, monkeypatch):
+    graph = make_graph(nodes=120, easy=True)
+    few = fit(graph, 25, runs=1)
+    monkeypatch.setattr("mtgcn.linalg.softmax_regression.STACK_SIZE", 32)
+    monkeypatch.setattr("mtgcn.methods.mt_plus.cross_validation.fit_to_labels", None)
+    many = fit(graph, 25, runs=1)
+    assert (few.probabilities.argmax(-1) == many.probabilities.argmax(-1)).mean() > 0.97
+    np.testing.assert_allclose(few.peer_report.teaching, many.peer_report.teaching, atol=0.05)
+    fit(graph, 25, runs=2, tuning_labels=30, embeddings=1)
+
+
+@pytest.mark.slow
+def test_thousands_of_labels_take_seconds():
+    """4 000 labels took half an hour when all their pairs were compared."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 5000)
+    features = np.eye(3)[labels] + random.normal(size=(5000, 3))
+    edges = sp.csr_array((np.ones(5000), (np.arange(5000), np.roll(np.arange(5000), 1))), shape=(5000, 5000))
+    graph = Graph(edges + edges.T, features, labels)
+    split = Split(np.arange(4000), [], np.arange(4000, 5000))
+    started = process_time()
+    prediction = fit_in_chunks(create("mt-plus", **QUICK), observe(graph, [split], 0))
+    assert process_time() - started < 60
+    assert np.mean(prediction.probabilities[0, 4000:].argmax(1) == labels[4000:]) > 0.6
 
 
 def test_progress_and_stages(make_graph):

@@ -13,7 +13,7 @@ from torch import Tensor
 from mtgcn.graph import Graph
 from mtgcn.linalg.node_keys import node_keys
 from mtgcn.linalg.pagerank import num_components
-from mtgcn.linalg.softmax_regression import probabilities_of
+from mtgcn.linalg.softmax_regression import are_many, probabilities_of
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
@@ -106,8 +106,12 @@ class PeerMethod(MTPlusSettings, Method):
         width = max(num_components(self.directions, task.graph), self.dimensions) + 1
         labels = task.labelled.index.shape[1]
         # Probabilities of all peers before and after teaching, and some on the way.
-        at_nodes = task.num_nodes * task.num_classes * (2 * len(NAMES) + 6)
-        return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + 60 * labels * (labels + 8 * task.num_classes))
+        classes = task.num_classes
+        at_nodes = task.num_nodes * classes * (2 * len(NAMES) + 6)
+        at_labels = 60 * labels * (labels + 8 * classes)
+        if are_many(labels, classes):  # logits of all penalties, and the rows of one view
+            at_labels = 60 * min(labels, self.tuning_labels) * classes + labels * (5 * classes + 5 * width)
+        return 4 * (at_nodes + 3 * width**2 + task.num_nodes * 4 + at_labels)
 
     def shared_bytes(self, task: Task) -> int:
         return view_bytes(task.graph, self)

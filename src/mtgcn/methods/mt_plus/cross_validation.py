@@ -6,7 +6,7 @@ against the other peers, and tell how strongly the peers may teach each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +15,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.node_keys import keyed_bits
-from mtgcn.linalg.softmax_regression import fit_to_labels
+from mtgcn.linalg.softmax_regression import FitToMany, are_many, fit_to_labels
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes
 
 FOLD_STREAM = 0xF01D  # random numbers of the folds
+TUNING_STREAM = 0x7C4E  # random numbers of the sample that is cross-validated
 MIN_LOGIT_STD = 1e-2  # of logits; a peer with less is constant
+TUNING_TOLERANCE = 1e-4  # of fits that are cross-validated: relative decrease of the loss at which they stop
 NUMBERS_PER_STACK = 2**20  # size of the problems that are fitted at once
 
 Folds = Bool[Tensor, "runs folds labelled"]
@@ -39,6 +41,28 @@ class Peer:
 
 
 # ------------------------------------------------------------------------------------------------------------ folds
+
+
+def tuning_sample(
+    labelled: Nodes, keys: Int[Tensor, "nodes"], num_classes: int, seeds: tuple[int, ...], settings: MTPlusSettings
+) -> Nodes:
+    """The labels that are cross-validated: all, or a random sample of many, with at least `min_folds` of each class."""
+    at_least, labels = settings.min_folds * num_classes, labelled.index.shape[1]
+    most = min(settings.tuning_labels, max(at_least, settings.tuning_numbers // num_classes))
+    if labels <= most or not are_many(labels, num_classes):
+        return labelled
+    of_labelled = keys[labelled.index].cpu().numpy().view(np.uint64)
+    present = labelled.present.cpu().numpy()
+    classes = np.where(present, labelled.classes.cpu().numpy(), num_classes)
+    chosen = np.empty((len(seeds), most), dtype=np.int64)
+    for run, seed in enumerate(seeds):
+        random = keyed_bits(of_labelled[run], seed, TUNING_STREAM)
+        order, rank = np.lexsort((random, classes[run])), np.empty(labels, dtype=np.int64)
+        in_order = classes[run][order]
+        rank[order] = np.arange(labels) - np.searchsorted(in_order, in_order)  # within the class
+        chosen[run] = np.lexsort((random, rank >= settings.min_folds, ~present[run]))[:most]
+    place = torch.from_numpy(chosen).to(labelled.index.device)
+    return Nodes(labelled.index.gather(1, place), labelled.classes.gather(1, place))
 
 
 def stratified_folds(
@@ -86,14 +110,19 @@ def cross_validate(
     folds: Folds,
     prior: Mapping[str, float],
     settings: MTPlusSettings,
+    fitted_to: Nodes | None = None,
 ) -> dict[str, Peer]:
     """Fit a peer to every view, with the penalty and the temperature under which held-out labels are likely.
 
     Each penalty is weighted by the likelihood of the held-out labels at its best temperature, and their weighted
     geometric mean is taken. (At one temperature for all, likelihood would prefer far too large penalties, which lower
     the confidence.) Few labels carry little evidence, so the evidence of all peers is pooled into that of each.
+    `fitted_to` are many labels, of which `labelled` are a sample; each fold is then predicted once.
     """
-    trials = _fit_trials(views, labelled, num_classes, folds, settings)
+    if fitted_to is None:
+        trials = _fit_trials(views, labelled, num_classes, folds, settings)
+    else:
+        trials = _fit_large_trials(views, labelled, num_classes, folds, settings, fitted_to)
     total = sum(prior[name] for name in trials)
     pooled = sum(prior[name] / total * trial.likelihood for name, trial in trials.items())
     return {
@@ -126,28 +155,72 @@ def _fit_trials(
             penalties,
             settings.fit_steps,
         )
-        for name, coefficients in zip(some, stacked.split(len(folds)), strict=True):
-            trials[name] = _Trial(rows[name], kernels[name], coefficients, labelled, folds, settings)
+        for name, found in zip(some, stacked.split(len(folds)), strict=True):
+            logits = kernels[name][:, None, None] @ found[:, :-1]  # runs, folds, penalties, labelled, classes
+
+            def weight(penalty: Int[Tensor, "runs"], table: Tensor = rows[name], found: Tensor = found) -> Tensor:
+                return table.mT @ found[torch.arange(len(penalty), device=penalty.device), -1, penalty]
+
+            trials[name] = _Trial(logits, weight, labelled, folds, settings)
+    return trials
+
+
+def _fit_large_trials(
+    views: Mapping[str, Float[Tensor, "nodes width"]],
+    labelled: Nodes,
+    num_classes: int,
+    folds: Folds,
+    settings: MTPlusSettings,
+    fitted_to: Nodes,
+) -> dict[str, _Trial]:
+    """As `_fit_trials`, one problem after the other: the penalties in descending order, each from the fit before it."""
+    weights = _label_weights(labelled, num_classes, folds)
+
+    def fit(table: Tensor, nodes: Nodes, run: int) -> FitToMany:
+        present = nodes.present[run]
+        return FitToMany(table[nodes.index[run, present]], nodes.classes[run, present], num_classes)
+
+    trials = {}
+    for name, table in views.items():
+        logits = table.new_zeros(len(folds), 1, len(settings.penalties), folds.shape[2], num_classes)
+        for run, present in enumerate(labelled.present):
+            fitted = fit(table, labelled, run)
+            for fold, weight in zip(folds[run], weights[run], strict=False):
+                found = None
+                for number in reversed(range(len(settings.penalties)) if fold.any() else ()):
+                    penalty = settings.penalties[number]
+                    found = fitted.coefficients(weight[present], penalty, found, settings.fit_steps, TUNING_TOLERANCE)
+                    logits[run, 0, number, fold] = fitted.rows[fold[present]] @ found
+
+        def weight_of(nearest: Int[Tensor, "runs"], table: Tensor = table) -> Tensor:
+            found = []
+            for run, number in enumerate(nearest.tolist()):
+                fitted = fit(table, fitted_to, run)
+                even = table.new_full((len(fitted.rows),), 1 / max(1, len(fitted.rows)))
+                found.append(
+                    fitted.weight(fitted.coefficients(even, settings.penalties[number], None, settings.fit_steps))
+                )
+            return torch.stack(found)
+
+        trials[name] = _Trial(logits, weight_of, labelled, folds.any(1, keepdim=True), settings)
     return trials
 
 
 class _Trial:
-    """A peer fitted with every penalty, without each fold."""
+    """A peer fitted with every penalty, without each fold; `weight` is fitted to all labels with the penalties of these
+    numbers."""
 
     def __init__(
         self,
-        rows: Float[Tensor, "runs labelled width"],
-        kernel: Float[Tensor, "runs labelled labelled"],
-        coefficients: Float[Tensor, "runs folds_and_one penalties labelled classes"],
+        logits: Float[Tensor, "runs folds penalties labelled classes"],
+        weight: Callable[[Int[Tensor, "runs"]], Float[Tensor, "runs width classes"]],
         labelled: Nodes,
         folds: Folds,
         settings: MTPlusSettings,
     ) -> None:
-        self.classes, self.folds = labelled.classes, folds
-        self.penalties, ratios = rows.new_tensor(settings.penalties), rows.new_tensor(settings.temperatures)
-        self.rows, self.coefficients = rows, coefficients
-        self.logits = kernel[:, None, None] @ coefficients[:, :-1]  # runs, folds, penalties, labelled, classes
-        held_out = folds[:, :, None].to(rows.dtype)
+        self.logits, self.weight, self.classes, self.folds = logits, weight, labelled.classes, folds
+        self.penalties, ratios = logits.new_tensor(settings.penalties), logits.new_tensor(settings.temperatures)
+        held_out = folds[:, :, None].to(logits.dtype)
         count = folds.sum((1, 2)).clamp(min=1)[:, None]
         # The expected temperature gives all peers the same logit_std. The evidence of few labels is weak, and a peer
         # whose temperature is too high by mistake has lost its weight.
@@ -173,7 +246,7 @@ class _Trial:
         temperature = self.temperatures[run, nearest, self.evidence[run, nearest].argmax(1)]
         held_out = (self.logits[run, :, nearest] / temperature[:, None, None, None]).softmax(-1)
         return Peer(
-            weight=self.rows.mT @ self.coefficients[run, -1, nearest],
+            weight=self.weight(nearest),
             penalty=10 ** (share * self.penalties.log10()).sum(1),
             temperature=temperature,
             held_out=held_out,

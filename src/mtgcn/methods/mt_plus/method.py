@@ -24,13 +24,13 @@ cross-validation and teach each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import on_host
-from mtgcn.linalg.softmax_regression import probabilities_of
+from mtgcn.linalg.softmax_regression import are_many, probabilities_of
 from mtgcn.methods.mt_plus.base import PeerMethod, blend, stored_parameters
 from mtgcn.methods.mt_plus.cross_validation import (
     average,
@@ -38,6 +38,7 @@ from mtgcn.methods.mt_plus.cross_validation import (
     mixture_weights,
     stratified_folds,
     teaching_strength,
+    tuning_sample,
 )
 from mtgcn.methods.mt_plus.teaching import Teaching
 from mtgcn.methods.mt_plus.views import NodeViews
@@ -62,18 +63,23 @@ class MTPlus(PeerMethod):
 
         with stage("cross-validation"):
             # 2  A peer on every view: penalty, temperature, held-out probabilities.
-            folds = stratified_folds(labelled, gathered["keys"], classes, task.seeds, self)
-            peers = cross_validate(labelled_rows, labelled, classes, folds, self.prior, self)
+            many = are_many(index.shape[1], classes)
+            tuned = tuning_sample(labelled, gathered["keys"], classes, task.seeds, self)
+            once = replace(self, fold_fits=1) if many else self  # folds of many labels are not repeated
+            folds = stratified_folds(tuned, gathered["keys"], classes, task.seeds, once)
+            fitted_to = labelled if many else None
+            peers = cross_validate(labelled_rows, tuned, classes, folds, self.prior, self, fitted_to)
+            folds = folds.any(1, keepdim=True) if many else folds
             # 3  Weights of the peers.
             if self.votes == "equal":
                 weights = torch.full((task.runs, len(peers)), 1 / len(peers), device=task.device)
             else:
-                weights = mixture_weights(peers, self.prior, labelled, folds, self)
+                weights = mixture_weights(peers, self.prior, tuned, folds, self)
 
         # 4  Teaching strength, 0 to 1.
         strength = torch.ones(task.runs, device=task.device)
         if self.taught == "by-evidence":
-            strength = teaching_strength(peers, weights, labelled, classes, folds, self)
+            strength = teaching_strength(peers, weights, tuned, classes, folds, self)
 
         # 5  Probabilities before teaching. They are held once: on large graphs they are as large as the views.
         probabilities = weights.new_empty(task.runs, len(peers), task.num_nodes, classes)

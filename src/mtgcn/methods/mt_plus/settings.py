@@ -89,6 +89,10 @@ class MTPlusSettings(ViewSettings):
     temperature_labels: NonNegativeFloat = 4.0  # labels against a temperature e times as high or as low as expected
     penalty_pooling: NonNegativeFloat = 3.0  # how much the evidence of all peers counts for the penalty of each
     fit_steps: PositiveInt = 150  # gradient steps of fitting a peer to the labels
+    tuning_labels: PositiveInt = 4096  # labels that are cross-validated; more are sampled
+    tuning_numbers: PositiveInt = (
+        2**19
+    )  # labels times classes that are cross-validated; two labels of each class always
 
     full_skill: PositiveFloat = 0.625  # skill of the peers (0 chance, 1 perfect) from which teaching has full strength
     fade_power: NonNegativeFloat = 8.0  # power with which the strength fades below that skill
@@ -101,6 +105,7 @@ class MTPlusSettings(ViewSettings):
     few_labels: PositiveFloat = 3.0  # labels per class up to which all classes get equal weight
     taught_penalty: NonNegativeFloat = 1e-3  # largest penalty while teaching
     nodes_per_round: PositiveInt = 4096  # nodes sampled per round on larger graphs
+    labels_per_round: PositiveInt = 16384  # labels among them, where there are more
     rounds_per_bound: PositiveInt = 3  # rounds that share a bound of the curvature
 
     # The ablation changes one of these at a time.

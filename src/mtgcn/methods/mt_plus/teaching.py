@@ -44,7 +44,7 @@ class Teaching:
         self.pseudo_weight = settings.teaching_weight * strength  # of all pseudo labels; all labels have weight 1
         self.balance = class_balance(labelled, task.num_classes, settings)
         self.by_class = self.balance * label_imbalance(labelled, task.num_classes)
-        self.num_labels = labelled.present.sum(1, keepdim=True)
+        self.num_labels = labelled.index.shape[1]
         self.record = PseudoLabelRecord(task)
         # Position of each node in a random order of all nodes.
         large = task.graph.num_nodes > settings.nodes_per_round
@@ -60,7 +60,7 @@ class Teaching:
         coefficients = {name: peer.weight for name, peer in self.peers.items()}
         bounds: dict[str, Tensor] = {}
         for number in range(settings.rounds):
-            nodes = self._sample_nodes(number)
+            nodes, labels = self._sample_nodes(number)
             rows = {name: _rows_at(table, nodes) for name, table in self.views.items()}
             probabilities = {
                 name: probabilities_of(rows[name], coefficients[name]) if number else before[name][:, nodes]
@@ -73,7 +73,7 @@ class Teaching:
                 targets = {name: self.pseudo_labels(probabilities[name], nodes) for name in rows}
             for name, table in rows.items():
                 share, classes = targets[name]
-                examples = self._with_labels(share * self.pseudo_weight[:, None], classes, nodes)
+                examples = self._with_labels(share * self.pseudo_weight[:, None], classes, nodes, labels)
                 penalty = self.peers[name].penalty.clamp(max=settings.taught_penalty)
                 bound = bounds.get(name) if number % settings.rounds_per_bound else None
                 coefficients[name], bounds[name] = fit_to_all(
@@ -88,15 +88,23 @@ class Teaching:
         after = {name: probabilities_of(table, coefficients[name]) for name, table in self.views.items()}
         return after, coefficients
 
-    def _sample_nodes(self, number: int) -> Sample:
-        """The nodes of a round: all of a small graph; of a large one a new random sample, and all labelled nodes.
-        Thousands of examples determine a peer, and a round costs the same on a graph of any size."""
-        nodes, count, labelled = self.task.graph.num_nodes, self.settings.nodes_per_round, self.task.labelled
-        if self.positions is None:
-            return slice(None)
-        sampled = (self.positions - number * count) % nodes < count
-        sampled[labelled.index[labelled.present]] = True
-        return sampled.nonzero()[:, 0]
+    def _sample_nodes(self, number: int) -> tuple[Sample, Bool[Tensor, "runs labelled"]]:
+        """The nodes of a round, and which labels are among them: all of a small graph; of a large one a new random
+        sample, and all labelled nodes or a sample of many. Thousands of examples determine a peer, and a round costs
+        the same on a graph of any size."""
+        nodes, labelled, settings = self.task.graph.num_nodes, self.task.labelled, self.settings
+        positions = self.positions
+        if positions is None:
+            return slice(None), labelled.present
+
+        def window(count: int) -> Bool[Tensor, "nodes"]:
+            return torch.remainder(positions - number * count, nodes) < count
+
+        in_round = window(min(nodes, nodes * settings.labels_per_round // max(1, self.num_labels)))
+        labels = labelled.present & in_round[labelled.index]
+        sampled = window(min(nodes, settings.nodes_per_round))
+        sampled[labelled.index[labels]] = True
+        return sampled.nonzero()[:, 0], labels
 
     def pseudo_labels(
         self, probabilities: Probabilities, nodes: Sample = slice(None)
@@ -128,13 +136,17 @@ class Teaching:
         return {PSEUDO_LABELS: torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
-        self, weight: Float[Tensor, "runs nodes"], classes: Int[Tensor, "runs nodes"], nodes: Sample
+        self,
+        weight: Float[Tensor, "runs nodes"],
+        classes: Int[Tensor, "runs nodes"],
+        nodes: Sample,
+        labels: Bool[Tensor, "runs labelled"],
     ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
-        """The labels added to the pseudo labels, with total weight 1."""
+        """The labels of the round added to the pseudo labels, with total weight 1."""
         labelled = self.task.labelled
-        share = labelled.present / self.num_labels
+        share = labels / self.sum(labels.sum(1, keepdim=True)).clamp(min=1)
         place = labelled.index if isinstance(nodes, slice) else torch.searchsorted(nodes, labelled.index)
-        place = torch.where(labelled.present, place, weight.shape[1])  # padding falls into an extra column
+        place = torch.where(labels, place, weight.shape[1])  # others fall into an extra column
         weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, place, share)[:, :-1]
         classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, place, labelled.classes)
         return weight, classes[:, :-1]

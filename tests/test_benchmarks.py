@@ -1,0 +1,116 @@
+"""Every program in `benchmarks/` runs, on graphs of a thousand nodes and with few epochs."""
+
+import concurrent.futures
+import runpy
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import mtgcn
+from mtgcn import datasets, methods
+
+ROOT = Path(__file__).parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+SYNTHETIC = ("--nodes", "400", "--edges", "2000")
+PROGRAMS = {
+    "attribution.py": ["--dataset", "cora", "--epochs", "2"],
+    "calibration.py": ["--cells", "cora:5", "--runs", "1"],
+    "cells.py": [],
+    "distributed.py": [
+        "--nodes",
+        "3000",
+        "--edges",
+        "9000",
+        "--ranks",
+        "1",
+        "--parts",
+        "2",
+        "--epochs",
+        "1",
+        "--out",
+        "OUT",
+    ],
+    "docs_tables.py": [],
+    "first_fit.py": ["--dataset", "cora"],
+    "growth.py": ["--edges", "1000,2000", "--degree", "5"],
+    "heavy_tails.py": ["--seeds", "1"],
+    "label_propagation.py": ["--dataset", "cora", "--runs", "1"],
+    "m3s_check.py": ["--cells", "cora:5", "--runs", "1"],
+    "marked_fit.py": None,  # by first_fit.py
+    "mt_plus.py": ["--datasets", "cora"],
+    "mt_plus_ablation.py": [
+        "--datasets",
+        "cora",
+        "--labels",
+        "3",
+        "--runs",
+        "1",
+        "--variants",
+        "mt-plus;without teaching",
+    ],
+    "mutants.py": ["--count", "0", "--json", "OUT"],
+    "own_graph.py": [*SYNTHETIC, "--method", "lp"],
+    "page.py": [],
+    "peer_agreement.py": ["--datasets", "cora", "--runs", "1"],
+    "peers.py": ["--dataset", "synthetic", *SYNTHETIC, "--runs", "2", "--infomax-epochs", "2", "--programs", "lp,PyG"],
+    "reference.py": ["--datasets", "cora", "--runs", "1", "--json", "OUT"],
+    "row_order.py": ["--runs", "1"],
+    "speed.py": ["--dataset", "cora", "--runs", "2", "--peer-runs", "1"],
+    "studio_queue.py": ["--datasets", "cora", "--runs", "1"],
+    "suggestions.py": ["--datasets", "cora", "--runs", "1", "--rounds", "1"],
+    "trace.py": ["predict"],
+    "useless_parts.py": ["--labels", "5", "--runs", "2"],
+}
+SHORT = dict.fromkeys(("epochs", "warmup_epochs", "teaching_epochs", "infomax_epochs"), 2)
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Datasets of 1200 nodes and methods with few epochs, for programs that run in this process."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    known = set(sys.modules)
+    import measuring
+    from synthetic import random_graph
+
+    create = methods.create
+
+    def short(name, **settings):
+        few = {field.name: SHORT[field.name] for field in fields(methods.METHODS[name]) if field.name in SHORT}
+        return create(name, **few | settings)
+
+    monkeypatch.setattr(measuring, "in_fresh_process", lambda work, *args: work(*args))
+    monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", lambda workers, _: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(methods, "create", short)
+    for module in (mtgcn, datasets):
+        monkeypatch.setattr(module, "load", lambda name: random_graph(1200, 5000, 20, 3))
+    yield
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCHMARKS)):
+            del sys.modules[name]
+
+
+def test_every_program_is_tried():
+    assert {path.name for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()} == set(PROGRAMS)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("program", [name for name, options in PROGRAMS.items() if options is not None])
+def test_program_runs(program, tiny, tmp_path, monkeypatch, capsys):
+    options = [str(tmp_path / "out.json") if option == "OUT" else option for option in PROGRAMS[program]]
+    monkeypatch.setattr(sys, "argv", [str(BENCHMARKS / program), *options])
+    assert not status_of(BENCHMARKS / program)
+    assert capsys.readouterr().out
+
+
+def status_of(path):
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as end:
+        return end.code
+    return 0
