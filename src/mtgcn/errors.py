@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -13,6 +14,8 @@ MOST_NAMES_SHOWN = 30
 LONGEST_NAME = 1000  # characters; an array of names is as wide as the longest of them
 LONGEST_TEXT = 1_000_000  # characters of a category, which is part of a feature name
 PACKAGE = Path(__file__).parent
+# Control characters, line breaks included, and those that reverse the direction of text.
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class InputError(ValueError):
@@ -42,6 +45,11 @@ def shown(value: object) -> str:
     if len(text) > LONGEST_SHOWN:
         text = text[: LONGEST_SHOWN - 1] + "…"
     return repr(text)
+
+
+def printable(text: str) -> str:
+    """A line of text with control characters escaped, so that ids and names in it cannot steer a terminal."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def reason(problem: Exception) -> str:

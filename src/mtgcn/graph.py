@@ -115,11 +115,6 @@ class Graph:
         return self.adjacency.shape[0]
 
     @property
-    def with_self_loops(self) -> sp.csr_array:
-        """A + I, in new arrays."""
-        return (self.adjacency + sp.eye_array(self.num_nodes, dtype=np.float32, format="csr")).tocsr()
-
-    @property
     def num_features(self) -> int:
         return 0 if self.features is None else self.features.shape[1]
 

@@ -18,12 +18,23 @@ if TYPE_CHECKING:
     import torch
 
 UNKNOWN_LIMIT = 2**63  # bytes; the system does not report a limit
+MIN_ADDRESS_SPACE = 1 << 28  # bytes; a thread of a library takes 72 MiB of it
 
 
 def free_bytes() -> int:
     """The memory this process may still allocate: the least of machine, container and process limits."""
     limits = [_machine_free(), _container_free(), _process_free()]
     return min((limit for limit in limits if limit is not None), default=UNKNOWN_LIMIT)
+
+
+def check_address_space() -> None:
+    """Raise an `InputError` if `ulimit -v` leaves little: native threads that exceed it abort without a message."""
+    free = _process_free()
+    if free is not None and free < MIN_ADDRESS_SPACE:
+        limit, left = readable(MIN_ADDRESS_SPACE), readable(max(0, free))
+        raise InputError(
+            f"out of memory: {left} are left of the limit of this process, and {limit} are needed; raise it"
+        )
 
 
 def check_fits(needed: int, what: str, remedy: str) -> None:
@@ -103,13 +114,14 @@ def default_budget(device: torch.device) -> int:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error reports that an allocation failed."""
-    import torch
-
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    """Whether an error reports that an allocation failed. Does not import torch, which may be what failed."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # of torch.cuda
         return True
-    # On the CPU torch raises a RuntimeError with one of these messages.
-    return any(message in str(error) for message in ("can't allocate memory", "not enough memory"))
+    # torch on the CPU, loading a shared library, starting a thread, pyarrow
+    messages = ("can't allocate memory", "not enough memory", "failed to map segment", "Cannot allocate memory")
+    return any(
+        message in str(error) for message in (*messages, "can't start new thread", "bad_alloc", "malloc of size")
+    )
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import mtgcn
@@ -13,6 +14,7 @@ from mtgcn.cli import app as cli
 from mtgcn.experiments import scoring as run_module
 from mtgcn.experiments.scoring import score
 from mtgcn.methods import METHODS
+from mtgcn.storage.cache import cached_arrays, stored_arrays
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=3", "--set", "hidden_channels=4"]
 RUN_DIGITS = ["run", "--dataset", "digits", "--labels-per-class", "2", "--runs", "3", "--device", "cpu", *QUICK]
@@ -305,3 +307,24 @@ def test_methods_lists_settings(mtgcn_command):
     status, _, err = mtgcn_command("methods", "mt-gnc")
     assert status == 2
     assert "did you mean 'mt-gcn'" in err
+
+
+def test_cache_removes_the_least_recently_used(succeeds, monkeypatch, tmp_path):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
+    monkeypatch.setattr("mtgcn.storage.cache.MAX_CACHE_BYTES", 3000)
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world" / "amazon.npz").write_bytes(bytes(5000))  # a dataset
+    names = ["a" * 64, "b" * 64, "c" * 64]
+
+    def stored(name):
+        made = []
+        cached_arrays("infomax", name, {"x": (100,)}, lambda: made.append(name) or {"x": np.zeros(100)})
+        return not made
+
+    assert [stored(name) for name in (*names[:2], names[0], names[2])] == [False, False, True, False]
+    assert {path.stem for path in stored_arrays()} == {names[0], names[2]}
+    found = json.loads(succeeds("cache", "--json"))
+    assert (found["files"], found["folder"], found["removed"]) == (2, str(tmp_path), 0)
+    assert f"{tmp_path}: 2 stored encoders, 1 MiB of at most" in succeeds("cache")
+    assert succeeds("cache", "--clear").startswith("removed 2 stored encoders\n")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["amazon.npz"]

@@ -1,4 +1,4 @@
-"""Garbage collection of the process, and standard streams that are full, closed or cannot encode a letter."""
+"""The process: garbage collection, memory limits, standard streams that are full, closed or cannot encode a letter."""
 
 import gc
 import io
@@ -111,3 +111,73 @@ def test_letters_that_cannot_be_encoded_are_escaped(tmp_path, monkeypatch, encod
     shown = output.buffer.getvalue().decode(encoding)
     assert {"ascii": "n\\xe9 2, \\u2713 1", "latin-1": "né 2, \\u2713 1", "utf-8": "né 2, ✓ 1"}[encoding] in shown
     assert "edges\\udcff.csv: " in shown  # the note that some edges have a direction
+
+
+HOSTILE = "\x1b[2J\x9b31m\u202e"  # clears the screen, colours it, reverses text
+
+
+def test_control_characters_are_escaped(mtgcn_command, own, monkeypatch):
+    """In summaries, tables, notes and errors, in a terminal or not."""
+    rename = {"ant": f"ant{HOSTILE}", "0210": f"0210{HOSTILE}"}
+    for name in ("node_rows", "edge_rows", "label_rows"):
+        setattr(own, name, [[rename.get(cell, cell) for cell in row] for row in getattr(own, name)])
+    own.write()
+    out, more = own.folder / "p.csv", own.write_labels([rename["0210"], rename["ant"]])
+    commands = [own.fit, ["suggest", own.out, "--count", 36], ["label", own.out, more, "--folds", 0]]
+    commands += [["predict", own.out, "--out", out], [*own.fit, "--classes", "bee,cat"], ["label", own.out, own.edges]]
+    commands += [["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]]
+    for terminal in ("0", "1"):
+        monkeypatch.setenv("TTY_COMPATIBLE", terminal)
+        shown = ["".join(mtgcn_command(*command)[1:]) for command in commands]
+        assert not any(character in text for text in shown for character in ("\x1b[2J", "\x9b", "\u202e"))
+        assert all("ant\\x1b[2J" in "".join(text.split("\n")) for text in shown[:5])
+    assert HOSTILE in out.read_text(encoding="utf-8")  # files keep names as they are
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no such device")
+def test_full_standard_output_says_what_is_written(mtgcn_command, own, monkeypatch, capfd):
+    predictions, asked, page = (own.folder / name for name in ("p.csv", "ask.csv", "page.html"))
+    commands = {
+        own.out: own.fit,
+        predictions: ["predict", own.out, "--out", predictions, "--json"],
+        asked: ["suggest", own.out, "--out", asked],
+        page: ["report", own.out, "--out", page],
+    }
+    for path, arguments in commands.items():
+        with open("/dev/full", "w", encoding="utf-8") as device, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", device)
+            assert cli.main(list(map(str, arguments))) == 2
+        why = f"No space left on device, but {path} is written; make room there, or send it elsewhere"
+        assert f"mtgcn: error: cannot write to standard output: {why}\n" in capfd.readouterr().err
+        assert path.exists()
+
+
+def test_quiet(mtgcn_command, own):
+    own.edge_rows += [own.edge_rows[1][::-1]]  # which reading notes
+    own.write()
+    compare = ["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]
+    assert "mtgcn: note: " in mtgcn_command(*compare)[2]
+    status, out, err = mtgcn_command(*compare, "--quiet")
+    assert (status, err) == (0, "")
+    assert out.startswith("Accuracy % on edges.csv")  # the result itself
+    assert mtgcn_command(*own.fit, "-q") == (0, "", "")
+    assert mtgcn_command("predict", own.out, "--out", own.folder / "new" / "p.csv", "-q") == (0, "", "")
+    assert (own.folder / "new" / "p.csv").exists()
+    assert mtgcn_command("predict", own.out, "--out", own.out, "-q")[2].startswith("mtgcn: error: ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="uses resource limits of Linux")
+@pytest.mark.parametrize("kilobytes", [150_000, 700_000, 1_000_000])
+def test_address_space_limits_are_one_line(own, kilobytes):
+    """Too small to load torch, to load pyarrow, and to start threads."""
+    typed = ["-m", "mtgcn", *map(str, own.fit)]
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit -v {kilobytes}; exec "$@"', "bash", sys.executable, *typed],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mtgcn: error: out of memory")
+    assert done.stderr.count("\n") == 1

@@ -46,7 +46,7 @@ def all_gone(processes):
 @pytest.fixture
 def short_folder():
     """A folder with a path short enough for sockets."""
-    folder = Path("/tmp") / f"ray-test-{secrets.token_hex(3)}"
+    folder = Path("/tmp") / f"rt-{secrets.token_hex(3)}"
     folder.mkdir()
     yield folder
     shutil.rmtree(folder)
@@ -78,13 +78,18 @@ def waiting_processes(signs):
 
 @on_ray
 @pytest.mark.usefixtures("clean_home")
-def test_killed_worker_loses_nothing(tmp_path, signs):
+def test_killed_worker_loses_nothing(tmp_path, signs, short_folder):
     with started(sweep.__file__, tmp_path / "ray", "--signs", signs, "--ray", "local") as process:
         wait_until(lambda: waiting_processes(signs))
         cluster = processes_of(process)
         listening = [at for one in cluster for at in one.net_connections("tcp") if at.status == psutil.CONN_LISTEN]
         assert listening
         assert {at.laddr.ip for at in listening} <= LOOPBACK
+        [private] = short_folder.glob("mtgcn-ray-*")
+        assert private.stat().st_mode & 0o077 == 0
+        sockets = {at.laddr for one in cluster for at in one.net_connections("unix") if str(at.laddr).startswith("/")}
+        assert sockets
+        assert all(address.startswith(f"{private}/") for address in sockets)
         [worker] = waiting_processes(signs)
         assert worker in [one.pid for one in cluster]
         os.kill(worker, signal.SIGKILL)
@@ -371,7 +376,7 @@ def test_cluster_leaves_nothing_behind(stand_in, tmp_path, monkeypatch, address,
     monkeypatch.setattr(module, "_socket_folder", lambda: str(tmp_path))
     with ray_cluster(address) as cluster:
         assert (cluster.address, [node["NodeID"] for node in cluster.nodes]) == (address, ["here"])
-        folders = [str(path) for path in tmp_path.iterdir()]
+        folders = [f"{path}/r" for path in tmp_path.iterdir() if not path.stat().st_mode & 0o077]  # private
         assert len(folders) == (address == "local")
         assert stand_in.started == [(address, *(folders or [None]))]
     assert (taken, stand_in.started, list(tmp_path.iterdir())) == (steps, [], [])

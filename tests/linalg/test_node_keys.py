@@ -60,8 +60,11 @@ def test_keys_depend_on_features_edges_and_weights_within_two_steps():
     assert changed(path, features[:, ::-1]) == [0, 1, 2, 3, 4, 5]  # the same numbers in another column
     without, heavier = path.copy(), path.copy()
     without[4, 5] = without[5, 4] = 0
-    heavier[4, 5] = heavier[5, 4] = 2
-    assert changed(without, features) == changed(heavier, features) == [3, 4, 5]
+    assert changed(without, features) == [3, 4, 5]
+    heavier[4, 5] = heavier[5, 4] = 1.5
+    heavier[3, 4] = heavier[4, 3] = 0.5  # the mean stays
+    assert changed(heavier, features) == [2, 3, 4, 5]
+    assert changed(1e-3 * path, features) == []
 
 
 def test_keys_depend_on_which_neighbour_has_which_features():

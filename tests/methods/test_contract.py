@@ -154,6 +154,15 @@ def test_fit_is_order_invariant(name, graph):
     assert np.abs(np.diff(expected, axis=1)).max() > 1e-3  # nodes are not all alike
 
 
+@pytest.mark.parametrize("unit", [0.01, 2.0**20])
+def test_unit_of_weights_has_no_effect(name, graph, make_graph, unit):
+    method = quick(name)
+    given = graph if unit == 0.01 else make_graph(nodes=60, weighted=True)
+    expected = fit(method, given).probabilities
+    scaled = Graph(given.adjacency * np.float32(unit), given.features, given.labels)
+    np.testing.assert_allclose(fit(method, scaled).probabilities, expected, atol=1e-6)
+
+
 def test_runs_are_independent(name, graph):
     method = quick(name)
     task = observe(graph, splits_of(graph), seed=0, with_validation=method.uses_validation)

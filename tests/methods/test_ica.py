@@ -17,6 +17,7 @@ def liblinear():
 def one_node_after_the_other(graph, split, order, iterations, *, proportion):
     """Iterative classification without waves and stacks, with scikit-learn's classifiers."""
     features, edges = graph.features.toarray(), graph.adjacency.toarray() * (1 - np.eye(graph.num_nodes))
+    edges /= edges[edges > 0].mean()
     train, classes = split.train, graph.num_classes
     local = liblinear().fit(features[train], graph.labels[train])
     called = local.predict(features)

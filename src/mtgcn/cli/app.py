@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import errno
 import inspect
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from contextlib import nullcontext, redirect_stderr
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 import mtgcn
 from mtgcn.cli import data, experiments, fit
+from mtgcn.cli.options import QUIET, Quiet, remark
 from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
-from mtgcn.memory import keep_freed_blocks
+from mtgcn.memory import is_out_of_memory, keep_freed_blocks
 
 BAD_INPUT = 2  # exit status of every error that the user can fix
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
@@ -24,7 +28,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, fit.studio),
-    "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods),
+    "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods, data.cache),
     "The paper's tables": (experiments.reproduce, experiments.report),
 }
 EXAMPLES = (
@@ -33,6 +37,8 @@ EXAMPLES = (
     "mtgcn methods",
     "mtgcn methods mt-plus",
     "mtgcn methods mine:Shares",
+    "mtgcn cache",
+    "mtgcn cache --clear",
     "mtgcn run --dataset cora --labels-per-class 2",
     "mtgcn run --dataset pubmed --labels-per-class 3 --method mt-gcn --set peers=4",
     "mtgcn run --edges e.csv --labels l.csv --labels-per-class 3 --out rows/",
@@ -88,10 +94,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error.format_message())
     except InputError as error:
         return _complain(str(error))
-    except OSError as error:
+    except Exception as error:
+        if is_out_of_memory(error):
+            _complain("out of memory; raise the limit of this process (ulimit -v), or free some memory")
+            if arguments is None:
+                os._exit(BAD_INPUT)  # a library that is loaded half may crash at exit
+            return BAD_INPUT
+        if not isinstance(error, OSError):
+            raise
         return _complain(_system_error(error))
     if status == INTERRUPTED:
-        print("mtgcn: interrupted", file=sys.stderr)
+        remark("interrupted")
     return status or 0
 
 
@@ -106,7 +119,7 @@ def _system_error(error: OSError) -> str:
 
 
 def _complain(message: str) -> int:
-    print("mtgcn: error:", " ".join(message.split()), file=sys.stderr)
+    remark(f"error: {message}")
     return BAD_INPUT
 
 
@@ -123,11 +136,28 @@ def _root(
         raise typer.Exit
 
 
+def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the option --quiet to a command."""
+
+    @wraps(command)
+    def run(*, quiet: bool = False, **given: Any) -> None:
+        QUIET.set(quiet)
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere) if quiet else nullcontext():
+            command(**given)
+
+    options = list(inspect.signature(command, eval_str=True).parameters.values())
+    options.append(inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet))
+    named = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in named}
+    return run
+
+
 for panel, commands in COMMANDS.items():
     for command in commands:
         # One line per paragraph, so that the terminal wraps it.
         paragraphs = [" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n")]
         examples = [line for line in EXAMPLES if line.split()[1] == command.__name__]
         app.command(rich_help_panel=panel, help="\n\n".join(paragraphs), epilog="\n  ".join(["Examples:", *examples]))(
-            command
+            with_quiet(command)
         )

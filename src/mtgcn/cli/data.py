@@ -1,4 +1,4 @@
-"""`mtgcn datasets` and `methods`: the available datasets and methods."""
+"""`mtgcn datasets`, `methods` and `cache`: what is available and what is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtgcn.cli.options import AsJson, dataset_names, method_names, print_json
+from mtgcn.cli.options import AsJson, dataset_names, method_names, print_json, print_result, show
 
 
 def datasets(
@@ -34,16 +34,32 @@ def datasets(
     from mtgcn.report.tables import dataset_table, description_table, print_table
 
     if name is not None:
-        print(f"{name}\n")
+        show(name, "")
         print_table(description_table(descriptions[0]))
         return
     print_table(dataset_table(descriptions))
-    print()
+    show("")
     for folder in dict.fromkeys(description.location for description in descriptions):
         names = ", ".join(description.name for description in descriptions if description.location == folder)
-        print(f"{names}: in {folder}")
+        show(f"{names}: in {folder}")
     if absent:
-        print(f"{', '.join(absent)}: not here; fetched when first used")
+        show(f"{', '.join(absent)}: not here; fetched when first used")
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove stored encoders; datasets stay.", metavar="")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the cache of trained encoders, or clear it. Above its limit the least recently used are removed."""
+    from mtgcn.memory import readable
+    from mtgcn.storage.cache import MAX_CACHE_BYTES, cache_folder, stored_arrays, trim_cache
+
+    removed = trim_cache(0) if clear else 0
+    stored = stored_arrays()
+    size, folder = sum(stored.values()), cache_folder()
+    content = {"folder": folder, "files": len(stored), "bytes": size, "limit": MAX_CACHE_BYTES, "removed": removed}
+    line = f"{folder}: {len(stored)} stored encoders, {readable(size)} of at most {readable(MAX_CACHE_BYTES)}"
+    print_result(content, [f"removed {removed} stored encoders"] * clear + [line], as_json)
 
 
 def methods(
@@ -72,7 +88,7 @@ def methods(
 
     if name is None:
         print_table(method_table(titles, {one: [setting.name for setting in described[one]] for one in chosen}))
-        print("\nmtgcn methods NAME describes the settings of a method; --set KEY=VALUE changes them.")
+        show("", "mtgcn methods NAME describes the settings of a method; --set KEY=VALUE changes them.")
     else:
-        print(titles[name], "\n")
+        show(titles[name], "")
         print_table(setting_table(described[name]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +20,9 @@ from mtgcn.cli.options import (
     method_lists,
     method_names,
     print_json,
+    print_result,
     remark,
+    show,
 )
 from mtgcn.errors import InputError, shown, unknown_name
 
@@ -149,7 +150,8 @@ def demo() -> None:
     try:
         load(dataset)
     except SourceUnreachable as error:
-        print(f"mtgcn: {error}\nmtgcn: continuing with the digits of scikit-learn", file=sys.stderr)
+        remark(str(error))
+        remark("continuing with the digits of scikit-learn")
         dataset = "digits"
     print(
         f"Accuracy on {dataset} with 2 labels per class and 30 random splits: a graph convolutional network (gcn),\n"
@@ -194,17 +196,18 @@ class _Compared:
 
     def show(self, content: dict[str, Any], table: Table, as_json: bool) -> None:
         """Print the content or the table on stdout, everything else on stderr."""
-        if as_json:
-            print_json(content | {"notes": self.notes, "warnings": list(self.comparison.warnings)})
-        else:
-            from mtgcn.report.tables import print_table
+        from mtgcn.report.tables import print_table
 
+        if not as_json:
             for kind, messages in (("note", self.notes), ("warning", self.comparison.warnings)):
                 for message in messages:
                     remark(f"{kind}: {message}")
-            print_table(table)
         if self.files:
             remark(f"wrote {', '.join(map(str, self.files))}")
+        if as_json:
+            print_json(content | {"notes": self.notes, "warnings": list(self.comparison.warnings)})
+        else:
+            print_table(table)
 
 
 def _compare(
@@ -398,8 +401,8 @@ def reproduce(
                 remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
                 raise
             text, files = write_reproduction(out, reproduction)
-    print(text)
     remark(f"wrote {', '.join(map(str, files))}")
+    show(*text.split("\n"))
     if reproduction.failures:
         raise InputError("; ".join(reproduction.failures))
 
@@ -429,7 +432,7 @@ def report(
         page = out or folder / "report.html"
         check_file(page)
         load_model(folder).report(page)
-        print(page)
+        print_result({}, (page,), as_json=False, written=page)
         return
     if out is not None:
         raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
@@ -450,5 +453,4 @@ def report(
     if of_sweeps(units) or not comparisons:
         for suite in suites_in(units):
             written += write_report(folder, stored_evidence(units, suite=suite))
-    for path in written:
-        print(path)
+    print_result({}, written, as_json=False, written=" and ".join(map(str, written)))

@@ -82,7 +82,7 @@ def fit(
         seed=seed,
         device=device,
     )
-    print_result(asdict(summary), summary_lines(summary), as_json)
+    print_result(asdict(summary), summary_lines(summary), as_json, written=summary.model)
 
 
 @takes_graph_files("edges", "nodes", "graph", "columns", "unknown_nodes", "header")
@@ -111,10 +111,11 @@ def predict(
     counts = predictions.count_by_class()
     found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
     content = {"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes}
+    remarks = [f"note: {note}" for note in notes]
     if is_standard_output(out):
-        print_result(content, (), as_json, [*(f"note: {note}" for note in notes), found])
+        print_result(content, (), as_json, [*remarks, found])
     else:
-        print_result(content, (found, str(out)), as_json, [f"note: {note}" for note in notes])
+        print_result(content, (found, out), as_json, remarks, written=out)
 
 
 def label(
@@ -145,7 +146,7 @@ def label(
         folds=folds,
         device=device,
     )
-    print_result(asdict(summary), label_lines(summary), as_json)
+    print_result(asdict(summary), label_lines(summary), as_json, written=summary.refit and summary.model)
 
 
 def suggest(
@@ -180,7 +181,7 @@ def suggest(
             Table.of_text(["node", "predicted", "score", "why"], cells, title="Nodes to label next", prose=True)
         )
     elif not is_standard_output(out):
-        print(out)
+        print_result({}, (out,), as_json, written=out)
 
 
 @takes_graph_files()

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, printable
+
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 Seed = Annotated[int, typer.Option(help="Seed of the splits and of all randomness in the methods.", metavar="N")]
 Device = Annotated[str, typer.Option(help="auto uses a GPU if there is one.", metavar="auto|cpu|cuda")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress, no notes, no summary of written files.", metavar="")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of the method; may be repeated.", metavar="KEY=VALUE")
 ]
@@ -100,23 +106,39 @@ def method_lists(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in method_names(last) if name not in taken]
 
 
+def show(*lines: object) -> None:
+    """Print lines on standard output."""
+    for line in lines:
+        print(printable(str(line)))
+
+
 def remark(message: str) -> None:
-    print("mtgcn:", message, file=sys.stderr)
+    """Print a message on standard error."""
+    print("mtgcn:", printable(" ".join(message.split())), file=sys.stderr, flush=True)
 
 
 def print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, allow_nan=False, default=str))  # str: paths
 
 
-def print_result(content: dict[str, Any], lines: Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:
-    """Print the result of a command as JSON, or as lines of text with remarks on standard error."""
-    if as_json:
-        print_json(content)
-        return
-    for message in remarks:
-        remark(message)
-    for line in lines:
-        print(line)
+def print_result(
+    content: dict[str, Any], lines: Iterable[object], as_json: bool, remarks: Iterable[str] = (), written: object = None
+) -> None:
+    """Print the result of a command as JSON, or as lines of text with remarks on standard error; with --quiet no text
+    about what is `written`."""
+    try:
+        if as_json:
+            print_json(content)
+        else:
+            for message in remarks:
+                remark(message)
+            if written is None or not QUIET.get():
+                show(*lines)
+        sys.stdout.flush()
+    except OSError as error:
+        if written is None or isinstance(error, BrokenPipeError):
+            raise
+        raise OSError(error.errno, f"{error.strerror}, but {written} is written") from error
 
 
 def listed(text: str, option: str) -> list[str]:

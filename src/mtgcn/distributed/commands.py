@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,7 +14,7 @@ from typing import Annotated
 import typer
 
 from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_result
+from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, print_result, remark
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
@@ -43,12 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return app(args=arguments, prog_name="python -m mtgcn.distributed", standalone_mode=False) or 0
     except (typer.TyperException, InputError) as error:
         if os.environ.get("RANK", "0") == "0":
-            _print_error(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+            remark(f"error: {error.format_message() if isinstance(error, typer.TyperException) else error}")
         return BAD_INPUT
-
-
-def _print_error(message: str) -> None:
-    print("mtgcn: error:", " ".join(message.split()), file=sys.stderr, flush=True)
 
 
 @app.command()
@@ -75,7 +70,7 @@ def shard(
         "order: {order}; {boundary:.1%} of the edges connect different parts".format(**summary),
         summary["shards"],
     )
-    print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes])
+    print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes], written=out)
 
 
 @app.command()
@@ -131,7 +126,7 @@ def fit(
                     str(out),
                 )
                 content = {key: value for key, value in card.items() if key != "history"}
-                print_result({**content, "out": out}, lines, as_json)
+                print_result({**content, "out": out}, lines, as_json, written=out)
             ranks.end()
         return
     except InputError as error:
@@ -146,7 +141,7 @@ def fit(
             raise typer.Exit(FAILED) from error
         message, status = f"another rank has ended or cannot be reached; {restart}", FAILED
     if ranks.first_to_report():
-        _print_error(message)
+        remark(f"error: {message}")
     raise typer.Exit(status)
 
 

@@ -6,6 +6,7 @@ hold are its boundary. They are the same in every product with the graph, so whi
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,8 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from mtgcn.communicator import Communicator
-from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError
+from mtgcn.environment import chosen_device, versions
+from mtgcn.errors import InputError, printable
 from mtgcn.linalg.node_keys import as_array
 from mtgcn.shapes import Float, Int, Real
 
@@ -59,6 +60,7 @@ class Ranks:
         store, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
         backend = "nccl" if chosen.type == "cuda" else "gloo"
         own_store = PrefixStore("mtgcn", store)
+        check_versions(own_store, rank, count)
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
         return Ranks(rank, count, chosen, store=own_store)
 
@@ -122,7 +124,7 @@ class Ranks:
     def remark(self, message: str) -> None:
         """Print a message on rank 0."""
         if self.rank == 0:
-            print("mtgcn:", message, file=sys.stderr, flush=True)
+            print("mtgcn:", printable(message), file=sys.stderr, flush=True)
 
     # ----------------------------------------------------------------------------------- rows with a rank to go to
 
@@ -138,6 +140,20 @@ class Ranks:
         sent = torch.from_numpy(np.ascontiguousarray(rows[order])).to(self.device)
         received = self.exchange(sent, outgoing, incoming).cpu().numpy()
         return received, np.repeat(np.arange(self.count), incoming)
+
+
+def check_versions(store: Any, rank: int, count: int) -> None:
+    """Raise an `InputError` on all ranks if packages differ between them."""
+    packages = {name: version for name, version in versions().items() if name != "python"}
+    store.set(f"versions {rank}", json.dumps(packages))
+    first, *others = (json.loads(store.get(f"versions {other}")) for other in range(count))
+    for other, found in enumerate(others, start=1):
+        for name in first:
+            if found.get(name) != first[name]:
+                raise InputError(
+                    f"rank {other} has {name} {found.get(name)} and rank 0 has {first[name]}; install the same version "
+                    "on all machines"
+                )
 
 
 MIN_LENGTH = 1e-11  # squared length of an independent column, relative to the longest; less is rounding error

@@ -243,14 +243,6 @@ class LocalGraph(Graph):
     def mean_degree(self) -> float:
         return self.manifest.entries / self.manifest.num_nodes
 
-    @property
-    def with_self_loops(self) -> sp.csr_array:
-        """A + I, with the same index arrays."""
-        adjacency = self.adjacency
-        row = np.repeat(np.arange(adjacency.shape[0], dtype=np.int32), np.diff(adjacency.indptr))
-        values = adjacency.data + (adjacency.indices == row)
-        return sp.csr_array((values.astype(np.float32), adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-
     def task(self, labels: Int[np.ndarray, "here"], class_names: tuple[str, ...], seed: int) -> Task:
         """The task with these labels of this rank's nodes, in the order of the node table."""
         vars(self)["class_names"] = class_names

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 LOCAL = "local"  # address of a cluster that is started on this machine and ends with the command
 RUNNING_HERE = "auto"  # Ray's name for the cluster that runs on this machine
+INNER_FOLDER = "r"  # Ray opens its own folder to all users, so it lies in one that only this user may enter
 RETRIES = 3  # of a unit whose worker was lost
 SECONDS_TO_CONNECT = 5
 SECONDS_TO_JOIN = 60
@@ -64,7 +65,8 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
     try:
         if address == LOCAL:
             folder = tempfile.mkdtemp(prefix="mtgcn-ray-", dir=_socket_folder())
-            ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=folder, **silent)
+            inner = os.path.join(folder, INNER_FOLDER)
+            ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=inner, **silent)
         else:
             ray.init(address, **silent)
         with redirect_stdout(sys.stderr):  # Ray prints lost workers; stdout is for results
@@ -86,7 +88,7 @@ def _keep_to_this_machine() -> None:
 
 def _socket_folder() -> str | None:
     """The parent of Ray's folder: the default one (None), or /tmp if its path is too long for sockets."""
-    longest = LONGEST_SOCKET_FOLDER - len("/mtgcn-ray-01234567")
+    longest = LONGEST_SOCKET_FOLDER - len(f"/mtgcn-ray-01234567/{INNER_FOLDER}")
     return None if len(os.fsencode(tempfile.gettempdir())) <= longest else "/tmp"
 
 

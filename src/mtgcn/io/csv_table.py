@@ -20,6 +20,7 @@ from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.io.column_table import CODE, number_in
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
 from mtgcn.labels import MISSING_WORDS
+from mtgcn.memory import is_out_of_memory
 
 BLOCK_BYTES = 16 << 20
 LONGEST_LINE = 64 << 20
@@ -96,7 +97,7 @@ class CsvTable(Table):
             try:
                 batch = self._batch(first_line, block, texts, numbers, gaps)
             except (pa.ArrowException, ValueError) as problem:
-                if isinstance(problem, InputError):
+                if isinstance(problem, InputError) or is_out_of_memory(problem):
                     raise
                 self._find_faults(faults, first_line, block, () if gaps else numbers)
                 if gaps and not faults:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.normalisation import device_adjacency, device_features, row_sums
+from mtgcn.linalg.normalisation import device_adjacency, device_features, relative_adjacency, row_sums
 from mtgcn.linalg.operators import blocks_of_entries, blocks_of_rows, csr_arrays, each_block
 from mtgcn.shapes import Float, Int, Real, UInt64
 
@@ -46,7 +46,7 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
     """
     if device.type != "cpu" and not graph.communicator.has_whole_graph:
         return node_keys(graph, CPU).to(device)
-    on_cpu, features, adjacency = device.type == "cpu", graph.features, graph.adjacency
+    on_cpu, features, adjacency = device.type == "cpu", graph.features, relative_adjacency(graph)
     keys = torch.zeros(adjacency.shape[0], dtype=torch.int64, device=device)
     if features is not None:
         places = splitmix64(torch.arange(features.shape[1], device=device))

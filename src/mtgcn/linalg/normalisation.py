@@ -44,8 +44,26 @@ COLUMNS_AT_ONCE = 32  # multiplied together: about as wide as what training will
 
 
 @cached_per_graph
+def relative_adjacency(graph: Graph) -> sp.csr_array:
+    """A with its weights divided by their mean over edges between different nodes, so that their unit has no effect.
+
+    Everything that depends on weights starts from it. Where all weights are 1 it is `graph.adjacency` itself.
+    """
+    adjacency, loops = graph.adjacency, graph.adjacency.diagonal()
+
+    def with_data(data: np.ndarray) -> sp.csr_array:
+        return sp.csr_array((data, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+
+    pattern = with_data((adjacency.data != 0).astype(np.float64))
+    sums = adjacency.sum(axis=1, dtype=np.float64) - loops, pattern.sum(axis=1) - (loops != 0)  # weight, edges
+    (weight, edges), _ = graph.communicator.mean_and_std(np.stack(sums, axis=1))
+    mean = np.float32(weight / edges if edges else 1)  # rounded, so that the order of nodes does not matter
+    return adjacency if mean == 1 else with_data(adjacency.data / mean)
+
+
+@cached_per_graph
 def normalized_adjacency(graph: Graph) -> sp.csr_array:
-    """Â = D̃^-1/2 (A + I) D̃^-1/2, with D̃ the row sums of A + I (Kipf and Welling, 2017).
+    """Â = D̃^-1/2 (A + I) D̃^-1/2, with D̃ the row sums of A + I (Kipf and Welling, 2017), A the relative adjacency.
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -53,7 +71,13 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float32)
     """
-    with_self = graph.with_self_loops
+    with_self = relative_adjacency(graph)
+    if graph.communicator.has_whole_graph:
+        with_self = (with_self + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
+    else:  # the rows of a process have their diagonal stored
+        row = np.repeat(np.arange(with_self.shape[0], dtype=np.int32), np.diff(with_self.indptr))
+        values = (with_self.data + (with_self.indices == row)).astype(np.float32)
+        with_self = sp.csr_array((values, with_self.indices, with_self.indptr), shape=with_self.shape)
     degrees = with_self.sum(axis=1)
     of_columns = graph.communicator.with_boundary(torch.from_numpy(degrees)).numpy()
     starts, indices, data = with_self.indptr, with_self.indices, with_self.data
@@ -69,7 +93,7 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
 
 def normalized_laplacian(graph: Graph) -> sp.csr_array:
     """L = I - D^-1/2 A D^-1/2, D the row sums of A; a node without edges has 1 on the diagonal and nothing else."""
-    adjacency = graph.adjacency.astype(np.float64)
+    adjacency = relative_adjacency(graph).astype(np.float64)
     degrees = adjacency.sum(axis=1)
     scale = sp.diags_array(np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
     laplacian = sp.csr_array(sp.eye_array(graph.num_nodes) - scale @ adjacency @ scale)
@@ -128,8 +152,8 @@ def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_arr
 
 @cached_per_graph
 def device_adjacency(graph: Graph, device: torch.device) -> CsrArrays:
-    """A on a device, with sorted rows."""
-    return csr_arrays(graph.adjacency, device)
+    """The relative adjacency on a device, with sorted rows."""
+    return csr_arrays(relative_adjacency(graph), device)
 
 
 @cached_per_graph

@@ -15,6 +15,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from torch import Tensor
 
 from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.operators import LARGE_BLOCK, SparseOperator, blocks_of_entries, blocks_of_rows, each_block
 from mtgcn.shapes import Float, Int
 
@@ -61,8 +62,8 @@ MAX_ITERATIONS, MAX_ITERATIONS_32 = 5_000, 500
 
 
 class AbsorbingWalk:
-    """Partially absorbing random walk (Wu et al., 2012): the matrix (L + αI)^-1 with L = D - A, weights of A divided by
-    their mean.
+    """Partially absorbing random walk (Wu et al., 2012): the matrix (L + αI)^-1 with L = D - A, A the relative
+    adjacency.
 
     Entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer the walk. For a
     tiny α a column is nearly constant, 1 / (α · nodes), on its component. This constant is subtracted from the
@@ -78,12 +79,10 @@ class AbsorbingWalk:
     """
 
     def __init__(self, graph: Graph, alpha: float) -> None:
-        weights = graph.adjacency.astype(np.float64)
+        weights = relative_adjacency(graph).astype(np.float64)
         weights = (weights + weights.T) / 2  # the two directions of an edge may differ by rounding
         weights -= sp.diags_array(weights.diagonal())  # self-loops have no effect
         weights.eliminate_zeros()
-        if weights.nnz:
-            weights /= weights.data.mean()  # the result does not depend on their unit
         self.degrees = weights.sum(axis=1)
         # An α lost to rounding beside the largest degree would leave the matrix singular.
         self.alpha = max(alpha, ROUNDING * float(self.degrees.max(initial=0)))

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.node_keys import keyed_normal, node_keys, splitmix64
-from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.normalisation import normalized_adjacency, relative_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.shapes import Float
 
@@ -60,7 +60,7 @@ def structural_features(
     adjacency = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
     # A unit column for each component: square roots of the degrees in A + I of its nodes.
     count, component = connected_components(graph.adjacency, directed=False)
-    degree = graph.adjacency.sum(axis=1, dtype=np.float64) + 1
+    degree = relative_adjacency(graph).sum(axis=1, dtype=np.float64) + 1
     share = np.sqrt(degree / np.bincount(component, degree)[component]).astype(np.float32)
     components = sp.csr_array((share, component, np.arange(graph.num_nodes + 1)), shape=(graph.num_nodes, count))
     # A key for each component, from those of its nodes in any order.

@@ -21,6 +21,7 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.linalg.logistic_regression import labelled_rows, one_vs_rest, probabilities
+from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.memory import check_fits
 from mtgcn.methods.base import Method
@@ -58,8 +59,8 @@ class DeepWalk(Method):
         # Shared embeddings have seeds of the experiment, so that final and development runs share none.
         groups = None if self.embeddings is None else np.array([seed % self.embeddings for seed in task.seeds])
         seeds = task.seeds if groups is None else tuple(run_seed(task.seed, int(number)) for number in groups)
-        adjacency = task.graph.adjacency - sp.diags_array(task.graph.adjacency.diagonal())
-        edges = sp.csr_array(adjacency, dtype=np.float32)  # as in the authors' program, without self-edges
+        edges = relative_adjacency(task.graph)
+        edges = sp.csr_array(edges - sp.diags_array(edges.diagonal()), dtype=np.float32)  # as in the authors' program
         edges.eliminate_zeros()
         distinct = sorted(set(seeds))
         with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.linalg.logistic_regression import LinearClassifiers, labelled_rows, one_vs_rest, probabilities
-from mtgcn.linalg.normalisation import scaled_features
+from mtgcn.linalg.normalisation import relative_adjacency, scaled_features
 from mtgcn.methods.base import Method
 from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
@@ -98,7 +98,7 @@ class IterativeClassification(Method):
                 found = np.take_along_axis(assigned, held_out.index.numpy(), axis=1) == held_out.classes.numpy()
                 more_right += sign * np.sum(found & held_out.present.numpy(), axis=1)
             proportional = more_right > 0
-        weights = task.graph.adjacency.astype(np.float64)
+        weights = relative_adjacency(task.graph).astype(np.float64)
         weights = sp.csr_array(weights - sp.diags_array(weights.diagonal()))
         weights.eliminate_zeros()
         sums = weights.sum(axis=1)

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.memory import default_budget
@@ -164,7 +165,7 @@ def batches_of_walks(
     task: Task, per_node: int, steps: int, at_once: int
 ) -> Iterator[Int[Tensor, "runs walks steps_and_start"]]:
     """Walks from every node with edges, `at_once` in a batch; each round has a random order of starts."""
-    adjacency = task.graph.adjacency
+    adjacency = relative_adjacency(task.graph)
     linked = np.flatnonzero(np.diff(adjacency.indptr))
     generators = [np.random.default_rng([seed, WALKS]) for seed in task.seeds]
     for _ in range(per_node if len(linked) else 0):

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import NetworkMethod, network_prediction
 from mtgcn.nn.base import CLASSES, NODES, rows_at
@@ -77,9 +78,7 @@ class Edges:
     """The embedding loss of neighbours."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
-        adjacency = graph.adjacency.copy()
-        # Only relative weights matter; a power of two scales weights of 1e-44 without rounding.
-        adjacency.data = np.ldexp(adjacency.data, -np.frexp(adjacency.sum(dtype=np.float64))[1])
+        adjacency = relative_adjacency(graph)
         degrees = adjacency.sum(axis=1)
         self.total_weight = float(degrees.sum()) or 1.0  # every edge counted from both ends
         self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - adjacency), device, symmetric=True)

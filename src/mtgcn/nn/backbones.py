@@ -16,7 +16,7 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.linalg.normalisation import scaled_features
+from mtgcn.linalg.normalisation import relative_adjacency, scaled_features
 from mtgcn.nn.base import NetworkSettings, StackedNetwork, TwoLayerNetwork
 from mtgcn.nn.networks import APPNP, GAT, GCN, Chebyshev
 from mtgcn.shapes import Float
@@ -131,7 +131,7 @@ class _Call:
     def __init__(self, task: Task, settings: NetworkSettings) -> None:
         features = scaled_features(task.graph, settings.feature_scaling)
         dense = features if isinstance(features, np.ndarray) else features.toarray()
-        edges = task.graph.adjacency.tocoo()
+        edges = relative_adjacency(task.graph).tocoo()
         ends = np.stack([edges.row, edges.col]).astype(np.int64)
         self.task = task
         self.features = torch.from_numpy(np.array(dense, dtype=np.float32)).to(task.device)

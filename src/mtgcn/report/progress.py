@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from mtgcn.errors import printable
 from mtgcn.training.progress import current_stage, current_unit, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -108,7 +109,7 @@ class _Lines:
 
     def print(self, text: str) -> None:
         self.last = monotonic()
-        print(f"{text}, {self.last - self.started:.0f} s", file=sys.stderr, flush=True)
+        print(f"{printable(text)}, {self.last - self.started:.0f} s", file=sys.stderr, flush=True)
 
 
 class _Text(ProgressColumn):

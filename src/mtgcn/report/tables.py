@@ -19,6 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mtgcn.datasets import Description
+from mtgcn.errors import printable
 from mtgcn.experiments.statistics import SampleSummary
 from mtgcn.settings import SettingDescription
 
@@ -119,7 +120,13 @@ class Table:
 
     @property
     def texts(self) -> list[list[str]]:
-        return [[row.name, *(entry.text for entry in row.entries)] for row in self.rows]
+        """The cells for a terminal."""
+        return [[printable(text) for text in (row.name, *(entry.text for entry in row.entries))] for row in self.rows]
+
+    @property
+    def title_and_caption(self) -> tuple[str, ...]:
+        """Both for a terminal."""
+        return tuple("\n".join(map(printable, text.split("\n"))) for text in (self.title, self.caption))
 
 
 def print_table(table: Table) -> None:
@@ -128,9 +135,10 @@ def print_table(table: Table) -> None:
     if not console.is_terminal:
         print(plain_text(table))
         return
+    title, caption = (Text(text) if text else None for text in table.title_and_caption)
     shown = RichTable(
-        title=table.title or None,
-        caption=table.caption or None,
+        title=title,
+        caption=caption,
         show_header=any(table.columns),
         show_lines=table.prose,
         box=SIMPLE_HEAD,
@@ -158,7 +166,8 @@ def plain_text(table: Table) -> str:
         left_aligned = place == 0 or table.prose
         columns.append([t + b if left_aligned else b + t for t, b in zip(column, blanks, strict=True)])
     lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-    return "\n".join(filter(None, [table.title, *lines, table.caption]))
+    title, caption = table.title_and_caption
+    return "\n".join(filter(None, [title, *lines, caption]))
 
 
 def markdown_lines(table: Table) -> list[str]:

@@ -7,11 +7,12 @@ import hashlib
 import io
 import math
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import scipy.sparse as sp
 
 from mtgcn.storage.files import LOG, HeldElsewhere, exclusive_lock, read_plain, write_atomically
 
+MAX_CACHE_BYTES = 10 * 2**30  # of all stored arrays
 CHUNK_BYTES = 2**24  # hashed by one thread at a time
 MAX_ITEM_BYTES = np.float64().nbytes
 MAX_HEADER_BYTES = 4096  # of an array in an npz file
@@ -33,6 +35,31 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path  # not needed where MTGCN_CACHE is set
 
     return user_cache_path("mtgcn", appauthor=False)
+
+
+def stored_arrays() -> dict[Path, int]:
+    """The files of stored arrays and their bytes, the least recently used first."""
+    found = []
+    for path in cache_folder().glob("*/*.npz"):
+        with suppress(OSError):  # another process has removed it
+            if re.fullmatch("[0-9a-f]{64}", path.stem):  # not a dataset
+                found.append((path.stat().st_mtime_ns, path, path.stat().st_size))
+    return {path: size for _, path, size in sorted(found)}
+
+
+def trim_cache(limit: int | None = None) -> int:
+    """Remove stored arrays, the least recently used first, until at most `limit` bytes are left; returns how many."""
+    limit = MAX_CACHE_BYTES if limit is None else limit
+    stored = stored_arrays()
+    total, removed = sum(stored.values()), 0
+    for path, size in stored.items():
+        if total <= limit:
+            break
+        with suppress(OSError):
+            path.unlink()
+            path.with_suffix(".lock").unlink(missing_ok=True)
+        total, removed = total - size, removed + 1
+    return removed
 
 
 def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
@@ -82,6 +109,7 @@ def cached_arrays(
             arrays = make()
             if all(np.isfinite(array).all() for array in arrays.values()):
                 _write(path, kind, arrays)
+                trim_cache()
     return arrays
 
 
@@ -101,6 +129,8 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
             arrays = {key: content[key] for key in shapes}
             if str(content[NAME]) != path.stem:  # copied from the file of another graph
                 raise ValueError(f"it was stored as {str(content[NAME])[:80]}")
+        with suppress(OSError):
+            os.utime(path)  # the least recently used are removed first
         for key, shape in shapes.items():
             if arrays[key].shape != shape or arrays[key].dtype.kind != "f" or not np.isfinite(arrays[key]).all():
                 raise ValueError(f"{key} is not of shape {shape} and finite numbers")

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.normalisation import scaled_features
+from mtgcn.linalg.normalisation import relative_adjacency, scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.uncertainty.peer_weights import FittedModel, leading_peers, peer_weights
@@ -149,7 +149,7 @@ def smoothed_features(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
 
         features = TruncatedSVD(DIMENSIONS, random_state=0).fit_transform(features)
     rows: np.ndarray = features.toarray() if sp.issparse(features) else np.asarray(features)
-    with_self = graph.adjacency + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
+    with_self = relative_adjacency(graph) + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
     mean_around = sp.diags_array(1 / with_self.sum(axis=1)) @ with_self
     for _ in range(SMOOTHING_STEPS):
         rows = mean_around @ rows

@@ -22,7 +22,7 @@ from mtgcn.estimator.persistence import FILES, changing_model, check_destination
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
-from mtgcn.memory import free_bytes, is_out_of_memory, readable
+from mtgcn.memory import check_address_space, free_bytes, is_out_of_memory, readable
 from mtgcn.methods import Method, method_from_text, name_of
 from mtgcn.report.progress import fitting_progress
 from mtgcn.splits import Split, check_seed
@@ -125,6 +125,7 @@ def fit_files(
 
     With `check`, everything is read and checked, and nothing is fitted or written.
     """
+    check_address_space()
     check_folds(folds)
     check_seed(seed)
     torch_device = chosen_device(device)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, printable
 from mtgcn.storage.files import check_file, own_descriptor, write_file
 from mtgcn.uncertainty.warnings import FitWarning
 
@@ -47,6 +47,9 @@ def write_output(path: Path, content: bytes) -> None:
         write_file(path, content)
         return
     try:
+        if sys.stdout.isatty():  # ids and names must not steer the terminal
+            lines = content.decode("utf-8", "surrogateescape").split("\n")
+            content = "\n".join(map(printable, lines)).encode("utf-8", "surrogateescape")
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe, as `… --out - | head` does

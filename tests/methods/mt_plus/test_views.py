@@ -129,11 +129,11 @@ def sizes_of(graph, device):
 @pytest.mark.parametrize("find", [sizes_of, module.sizes_on_device])
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
 def test_sizes(kind, find):
-    path = np.array([[0, 2, 0], [2, 5, 1], [0, 1, 0]])  # the self-loop is ignored
+    path = np.array([[0, 6, 0], [6, 9, 2], [0, 2, 0]])  # weights 1.5 and 0.5 of their mean; the self-loop is ignored
     sizes = np.asarray(find(Graph(path, kind([[1.0, -2], [0, 0], [4, 0]])), CPU))
-    own = np.log1p([[2, 3], [3, 0], [1, 4]])
-    around = np.array([own[1], (2 * own[0] + own[2]) / 3, own[1]])
-    beyond = np.array([around[1], (2 * around[0] + around[2]) / 3, around[1]])
+    own = np.log1p([[1.5, 3], [2, 0], [0.5, 4]])
+    around = np.array([own[1], (3 * own[0] + own[2]) / 4, own[1]])
+    beyond = np.array([around[1], (3 * around[0] + around[2]) / 4, around[1]])
     np.testing.assert_allclose(sizes, np.concatenate([own, around, beyond], axis=1), rtol=1e-6)
 
 

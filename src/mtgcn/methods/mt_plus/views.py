@@ -38,6 +38,7 @@ from mtgcn.linalg.normalisation import (
     device_features,
     graph_operators,
     neighbour_sums,
+    relative_adjacency,
     row_sums,
     without_self_loops,
 )
@@ -387,10 +388,11 @@ def random_cosines(
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
     """The adjacency without its diagonal; not copied where the diagonal is 0."""
-    loops = graph.adjacency.diagonal()
+    adjacency = relative_adjacency(graph)
+    loops = adjacency.diagonal()
     if not loops.any():
-        return graph.adjacency
-    neighbours = sp.csr_array(graph.adjacency - sp.diags_array(loops, shape=graph.adjacency.shape))
+        return adjacency
+    neighbours = sp.csr_array(adjacency - sp.diags_array(loops, shape=adjacency.shape))
     neighbours.eliminate_zeros()
     return neighbours
 
