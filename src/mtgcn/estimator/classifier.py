@@ -20,6 +20,7 @@ from mtgcn.estimator.inference import (
     graph_of_rows,
     predict_fitted,
     predict_graph,
+    predict_joined,
     predict_rows,
 )
 from mtgcn.estimator.inputs import (
@@ -170,23 +171,31 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         )
         return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_node_ids(graph))
 
-    def predict(self, X: Any = None, graph: Any = None) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any = None, graph: Any = None, *, edges: Any = None) -> np.ndarray:  # noqa: N803
         """The most probable class of each row; see `predict_proba` for the parameters."""
-        probabilities = self.predict_proba(X, graph)
+        probabilities = self.predict_proba(X, graph, edges=edges)
         return self.classes_[probabilities.argmax(axis=1)]
 
-    def predict_proba(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "rows classes"]:  # noqa: N803
+    def predict_proba(
+        self,
+        X: Any = None,  # noqa: N803
+        graph: Any = None,
+        *,
+        edges: Any = None,
+    ) -> Float[np.ndarray, "rows classes"]:
         """Class probabilities of each row.
 
         - ``predict_proba()``: the nodes of the fit, `label_distributions_`.
         - ``predict_proba(X)``: rows of the fit, recognised by their features, keep their prediction. Other rows are
-          attached to their nearest rows of the fit and predicted together by the trained peers.
+          attached to their nearest rows of the fit and predicted by the trained peers.
+        - ``predict_proba(X, edges=edges)``: rows join the graph of the fit by these edges, pairs of ids or ids and
+          weights. Ids of rows are the index of a data frame, otherwise the numbers after those of the fit.
         - ``predict_proba(X, graph)``: the trained peers predict the nodes of another graph. The graph of the fit, with
           its nodes in any order, keeps its predictions.
 
         Methods without parameters (`parameters_` is None) predict the nodes of the fit only.
         """
-        return self._predictions(X, graph).probabilities
+        return self._predictions(X, graph, edges).probabilities
 
     def peer_probabilities(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "peers rows classes"]:  # noqa: N803
         """Class probabilities by peer, for the same rows as `predict_proba`; one peer for methods without peers."""
@@ -218,9 +227,15 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         tags.input_tags.allow_nan = self.scale  # missing numbers are imputed and marked
         return tags
 
-    def _predictions(self, X: Any, graph: Any) -> NodePredictions:  # noqa: N803
+    def _predictions(self, X: Any, graph: Any, edges: Any = None) -> NodePredictions:  # noqa: N803
         self._check_fitted()
         rows = None if X is None else transformed_rows(self, X)
+        if edges is not None:
+            if rows is None or graph is not None:
+                raise InputError("edges join the rows of X to the graph of the fit; give X, and no graph")
+            count = self.graph_.num_nodes
+            ids = np.asarray(X.index) if hasattr(X, "iloc") else np.arange(count, count + rows.shape[0])
+            return predict_joined(self, rows, ids, edges)
         if graph is None:
             return predict_fitted(self) if rows is None else predict_rows(self, rows)
         given = as_graph(graph, None if rows is None else rows.shape[0], X)

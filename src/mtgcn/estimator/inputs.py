@@ -281,7 +281,8 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
 
     if np.ma.isMaskedArray(X) and X.dtype.kind in "biuf":
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(np.float64))  # noqa: N806
-    if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
+    keeps_columns = reset or model.graph_.preprocessing is not None
+    if keeps_columns and ((is_frame(X) and not sp.issparse(X)) or is_mixed(X)):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return table_of_frame(X)
     allow_nan = model.scale if reset else model.graph_.preprocessing is not None

@@ -221,7 +221,8 @@ class Preprocessor:
         empty = []
         for column in self._in_order:
             if place[column.name] in table.number_place:
-                is_empty = not sp.issparse(table.numbers) and np.isnan(table.number(place[column.name])).all()
+                may_be_empty = table.rows > 1 and not sp.issparse(table.numbers)
+                is_empty = may_be_empty and np.isnan(table.number(place[column.name])).all()
             else:
                 texts = table.text(place[column.name])
                 is_empty = bool((texts.codes == MISSING).all())
