@@ -89,7 +89,8 @@ def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) 
         note(f"{int((~joins).sum())} edges connect two nodes of the fit and are dropped; fit again to use them")
     weights = given[:, 2].astype(np.float64) if given.shape[1] == 3 else np.full(len(given), mean_weight(known))
     size = count + len(ids)
-    adjacency = merge_edges(*places[joins].T, weights[joins], size).adjacency(size)[count:]
+    sources, targets = places[joins].T
+    adjacency = merge_edges(sources, targets, weights[joins], size).adjacency(size)[count:]
     to_known, among = sp.csr_array(adjacency[:, :count]), sp.csr_array(adjacency[:, count:])
     return _new_predictions(model, _apply_to_new(model, rows, to_known, among))
 
