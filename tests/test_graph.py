@@ -104,6 +104,13 @@ def test_invalid_graphs(given, message):
         Graph(**{"adjacency": TRIANGLE, **given})
 
 
+def test_features_that_32_bits_round():
+    timestamps = np.array([[1.7e9], [1.7e9 + 60], [1.7e9 + 120]])
+    with pytest.warns(GraphNote, match="feature 0 varies by 120 around 1.7e.09, which 32-bit floats round; subtract"):
+        Graph(TRIANGLE, timestamps)
+    Graph(TRIANGLE, timestamps - timestamps.mean())
+
+
 def test_name_is_writable():
     assert Graph(TRIANGLE, name="café \udcff.csv").name == "café \\udcff.csv"
 

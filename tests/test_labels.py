@@ -6,6 +6,7 @@ import pytest
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.inputs import classes_and_labels
+from mtgcn.graph import Graph
 from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
 
 
@@ -22,7 +23,7 @@ from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
         (np.array([[1], [0]]), [1, 0], ("0", "1")),
         ([0.5, 10.0, 1.5], [0, 2, 1], ("0.5", "1.5", "10")),
         (["007", "7", "1_23"], [0, 2, 1], ("007", "1_23", "7")),
-        (["7.0", "-1", "12"], [0, -1, 1], ("7.0", "12")),
+        (["7.0", "-1", "12"], [1, 0, 2], ("-1", "7.0", "12")),
         (["cat", "NA", "?", "Null", "dog", "-"], [0, -1, -1, -1, 1, -1], ("cat", "dog")),
         ([], [], ()),
     ],
@@ -46,8 +47,8 @@ def test_one_class():
 @pytest.mark.parametrize(
     ("texts", "beside", "codes", "names"),
     [
-        (["1.0", "-1"], (), [0, -1], ("1.0",)),
-        (["1.0", "-1"], ("1", "2"), [0, -1], ("1.0",)),
+        (["1.0", "-1"], (), [1, 0], ("-1", "1.0")),
+        (["1.0", "-1"], ("1", "2"), [1, 0], ("-1", "1.0")),
         (["1.0", "-1"], ("1", "x"), [1, 0], ("-1", "1.0")),
         (["7"], ("007", "7"), [0], ("7",)),
     ],
@@ -65,7 +66,7 @@ def test_class_named():
 @pytest.mark.parametrize(
     ("labels", "classes", "codes"),
     [
-        (["-1", "0", "1"], ["0", "1"], [-1, 0, 1]),
+        (["-1", "0", "1"], ["-1", "0", "1"], [0, 1, 2]),
         (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
         (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
         (["1.5", "10", "9"], ["1.5", "9", "10"], [0, 2, 1]),
@@ -82,6 +83,51 @@ def test_files_and_python_agree(tmp_path, labels, classes, codes):
     for y in (labels, np.array(labels), np.array(labels, dtype=object)):
         found, places = classes_and_labels(y)
         assert (found.tolist(), places.tolist()) == (classes, codes)
+
+
+@pytest.mark.parametrize("encode", [lambda y: encoded_labels(y)[0], lambda y: classes_and_labels(y)[1]])
+def test_minus_one_in_arrays(encode):
+    """It means unlabelled, with a note where it may be a class."""
+    for y in ([-2, -1, 0, 1, 2], [-1, *[0, 1] * 10], [-1.0, *[0.0, 1.0] * 10]):
+        with pytest.warns(GraphNote, match=r"-1 counts as unlabelled, as in scikit-learn \(1 of"):
+            assert encode(np.array(y)).tolist().count(-1) == 1
+    for y in ([0, 1, *[-1] * 20], [-1, *[1, 2, 3] * 10], [-1, 0, 1]):
+        assert encode(np.array(y)).tolist().count(-1) == y.count(-1)
+
+
+def test_masked_labels():
+    assert encoded_labels(np.ma.array([7, 7, 3], mask=[0, 1, 0]))[0].tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize("first", ["caf\u00e9", "Cat", "cat", "a b"])
+def test_look_alike_classes(first):
+    other = {"caf\u00e9": "cafe\u0301", "Cat": "cat", "cat": "cat\u200b", "a b": "a\u00a0b"}[first]
+    with pytest.warns(GraphNote, match="look alike and count as two; spell them the same") as notes:
+        assert encoded_labels([first, other, "x"])[1] == tuple(sorted([first, other, "x"]))
+    assert str(notes[0].message).isascii()
+
+
+def test_regression_targets(tmp_path):
+    prices = [100 + 7 * row for row in range(200)]
+    (tmp_path / "nodes.csv").write_text("id,label\n" + "".join(f"n{row},{price}\n" for row, price in enumerate(prices)))
+    ring = np.roll(np.eye(200), 1, axis=1)
+    for read in (
+        lambda: read_graph(None, nodes=tmp_path / "nodes.csv"),
+        lambda: Graph.from_scipy(ring + ring.T, y=prices),
+        lambda: classes_and_labels(np.array(prices)),
+        lambda: classes_and_labels(np.array(prices, dtype=float)),
+    ):
+        with pytest.raises(InputError, match=r"has 200 different numbers from 100 to 1493 for 200 labelled nodes, a"):
+            read()
+    for classes in (range(200), [7 * (row // 20) for row in range(200)], [f"n{price}" for price in prices]):
+        assert len(classes_and_labels(list(classes))[0]) > 5  # numbered, with many labels each, named
+
+
+def test_missing_words_are_noted(tmp_path):
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    (tmp_path / "labels.csv").write_text("id,label\na,x\nb,y\nc,nan\n")
+    with pytest.warns(GraphNote, match=r"1 labels are words for a missing value \('nan'\)"):
+        read_graph(tmp_path / "edges.csv", labels=tmp_path / "labels.csv")
 
 
 def test_integers_with_gaps(tmp_path):

@@ -16,7 +16,7 @@ from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError, check_names, note, shown
 from mtgcn.graph_checks import as_array, checked_count
 from mtgcn.labels import UNLABELED as UNLABELED
-from mtgcn.labels import check_classes, encoded_labels
+from mtgcn.labels import check_classes, check_not_regression, encoded_labels, integer_text
 from mtgcn.shapes import Float, Int, Real
 
 WEIGHT_NAMES = ("weight",)
@@ -272,8 +272,9 @@ class Graph:
         """A graph from an edge list and node arrays that messages call `where`. `few_labels` allows a single class."""
         nodes = len(arrays.node_ids)
         check_edges(arrays, where)
-        if not few_labels:
+        if not few_labels and arrays.labels is not None:
             check_classes(arrays.class_names, where)
+            check_not_regression(arrays.class_names, int(np.count_nonzero(arrays.labels != UNLABELED)), where)
         edges = merge_edges(arrays.sources, arrays.targets, arrays.weights, nodes)
         # An edge list may list each edge once or in both directions; only a mixture shows that direction matters.
         listed_once = edges.one_way and not edges.both_ways and not arrays.directed
@@ -393,6 +394,7 @@ def networkx_arrays(
     label: Attribute = None,
     features: Sequence[str] | None = None,
     nodes: Sequence[Any] | None = None,
+    from_file: bool = False,
 ) -> GraphArrays:
     """The arrays of a networkx graph, which messages call `where`."""
     nodes = networkx_nodes(graph) if nodes is None else list(nodes)
@@ -412,7 +414,10 @@ def networkx_arrays(
         # Drawing programs write each node's own name into `label`; that is not a class.
         if label_name is None and found and (name != "label" or len(set(found)) < len(nodes)):
             label_name = name
-    labels, class_names = encoded_labels([some.get(label_name) for some in attributes] if label_name else [])
+    given = [some.get(label_name) for some in attributes] if label_name else []
+    if from_file:  # where -1 is a class
+        given = ["" if value is None else integer_text(str(value)) for value in given]
+    labels, class_names = encoded_labels(given)
     if features is None:
         seen = {name: value for some in reversed(attributes) for name, value in some.items()}
         features = [name for name, value in seen.items() if name != label_name and _numbers(value) is not None]
@@ -463,7 +468,7 @@ def _feature(
             f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
             "give finite numbers that single precision can hold"
         )
-    return column.astype(np.float32)
+    return column
 
 
 def _numbers(value: Any) -> np.ndarray | None:

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, reason, shown
-from mtgcn.labels import UNLABELED, check_classes, encoded_labels
+from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, note, reason, shown
+from mtgcn.labels import UNLABELED, check_classes, check_not_regression, encoded_labels
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
 MAX_CLASSES = 100_000  # one stray number among labels would create as many classes
+MIN_SPREAD = 1e-4  # relative to the values: below, 32-bit floats resolve fewer than 1000 steps of a feature
 BYTES_PER_NODE = 64  # ids, labels, row starts of the adjacency and temporary arrays
 
 
 def as_array(given: Any) -> Any:
     """Tensors as NumPy arrays or scipy matrices, sparse matrices unchanged, anything else as an array."""
-    if given is None or sp.issparse(given):
+    if given is None or sp.issparse(given) or isinstance(given, np.ma.MaskedArray):
         return given
     if hasattr(given, "detach"):
         tensor = given.detach().cpu()
@@ -107,6 +108,14 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
     if sparse:
         features.sum_duplicates()
+    elif table.dtype.itemsize > features.itemsize:
+        spread, size = np.ptp(table, axis=0), np.abs(features).max(axis=0)
+        lost = np.flatnonzero((spread > 0) & (spread < MIN_SPREAD * size))
+        if len(lost):
+            note(
+                f"feature {lost[0]} varies by {spread[lost[0]]:g} around {size[lost[0]]:g}, which 32-bit floats round; "
+                "subtract its mean first"
+            )
     return frozen(features)
 
 
@@ -184,6 +193,7 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
         return as_array(labels), class_names
     codes, names = encoded_labels(as_array(labels))
     check_classes(names, "y")
+    check_not_regression(names, int(np.count_nonzero(codes != UNLABELED)), "y")
     return codes, names
 
 

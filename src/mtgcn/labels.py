@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mtgcn.errors import InputError, check_names, shown
+from mtgcn.errors import InputError, check_names, note, shown
 from mtgcn.shapes import Int
 
 UNLABELED = -1  # the code of a node without a label, as in scikit-learn
@@ -17,6 +18,8 @@ INTEGER_AS_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.0")
 MISSING_WORDS = frozenset(
     {"", "?", "-", "na", "n/a", "n.a.", "<na>", "#n/a", "nan", "nat", "null", "none", "nil", "missing"}
 )
+MIN_SIGNS = 20  # labels of which most are 0 or 1: then -1 may be a sign rather than unlabelled
+MAX_NUMBERS, MIN_PER_NUMBER = 50, 10  # more numbers than that, with fewer labels each, may be quantities
 
 
 def is_missing(text: str) -> bool:
@@ -31,21 +34,26 @@ def is_missing(text: str) -> bool:
 def classes_of(texts: Sequence[str], beside: Sequence[str] = ()) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
     """The class code of each distinct text, and the class names in order.
 
-    Words for a missing value are no class. If every class is a number, classes are sorted by value and `-1` means
-    unlabelled, as in scikit-learn; otherwise they are sorted as text, also if one of the existing classes, `beside`, is
-    not a number. Names stay as written: `1` and `1.0` are two classes, and `007` is not a number.
+    Words for a missing value are no class. If every class is a number, classes are sorted by value; otherwise they are
+    sorted as text, also if one of the existing classes, `beside`, is not a number. Names stay as written: `1` and `1.0`
+    are two classes, and `007` is not a number. Names that look alike give a note.
 
     >>> classes_of(["10", "9", "-1", "nan"])
-    (array([ 1,  0, -1, -1]), ('9', '10'))
+    (array([ 2,  1,  0, -1]), ('-1', '9', '10'))
     >>> classes_of(["b", "a", ""])
     (array([ 1,  0, -1]), ('a', 'b'))
     """
     present = {text for text in texts if not is_missing(text)}
+    names = tuple(sorted(present))
     if are_numbers(present) and are_numbers(beside):
-        names = tuple(sorted(present - {str(UNLABELED)}, key=lambda text: (float(text), text)))
-    else:
-        names = tuple(sorted(present))
+        names = tuple(sorted(present, key=lambda text: (float(text), text)))
     check_names(names, "class")
+    looks: dict[str, str] = {}
+    for name in names:
+        visible = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
+        other = looks.setdefault(" ".join(visible.casefold().split()), name)
+        if other != name:
+            note(f"classes {ascii(other)[:60]} and {ascii(name)[:60]} look alike and count as two; spell them the same")
     code_of = {name: code for code, name in enumerate(names)}
     return np.array([code_of.get(text, UNLABELED) for text in texts], dtype=np.int64), names
 
@@ -74,19 +82,35 @@ def class_named(text: str, names: Sequence[str]) -> str:
 
 
 def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
-    """Class codes of one label per node, of any type, and the class names. -1, None, NaN and words for a missing value
-    are unlabelled.
+    """Class codes of one label per node, of any type, and the class names. The number -1, None, NaN, masked values and
+    words for a missing value are unlabelled.
 
     >>> encoded_labels(["cat", None, "dog", "cat"])
     (array([ 0, -1,  1,  0]), ('cat', 'dog'))
     """
     given = _one_per_node(values)
     if given.dtype.kind in "biuf":
+        note_minus_one(given)
         distinct, rows = np.unique(given, return_inverse=True)
-        codes, names = classes_of([integer_text(str(value)) for value in distinct])
+        codes, names = classes_of([_text(value) for value in distinct.tolist()])
         return codes[rows], names
     is_time = given.dtype.kind in "mM"
     return encoded_texts([_text(value) for value in (given.astype(str) if is_time else given).tolist()])
+
+
+def note_minus_one(given: np.ndarray) -> None:
+    """Note where -1, which means unlabelled in arrays as in scikit-learn, seems to be a class."""
+    if given.dtype.kind not in "if":
+        return
+    unlabelled = np.count_nonzero(given == UNLABELED)
+    classes = np.unique(given[(given == given) & (given != UNLABELED)])
+    both_signs = len(classes) > 0 and classes[0] < 0 < classes[-1]
+    is_sign = classes.tolist() in ([1], [0, 1]) and MIN_SIGNS <= len(given) > 2 * unlabelled
+    if unlabelled and (both_signs or is_sign):
+        note(
+            f"-1 counts as unlabelled, as in scikit-learn ({unlabelled} of {len(given)} labels); "
+            "if it is a class, give the labels as text"
+        )
 
 
 def encoded_texts(cells: Sequence[str]) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
@@ -103,7 +127,21 @@ def check_classes(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where} has one class only, {shown(names[0])}; label nodes of at least two classes")
 
 
+def check_not_regression(names: Sequence[str], labelled: int, where: str) -> None:
+    """Reject labels that are many different numbers with gaps, few nodes each: they are quantities, not classes."""
+    if len(names) <= MAX_NUMBERS or len(names) <= labelled / MIN_PER_NUMBER or not are_numbers(names):
+        return
+    low, high = min(map(float, names)), max(map(float, names))
+    if high - low > 2 * len(names):
+        raise InputError(
+            f"{where} has {len(names)} different numbers from {low:g} to {high:g} for {labelled} labelled nodes, a "
+            "target of regression; group them into classes (or write numbers that are names as text, such as n7)"
+        )
+
+
 def _one_per_node(values: Any) -> np.ndarray:
+    if np.ma.isMaskedArray(values):
+        values = np.ma.filled(values.astype(object), None)
     if isinstance(values, list | tuple) and any(isinstance(value, str | bytes) for value in values):
         return np.fromiter(values, dtype=object, count=len(values))  # a text array would be as wide as the longest
     try:
@@ -127,4 +165,6 @@ def _text(value: Any) -> str:
             raise InputError(f"label {value[:60]!r} is not UTF-8; give text or numbers") from None
     if isinstance(value, list | tuple | dict | set | np.ndarray):
         raise InputError(f"label {shown(value)} of a node has several values; give one label per node")
-    return "" if value is None or value != value else str(value).strip()
+    if value is None or value != value or (value == UNLABELED and not isinstance(value, str)):
+        return ""
+    return integer_text(str(value)) if isinstance(value, float) else str(value).strip()

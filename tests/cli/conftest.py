@@ -34,16 +34,26 @@ def succeeds(mtgcn_command):
 
 
 @pytest.fixture
-def refused(mtgcn_command, own):
-    """Runs a command that must end with one line of error and status 2, and must not change a file."""
+def fails(mtgcn_command):
+    """Runs a command that must end with one line of error and status 2."""
 
     def command(message, *arguments):
-        before = own.content()
         status, out, err = mtgcn_command(*arguments)
         assert (status, out) == (2, ""), err
         assert err.startswith("mtgcn: error: ")
         assert err.count("\n") == 1
         assert message in err, err
+
+    return command
+
+
+@pytest.fixture
+def refused(fails, own):
+    """The same, and the command must not change a file."""
+
+    def command(message, *arguments):
+        before = own.content()
+        fails(message, *arguments)
         assert own.content() == before
 
     return command

@@ -109,20 +109,15 @@ def test_few_scored_nodes_warn(mtgcn_command, own):
         (["--set", "alpha=many"], "setting alpha='many' is not of type float"),
     ],
 )
-def test_invalid_options(mtgcn_command, own, tmp_path, monkeypatch, arguments, message):
+def test_invalid_options(fails, own, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
-    status, out, err = mtgcn_command("compare", *own, *FAST, *arguments)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+    fails(message, "compare", *own, *FAST, *arguments)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_files_without_labels(mtgcn_command, own):
-    status, _, err = mtgcn_command("compare", *own[:4], *FAST)
-    assert status == 2
-    assert "no node is labelled, so nothing can be scored; give --labels" in err
+def test_files_without_labels(fails, own):
+    fails("no node is labelled, so nothing can be scored; give --labels", "compare", *own[:4], *FAST)
 
 
 def test_settings_of_one_or_all_methods():
@@ -153,8 +148,7 @@ def test_failed_write_lists_written_files(mtgcn_command, own, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])
-def test_final_seeds_are_refused(command, mtgcn_command, tmp_path):
+def test_final_seeds_are_refused(command, fails, tmp_path):
     missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
-    status, out, error = mtgcn_command(command, *missing, "--seed", 1_000_000)
-    assert (status, out) == (2, "")
-    assert "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes" in error
+    message = "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes"
+    fails(message, command, *missing, "--seed", 1_000_000)

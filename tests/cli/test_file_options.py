@@ -57,7 +57,7 @@ def test_options_of_a_command(command, received):
 
 def test_column_kinds(command, received):
     kinds = ["--column", "number=a", "--column", "number=b", "--column", "ignore=c", "--column", "id=d"]
-    run(command, "--nodes", "n.csv", *kinds, "--exclude", "e,f", "--unknown-nodes", "drop", "--no-header")
+    run(command, "--nodes", "n.csv", *kinds, "--exclude", "e,f", "--unknown-nodes", "drop", "--header", "no")
     [(_, files, _)] = received
     assert files.kinds == {"a": "number", "b": "number", "c": "ignore"}
     assert (files.columns, files.exclude) == ({"id": "d"}, ["e", "f"])

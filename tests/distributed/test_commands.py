@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +129,15 @@ def test_other_folders_are_not_touched(folder, fit, capsys):
     assert fit() == 2
     assert "holds files and no results" in capsys.readouterr().err
     assert (folder / "result" / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device")
+def test_full_standard_output(folder, capfd, monkeypatch):
+    typed = ["shard", "--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv", "--parts", 2]
+    with open("/dev/full", "w", encoding="utf-8") as device:
+        monkeypatch.setattr(sys, "stdout", device)
+        assert main(list(map(str, [*typed, "--out", folder / "new"]))) == 2
+    assert f"No space left on device, but {folder / 'new'} is written; make room" in capfd.readouterr().err
 
 
 def test_shards_need_both_tables(folder, capsys):

@@ -113,5 +113,5 @@ def test_labels_of_any_type(labels, as_array):
         return
     assert len(codes) == len(labels)
     for label, code in zip(labels, codes, strict=True):
-        is_missing = label is None or label in ("", -1, "-1") or label != label
+        is_missing = label is None or label in ("", -1) or label != label
         assert is_missing if code == -1 else classes[code] == label

@@ -10,7 +10,7 @@ from mtgcn.io.csv_table import CsvTable, encoding_of
 
 
 def table_of(path, header=True, delimiter=None):
-    return CsvTable(path, lambda first, others: header, delimiter)
+    return CsvTable(path, delimiter).take_header(header)
 
 
 def rows_of(table, texts, numbers):

@@ -1,6 +1,7 @@
 """`read_graph`: edge lists, node tables and label tables in CSV and Parquet, and invalid ones."""
 
 import warnings
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,10 @@ import scipy.sparse as sp
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table, table
+from mtgcn.io.column_table import table_of_array
+from mtgcn.io.frames import table_of_frame
 from mtgcn.io.options import ROLES, TableOptions
+from mtgcn.io.preprocessing import fit_columns
 from mtgcn.io.read import read_tables
 
 
@@ -73,7 +77,7 @@ def test_given_columns(write):
 
 
 def test_node_table(write):
-    nodes = write("nodes.csv", "id,f1,label,f2\nz,1,cat,2\na,3,,4\nb,5,dog,6\nalone,7,NaN,8\n")
+    nodes = write("nodes.csv", "id,f1,label,f2\nz,1,cat,2\na,3,,4\nb,5,dog,6\nalone,7,,8\n")
     arrays = read(write("edges.csv", "source,target\na,z\nb,a\n"), nodes)
     assert arrays.node_ids.tolist() == ["z", "a", "b", "alone"]
     assert np.allclose(arrays.features, np.array([[-3, -3], [-1, -1], [1, 1], [3, 3]]) / np.sqrt(5))  # standardised
@@ -110,7 +114,7 @@ def test_sparse_features(write):
 
 @pytest.mark.parametrize(
     "text",
-    ["id,label\nb,x\na,y\nc,\nb,x\n", "label,id\nx,b\ny,a\nnan,c\n", "b,x\na,y\n", "id,at,class\nb,1,x\na,2,y\n"],
+    ["id,label\nb,x\na,y\nc,\nb,x\n", "label,id\nx,b\ny,a\n,c\n", "b,x\na,y\n", "id,at,class\nb,1,x\na,2,y\n"],
 )
 def test_label_table(write, text):
     arrays = read(write("edges.csv", "a,b\nb,c\n"), labels=write("labels.csv", text))
@@ -186,7 +190,7 @@ def assert_fault(write, contents, message, **choices):
     [
         ("edges", "source,target\na,b\nb,q\n", "edges.csv line 3: node 'q' is not in .*nodes.csv; add it there"),
         ("edges", "x,y\nq,r\n", r"edges.csv: 2 edges are of nodes that are not in .* \(line 1 'x', line 2 'q'"),
-        ("edges", "x,a\na,b\n", "line 1: node 'x' is not in .*or --header if this line names the columns"),
+        ("edges", "x,a\na,b\n", "line 1: node 'x' is not in .*or --header yes if this line names the columns"),
         ("edges", "source,target\na,b\nb,q\nr,s\n", r"nodes.csv \(line 3 'q', line 4 'r'\); add these there"),
         ("edges", "source,target,weight\na,b,1\nb,c,-2\n", "line 3, column 'weight' is -2; weights must be >= 0"),
         ("edges", "source,target,weight\na,b,-1\nb,c,-2\n", r"2 edges have a negative column 'weight' \(line 2"),
@@ -224,7 +228,7 @@ def test_faults(write, role, text, message):
     [
         ("id,label\na,x\na,y\nb,y\nb,x\n", r"2 labels contradict another .* \(node 'a': 'x' and 'y', node 'b'"),
         ("id,label\na,x\nc,x\n", "labels.csv has one class only, 'x'"),
-        ("id,label\na,\nc,nan\n", "labels.csv: every label is empty; label some nodes"),
+        ("id,label\na,\nc,\n", "labels.csv: every label is empty; label some nodes"),
     ],
 )
 def test_label_faults(write, labels, message):
@@ -332,15 +336,17 @@ def test_added_nodes_have_zero_words(write):
 def test_header_found_by_node_ids(write, header):
     nodes = write("nodes.csv", "id,f\nanna,1\nbert,2\ncleo,3\n")
     edges, labels = write("edges.csv", f"{header}\nanna,bert\n"), write("labels.csv", "name,team\nanna,x\nbert,y\n")
-    arrays = read(edges, nodes, labels)
+    with pytest.warns(GraphNote, match="is read as the header; use --header no if it is data"):
+        arrays = read(edges, nodes, labels)
     assert (pairs(arrays), arrays.class_names) == ([("anna", "bert")], ("x", "y"))
-    with pytest.raises(InputError, match="--header if this line names the columns"):
+    with pytest.raises(InputError, match="--header yes if this line names the columns"):
         read(edges, nodes, labels, header=False)
 
 
 def test_header_above_ids(write):
     rows = "".join(f"K{number},{number % 2 or 'Ulm'}\n" for number in range(6))
-    assert read(None, write("nodes.csv", "Kunde,Stadt\n" + rows)).node_ids.tolist() == [f"K{n}" for n in range(6)]
+    with pytest.warns(GraphNote, match=r"the first line \('Kunde', 'Stadt'\) is read as the header"):
+        assert read(None, write("nodes.csv", "Kunde,Stadt\n" + rows)).node_ids.tolist() == [f"K{n}" for n in range(6)]
 
 
 def test_decimal_commas(write):
@@ -441,3 +447,110 @@ def test_few_labels(write, labels, counts):
     assert dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)) == counts
     with pytest.raises(InputError, match="label"):
         read_graph(edges, labels=table)
+
+
+MOMENTS = [f"2024-03-01T12:{row // 60:02d}:{row % 60:02d}" for row in range(100)]
+SECONDS = [1_700_000_000 + 2 * row for row in range(100)]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_close_moments(write, write_parquet, unit):
+    """The same table gives the same features from CSV and from Parquet, also if moments differ by seconds only."""
+    rows = "".join(
+        f"n{row},{moment},{seconds}\n" for row, (moment, seconds) in enumerate(zip(MOMENTS, SECONDS, strict=True))
+    )
+    csv = read_graph(None, nodes=write("nodes.csv", "id,at,seconds\n" + rows))
+    moments = pa.array([datetime.fromisoformat(moment) for moment in MOMENTS], pa.timestamp(unit))
+    ids = [f"n{row}" for row in range(100)]
+    parquet = read_graph(None, nodes=write_parquet("nodes.parquet", id=ids, at=moments, seconds=SECONDS))
+    frame = table_of_frame(pa.table({"at": moments, "seconds": SECONDS}).to_pandas())
+    expected = (np.arange(100) - 49.5) / np.arange(100).std()
+    for features in (csv.features, parquet.features, fit_columns(frame).matrix(frame)):
+        np.testing.assert_allclose(features, np.stack([expected, expected], axis=1), atol=1e-6)
+        np.testing.assert_array_equal(features, csv.features)
+
+
+def test_almost_equal_numbers(write):
+    """Only equal values are called constant."""
+    rows = "".join(f"{node},7,{1e6 + offset},{0.1 + offset * 1e-17}\n" for node, offset in (("a", 0), ("b", 1e-4)))
+    graph = read_graph(None, nodes=write("nodes.csv", "id,seven,close,rounded\n" + rows))
+    assert graph.preprocessing.lines() == [
+        "seven: left out, always 7",
+        "close: standardised",
+        "rounded: left out, always 0.1",
+    ]
+    table = table_of_array(np.array([[0.3], [0.1 + 0.2]]), ["sum"])
+    assert fit_columns(table).lines() == ["sum: left out, values differ by rounding only"]
+
+
+NODES = "id,f\n" + "".join(f"{name},{place}\n" for place, name in enumerate(["root", *(f"n{row}" for row in range(9))]))
+
+
+@pytest.mark.parametrize(
+    ("edges", "known", "guess"),
+    [
+        ("root,n1\nn1,n2\nn2,n3\nn3,n4\nn4,n5\nn5,n6\n", False, "data"),  # n1 looks like n2, n3, …
+        ("root,n1\nn1,n2\nn2,n3\nn3,n4\nn4,n5\nn5,n6\n", True, "data"),
+        ("root,leaf\nn1,n2\nn2,n3\nn3,n4\nn4,n5\nn5,root\nn7,n8\n", False, "data"),  # root is below
+        ("person,friend\nn1,n2\nn2,n3\nn3,n4\nn4,n5\nn5,n6\n", False, "the header"),
+        ("person,friend\nn1,n2\n", True, "the header"),
+        ("root,5\n1,2\n2,3\n", False, "data"),
+        ("u,v,weight\n1,2,0.5\n7,1,2\n", False, None),
+    ],
+)
+def test_header_guess(write, edges, known, guess):
+    paths = {"edges": write("edges.csv", edges)} | ({"nodes": write("nodes.csv", NODES)} if known else {})
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        arrays = read(**paths)
+    lines = edges.count("\n")
+    has_header = guess == "the header" or edges.startswith("u,")
+    assert len(arrays.sources) == lines - has_header
+    found = [str(note.message) for note in notes]
+    assert [message.partition("is read as ")[2].partition(";")[0] for message in found] == ([guess] if guess else [])
+    if not known and guess:
+        assert [len(read(**paths, header=choice).sources) for choice in ("yes", "no")] == [lines - 1, lines]
+
+
+def test_first_label_of_a_known_node(write):
+    labels = "root,x\nn1,y\nn2,x\nn3,y\nn4,x\nn5,x\n"
+    with pytest.warns(GraphNote, match=r"labels.csv: the first line \('root', 'x'\) is read as data; use --header yes"):
+        arrays = read(nodes=write("nodes.csv", NODES), labels=write("labels.csv", labels))
+    assert np.count_nonzero(arrays.labels >= 0) == 6
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "message"),
+    [
+        (
+            "edges",
+            "id,user_a,user_b\n1,a,b\n2,b,c\n",
+            "has the columns id, user_a, user_b and none is named source or ",
+        ),
+        ("edges", "source,b,c\na,b,1\n", "none is named source or target; give --column source=NAME --column target"),
+        ("labels", "person,when,label\na,1,x\nb,2,y\n", "none is named id; give --column id=NAME"),
+        ("nodes", "id,f1,class\na,1,x\nb,3,y\nc,5,x\n", "column 'class' may hold labels or a feature beside the label"),
+    ],
+)
+def test_ambiguous_roles(write, role, text, message):
+    assert_fault(write, GOOD | {role: text}, message)
+
+
+def test_class_as_a_feature(write):
+    paths = {name: write(f"{name}.csv", text) for name, text in GOOD.items()}
+    paths["nodes"] = write("nodes.csv", "id,f1,class\na,1,first\nb,3,third\nc,5,first\nd,6,third\n")
+    for options in ({"kinds": {"class": "category"}}, {"exclude": ["class"]}, {"features": ["class"]}):
+        arrays = read(**paths, **options)
+        assert arrays.class_names == ("x", "y")
+        assert any("class" in name for name in arrays.feature_names) == ("exclude" not in options)
+    paths["labels"] = write("labels.csv", "id,label\nc,third\n")
+    with pytest.raises(InputError, match="two labels for node 'c'"):
+        read(**paths, label="class")
+
+
+def test_unused_edge_columns(write):
+    path = write("edges.csv", "source,target,amount\na,b,5\nb,c,7\n")
+    with pytest.warns(GraphNote, match="edges.csv: column 'amount' is not used; --column weight=amount takes it as"):
+        assert read(path).weights is None
+    assert read(path, weight="amount").weights.tolist() == [5, 7]
+    assert read(path, weight=False).weights is None

@@ -223,6 +223,10 @@ def test_module_stack_matches_dense(stack, task, dense_features):
     assert len(weight.flatten(0, 1).unique(dim=0)) == 6
 
 
+def test_module_in_doubles_is_converted(stack):
+    assert stack(Mean().double()).logits().dtype == torch.float32
+
+
 def test_module_from_a_factory(stack):
     made = []
 

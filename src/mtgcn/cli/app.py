@@ -17,7 +17,7 @@ import typer
 import mtgcn
 from mtgcn.cli import data, experiments, fit
 from mtgcn.cli.options import QUIET, Quiet, remark
-from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
+from mtgcn.cli.process import collect_rarely, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks
 
@@ -114,8 +114,7 @@ def _system_error(error: OSError) -> str:
         return f"{error.filename}: {error.strerror}; check path and permissions"
     if error.errno not in UNWRITABLE:
         raise error
-    discard_output()
-    return f"cannot write to standard output: {error.strerror}; make room there, or send it elsewhere"
+    return unwritable_output(error)
 
 
 def _complain(message: str) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
 
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -52,8 +53,7 @@ Exclude = Annotated[str | None, option("Columns that are not features.", "NAME,N
 _UNKNOWN_HELP = "Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes."
 UnknownNodes = Annotated[str, option(_UNKNOWN_HELP, "error|drop|add")]
 Header = Annotated[
-    bool | None,
-    option("Whether the first line of a table names the columns.", None, "--header/--no-header", default="detected"),
+    str | None, option("Whether the first line of a table names the columns.", "yes|no", default="detected")
 ]
 Metric = Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")]
 
@@ -121,7 +121,7 @@ def print_result(
     except OSError as error:
         if written is None or isinstance(error, BrokenPipeError):
             raise
-        raise OSError(error.errno, f"{error.strerror}, but {written} is written") from error
+        raise InputError(unwritable_output(error, written)) from error
 
 
 def listed(text: str, option: str) -> list[str]:

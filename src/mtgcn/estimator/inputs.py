@@ -15,7 +15,14 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph, Preprocessing
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
-from mtgcn.labels import UNLABELED, encoded_texts, is_missing
+from mtgcn.labels import (
+    UNLABELED,
+    check_not_regression,
+    encoded_texts,
+    integer_text,
+    is_missing,
+    note_minus_one,
+)
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
@@ -70,7 +77,9 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     if labels.dtype.kind == "U":
         codes[known], names = encoded_texts([text.strip() for text in labels.tolist()])
         return np.array(names), codes
+    note_minus_one(given if given.dtype.kind in "if" else labels)
     classes, codes[known] = np.unique(labels, return_inverse=True)
+    check_not_regression([integer_text(str(one)) for one in classes.tolist()], len(labels), "y")
     return classes, codes
 
 
@@ -194,7 +203,9 @@ def fitted_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Prepro
     table = _validated(model, X, reset=True)
     if not isinstance(table, ColumnTable):
         preprocessing = _array_preprocessing(table, (), scale=model.scale)
-        return (table, None) if preprocessing is None else (preprocessing.matrix(table_of_array(table)), preprocessing)
+        if preprocessing is None:
+            return table.astype(np.float32, copy=False), None
+        return preprocessing.matrix(table_of_array(table)), preprocessing
     preprocessing = fit_columns(table, scale=model.scale)
     if not preprocessing.names:
         raise InputError(f"nothing can be learned from these columns ({'; '.join(preprocessing.lines())}); add others")
@@ -208,7 +219,7 @@ def transformed_rows(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa:
     table = _validated(model, X, reset=False)
     preprocessing = model.graph_.preprocessing
     if preprocessing is None:
-        return table
+        return table.astype(np.float32, copy=False)
     if not isinstance(table, ColumnTable):
         table = table_of_array(table, [column.name for column in preprocessing.columns])
     return preprocessing.matrix(table)
@@ -271,7 +282,7 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
             model,
             X,
             accept_sparse="csr",
-            dtype=np.float32,
+            dtype=[np.float64, np.float32],  # converted to 32 bits after standardisation
             reset=reset,
             ensure_all_finite="allow-nan" if allow_nan and not sp.issparse(X) else True,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from mtgcn.io.table import ParquetTable, Table
 SOURCE_NAMES = ("source", "src", "from")
 TARGET_NAMES = ("target", "dst", "to")
 ID_NAMES = ("id", "node", "node_id")
+EDGE_NAMES = (*SOURCE_NAMES, *TARGET_NAMES, *WEIGHT_NAMES, *ID_NAMES)  # of which one may title a column of edges
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
 MIN_ROWS_WITH_DIGITS = 5  # below a header
@@ -27,25 +29,38 @@ def open_table(given: PathLike, options: TableOptions, *, edges: bool = False) -
     path = readable_file(given)
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return ParquetTable(path)
-    names = [SOURCE_NAMES, TARGET_NAMES] if edges else [ID_NAMES + LABEL_NAMES]
-    columns = (*options.columns.values(), *(options.features or ()))
+    table = CsvTable(path, options.delimiter)
+    if options.header is not None:
+        return table.take_header(options.header is True)
+    first, *below_first = table.rows
+    lower = {cell.lower() for cell in first}
+    roles = [SOURCE_NAMES, TARGET_NAMES] if edges else [ID_NAMES + LABEL_NAMES]
+    named = (*options.columns.values(), *(options.features or ()))
+    if all(lower.intersection(some) for some in roles) or any(name in first for name in named):
+        return table.take_header(True)
+    rows = [row for row in below_first if len(row) == len(first)]
+    columns = list(zip(first, *rows, strict=True)) if rows else []
+    if not any(_is_title(cell, below) for cell, *below in columns):
+        return table
+    if edges and lower.intersection(EDGE_NAMES):
+        return table.take_header(True)
+    others = [cell for row in rows for cell in row]
+    is_data = any(_is_alike(cell, below) or (edges and cell in others) for cell, *below in columns)
+    return table.take_header(not is_data, guessed=True)
 
-    def is_header(first: list[str], others: list[list[str]]) -> bool:
-        if options.header is not None:
-            return options.header
-        lower = {cell.lower() for cell in first}
-        if all(lower.intersection(some) for some in names) or any(name in first for name in columns):
-            return True
-        # Text above a column of numbers is its name, and so is a word without digits above ids or dates with digits.
-        rows = [row for row in others if len(row) == len(first)]
-        for cell, *below in zip(first, *rows, strict=True):
-            if rows and not _is_number(cell) and all(map(_is_number, below)):
-                return True
-            if len(rows) >= MIN_ROWS_WITH_DIGITS and cell and not _has_digit(cell) and all(map(_has_digit, below)):
-                return True
-        return False
 
-    return CsvTable(path, is_header, options.delimiter)
+def _is_title(cell: str, below: Sequence[str]) -> bool:
+    """Whether text stands above a column of numbers, or a word without digits above ids or dates with digits."""
+    if not _is_number(cell) and all(map(_is_number, below)):
+        return True
+    return len(below) >= MIN_ROWS_WITH_DIGITS and cell != "" and not _has_digit(cell) and all(map(_has_digit, below))
+
+
+def _is_alike(cell: str, below: Sequence[str]) -> bool:
+    """Whether a cell is a number above numbers, or differs from all cells below in numbers only: `n1` above `n15`."""
+    if _is_number(cell):
+        return all(map(_is_number, below))
+    return _has_digit(cell) and len({re.sub("[0-9]+", "0", text) for text in (cell, *below)}) == 1
 
 
 def _is_number(cell: str) -> bool:
@@ -67,6 +82,8 @@ def edge_columns(table: Table, options: TableOptions) -> tuple[int, int, int | N
     target = _given_or_named(table, options.columns, "target", TARGET_NAMES)
     weight = _given_or_named(table, options.columns, "weight", WEIGHT_NAMES)
     free = [column for column in range(len(table.columns)) if column not in (source, target, weight)]
+    if table.has_header and None in (source, target) and len(free) > (source, target).count(None):
+        raise _ambiguous(table, free, "source or target", "--column source=NAME --column target=NAME")
     if source is None and free:
         source = free.pop(0)
     if target is None and free:
@@ -74,8 +91,13 @@ def edge_columns(table: Table, options: TableOptions) -> tuple[int, int, int | N
     if source is None or target is None or len({source, target, weight}) < 3:
         raise InputError(f"{table.path}: source, target and weight need a column each; name different ones")
     if weight is None and "weight" not in options.columns and not table.has_header and free:
-        weight = free[0]
+        weight = free.pop(0)
     return source, target, weight
+
+
+def _ambiguous(table: Table, columns: Sequence[int], roles: str, option: str) -> InputError:
+    names = ", ".join(table.columns[column] for column in columns[:5]) + (", …" if len(columns) > 5 else "")
+    return InputError(f"{table.path} has the columns {names} and none is named {roles}; give {option}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +111,16 @@ class NodeColumns:
 def node_columns(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeColumns:
     """With `labels_elsewhere`, a column holds labels only if it is given or named so."""
     node_id = _given_or_named(table, options.columns, "id", ID_NAMES)
-    label = _given_or_named(table, options.columns, "label", LABEL_NAMES)
+    features = {str(column).lower() for column in (*options.kinds, *options.exclude, *(options.features or ()))}
+    named = [name for name in LABEL_NAMES if name not in features]
+    label = _given_or_named(table, options.columns, "label", named)
+    if labels_elsewhere and label is not None and "label" not in options.columns:
+        name = table.columns[label]
+        if name.lower() != LABEL_NAMES[0]:
+            raise InputError(
+                f"{table.path}: column {name!r} may hold labels or a feature beside the label table; give --column "
+                f"label={name}, or --column category={name} for a feature, or --exclude {name}"
+            )
     if node_id is None:
         node_id = 0 if label != 0 or len(table.columns) == 1 else 1
     if label is None and "label" not in options.columns and not table.has_header and not labels_elsewhere:
@@ -106,13 +137,13 @@ def node_columns(table: Table, options: TableOptions, *, labels_elsewhere: bool 
     left_out = {_position(table, column) for column in options.exclude}
     left_out |= {_position(table, column) for column, kind in options.kinds.items() if kind == IGNORE}
     if options.features is None:
-        features = [column for column in range(len(table.columns)) if column not in (node_id, label)]
+        used = [column for column in range(len(table.columns)) if column not in (node_id, label)]
     else:
-        features = [_position(table, column) for column in options.features]
-        if len({*features, node_id, label}) < len(features) + 2:
+        used = [_position(table, column) for column in options.features]
+        if len({*used, node_id, label}) < len(used) + 2:
             raise InputError(f"{table.path}: id, label and every feature need a column each; name different ones")
-    features = [column for column in features if column not in left_out]
-    return NodeColumns(node_id, label, tuple(features), tuple(title_of(table, column) for column in features))
+    used = [column for column in used if column not in left_out]
+    return NodeColumns(node_id, label, tuple(used), tuple(title_of(table, column) for column in used))
 
 
 def title_of(table: Table, column: int) -> str:
@@ -126,6 +157,8 @@ def label_columns(table: Table, options: TableOptions) -> tuple[int, int]:
     node_id = _given_or_named(table, columns, "id", ID_NAMES)
     label = _given_or_named(table, columns, "label", LABEL_NAMES)
     free = [column for column in range(len(table.columns)) if column not in (node_id, label)]
+    if node_id is None and table.has_header and len(free) > 1 + (label is None):
+        raise _ambiguous(table, free, "id", "--column id=NAME" + " --column label=NAME" * (label is None))
     if node_id is None and free:
         node_id = free.pop(0)
     if label is None and len(free) == 1:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.io.column_table import CODE, number_in
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, out_of_range, text_values
 from mtgcn.labels import MISSING_WORDS
 from mtgcn.memory import is_out_of_memory
 
@@ -48,9 +47,7 @@ class CsvTable(Table):
 
     unit = "line"
 
-    def __init__(
-        self, path: Path, is_header: Callable[[list[str], list[list[str]]], bool], delimiter: str | None = None
-    ) -> None:
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
         self.path = path
         self.encoding = encoding_of(path)
         beginning = self._beginning()
@@ -59,21 +56,15 @@ class CsvTable(Table):
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
             raise InputError(f"delimiter {self.delimiter!r}; give one character such as ',' or '\\t'")
         first, *others = [self._cells(line, number) for number, line in beginning]
-        self.sample = [first, *(row for row in others if any(row))]
-        self.has_header = False
-        self.columns = ("",) * len(first)
-        self.check_columns(self.columns)
-        if is_header(first, self.sample[1:]):
-            self._take_header()
+        self.rows = [first, *(row for row in others if any(row))]
+        self.take_header(False)
 
-    def _take_header(self) -> CsvTable:
-        self.has_header = True
-        self.columns, self.sample = tuple(self.sample[0]), self.sample[1:]
+    def take_header(self, has_header: bool, *, guessed: bool = False) -> CsvTable:
+        """Read the first row as the header, or as data."""
+        self.has_header, self.header_is_guessed = has_header, guessed
+        self.columns = tuple(self.rows[0]) if has_header else ("",) * len(self.rows[0])
         self.check_columns(self.columns)
         return self
-
-    def with_header(self) -> Table | None:
-        return None if self.has_header or not all(self.sample[0]) else copy(self)._take_header()
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """By the first block."""
@@ -188,7 +179,7 @@ class CsvTable(Table):
 
     def _batch(self, first_line: int, block: bytes, texts: Sequence[int], numbers: Sequence[int], gaps: bool) -> Batch:
         types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
-        types |= {column: pa.float32() for column in numbers}
+        types |= {column: pa.float64() for column in numbers}
         rows = self._parsed(block, types, gaps)
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(NEWLINE))
         lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
@@ -198,11 +189,11 @@ class CsvTable(Table):
         def column(number: int) -> pa.Array:
             return rows[str(number)].chunk(0)
 
-        values = np.empty((rows.num_rows, len(numbers)), np.float32)
+        values = np.empty((rows.num_rows, len(numbers)))
         if rows.num_rows:
             for place, number in enumerate(numbers):
                 values[:, place] = numbers_in(column(number))
-        if (np.isinf(values) if gaps else ~np.isfinite(values)).any():
+        if out_of_range(values, gaps=gaps).any():
             raise ValueError("a number is not finite")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtgcn.errors import InputError
 from mtgcn.io.column_table import ColumnTable, Texts
-from mtgcn.io.table import Coded, as_texts, is_day, is_numeric, is_textual, numbers_of
+from mtgcn.io.table import Coded, as_texts, is_day, is_numeric, is_textual, numbers_of, out_of_range
 from mtgcn.labels import is_missing
 
 
@@ -52,8 +52,9 @@ def table_of_frame(frame: Any) -> ColumnTable:
     for place, (name, column) in enumerate(zip(names, columns, strict=True)):
         found = numbers_of(column)
         if found is not None:
-            if np.isinf(found).any():
-                row = int(np.flatnonzero(np.isinf(found))[0])
+            too_large = np.flatnonzero(out_of_range(found, gaps=True))
+            if len(too_large):
+                row = int(too_large[0])
                 raise InputError(
                     f"column {name!r}, row {row + 1} is infinity or too large for single precision; give finite numbers"
                 )
@@ -63,7 +64,7 @@ def table_of_frame(frame: Any) -> ColumnTable:
     kinds = [column.type for column in columns]
     return ColumnTable(
         names=tuple(names),
-        numbers=np.column_stack(list(numbers.values())) if numbers else np.zeros((len(frame), 0), np.float32),
+        numbers=np.column_stack(list(numbers.values())) if numbers else np.zeros((len(frame), 0)),
         number_columns=tuple(numbers),
         texts=texts,
         days=frozenset(place for place in numbers if is_day(kinds[place])),

@@ -54,7 +54,7 @@ def read_graph_file(options: TableOptions) -> GraphArrays:
         return READERS[suffix](path)
     if suffix in NETWORKX_READERS:
         chosen: dict[str, Any] = {**options.columns, "features": options.features}
-        arrays = networkx_arrays(NETWORKX_READERS[suffix](path), str(path), **chosen)
+        arrays = networkx_arrays(NETWORKX_READERS[suffix](path), str(path), **chosen, from_file=True)
         # Both formats write ids as text; whole numbers become integers, as in tables.
         return replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
     raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(SUFFIXES)}, or a table as --edges")
@@ -278,8 +278,7 @@ def _texts(path: Path, name: str, values: np.ndarray) -> list[Any]:
 def _numeric(path: Path, name: str, values: Any) -> Any:
     if values.dtype.kind not in "biuf":
         raise InputError(f"{path}: {name} is {_described(values)}; give numbers")
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+    return values.astype(np.result_type(values.dtype, np.float32))
 
 
 def _described(array: np.ndarray) -> str:

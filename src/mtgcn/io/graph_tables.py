@@ -11,10 +11,18 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import COMMA, MISSING, ColumnTable, Texts, parse
 from mtgcn.io.columns import NodeColumns, edge_columns, given_kinds, label_columns, node_columns
-from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, with_found_header
+from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
-from mtgcn.labels import UNLABELED, are_numbers, check_classes, classes_of, integer_text, is_missing
+from mtgcn.labels import (
+    UNLABELED,
+    are_numbers,
+    check_classes,
+    check_not_regression,
+    classes_of,
+    integer_text,
+    is_missing,
+)
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
@@ -52,9 +60,16 @@ def edge_batches(
     table: Table, options: TableOptions, index: NodeIndex, home: str | None
 ) -> Iterator[tuple[EdgeRows, int]]:
     """Edges in batches, with the number of rows; faults are raised at the end."""
-    if options.header is None and home is not None:
-        table = with_found_header(table, index, edge_columns(table, options)[:2])
+    if home is not None:
+        settle_header(table, index, [0, 1] if table.header_is_guessed else edge_columns(table, options)[:2], options)
+    else:
+        table.note_header()
     source, target, weight = edge_columns(table, options)
+    if weight is None and "weight" not in options.columns:
+        unused = table.numeric([column for column in range(len(table.columns)) if column not in (source, target)])
+        if unused:
+            name = table.columns[unused[0]]
+            note(f"{table.path}: column {shown(name)} is not used; --column weight={name} takes it as edge weights")
     commas = False
     if weight is not None:
         cells = [row[weight] for row in table.sample if len(row) > weight]
@@ -124,8 +139,9 @@ class Labels:
 
     def read(self, table: Table, options: TableOptions, home: str) -> None:
         """Read a label table; `home` is the source of the nodes, for messages."""
-        if options.header is None:
-            table = with_found_header(table, self._index, label_columns(table, options)[:1])
+        settle_header(
+            table, self._index, [0] if table.header_is_guessed else label_columns(table, options)[:1], options
+        )
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
         faults = Faults(str(table.path))
@@ -153,9 +169,7 @@ class Labels:
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
         paths = " and ".join(str(table.path) for table in self._tables)
-        # A word such as none, or -1, may be meant as a class.
-        words = [number for number, word in enumerate(texts) if code_of_text[number] == UNLABELED]
-        words = [number for number in words if texts[number].casefold() != "nan"]
+        words = [number for number in range(len(texts)) if code_of_text[number] == UNLABELED]  # perhaps a class
         if words:
             named = ", ".join(shown(texts[word]) for word in words[:3])
             count = np.count_nonzero(np.isin(text, words))
@@ -166,6 +180,7 @@ class Labels:
             return labels, ()
         if not beside and not few_labels:
             check_classes(names, paths)
+            check_not_regression(names, len(text), paths)
         code = code_of_text[text]
         labelled = np.flatnonzero(code != UNLABELED)
         order = labelled[np.argsort(node[labelled], kind="stable")]
@@ -218,6 +233,7 @@ class NodeRows:
 def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeRows:
     """Read a node table; `labels_elsewhere` if there is also a label table."""
     columns = node_columns(table, options, labels_elsewhere=labels_elsewhere)
+    table.note_header()
     kinds = given_kinds(table, options)
     numbers = number_columns(table, columns, options, kinds)
     while True:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from mtgcn.errors import LONGEST_NAME, InputError, note, shown
 from mtgcn.io.column_table import MISSING
+from mtgcn.io.csv_table import CsvTable
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import Batch, Coded, Faults, Table, codes_of, number_value, number_values, numbers_in, text_values
 from mtgcn.shapes import Int
@@ -143,17 +144,22 @@ class UnknownIds:
         remedy = f"or use --unknown-nodes drop to leave such {self._what} out{adding}"
         alone = f"{table.at(place)}: node {shown(named[first])} is not in {self._home}; add it there, {remedy}"
         if place == table.first_place and not table.has_header:
-            alone += ", or --header if this line names the columns"
+            alone += ", or --header yes if this line names the columns"
         places = [f"{table.unit} {batch.places[row]} {shown(named[row])}" for row in list(named)[:3]]
         what = f"{self._what} are of nodes that are not in {self._home}"
         self._faults.add(what, f"add these there, {remedy}", alone, places, len(named))
 
 
-def with_found_header(table: Table, index: NodeIndex, columns: Sequence[int]) -> Table:
-    """The table, with its first row as header if it names unknown nodes while later rows name known ones."""
-    with_header = table.with_header()
-    if with_header is None or table.has_header:
-        return table
-    first, *others = [[row[column] for column in columns] for row in table.sample if len(row) > max(columns)]
-    known_later = any(index.knows(name) for row in others for name in row)
-    return with_header if known_later and not any(map(index.knows, first)) else table
+def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:
+    """Decide by known nodes whether the first row is a header: not if it names some in these columns; but if it names
+    none of them and later rows do."""
+    if options.header is None and isinstance(table, CsvTable):
+        first, *others = [[row[column] for column in columns] for row in table.rows if len(row) > max(columns)]
+        known = [index.knows(name) for name in first]
+        if all(known) or (any(known) and table.header_is_guessed):
+            if table.has_header:
+                table.take_header(False, guessed=True)
+        elif not table.has_header and all(table.rows[0]) and not any(known):
+            known_later = any(index.knows(name) for row in others for name in row)
+            table.take_header(known_later, guessed=known_later or table.header_is_guessed)
+    table.note_header()

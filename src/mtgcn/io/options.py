@@ -51,7 +51,7 @@ class TableOptions:
     preprocessing
         That of a fitted graph, `graph.preprocessing`, to compute the same features. The default is to learn it.
     header, delimiter
-        Of CSV files; found automatically by default.
+        Of CSV files; found automatically by default. `header` is "yes" (or True) if the first line names the columns.
     few_labels : bool
         Whether labels of a single class, or none at all, are accepted.
     name : str
@@ -72,7 +72,7 @@ class TableOptions:
     may_add_nodes: bool = True  # whether unknown_nodes="add" is possible, for messages
     scale: bool = True
     preprocessing: Preprocessing | None = None
-    header: bool | None = None
+    header: bool | Literal["yes", "no"] | None = None
     delimiter: str | None = None
     few_labels: bool = False
     name: str = ""
@@ -90,6 +90,10 @@ class TableOptions:
             raise InputError("--features names what to take and --exclude what to leave; give one of them")
         if self.unknown_nodes not in get_args(UnknownNodes):
             raise unknown_name("choice of --unknown-nodes", self.unknown_nodes, get_args(UnknownNodes))
+        if isinstance(self.header, str):
+            if self.header not in ("yes", "no"):
+                raise unknown_name("choice of --header", self.header, ("yes", "no"))
+            object.__setattr__(self, "header", self.header == "yes")
         if self.graph and (self.exclude or self.kinds):
             raise InputError("--graph takes its attributes by --features; kinds and --exclude are for tables")
         known = GRAPH_FILE_ROLES if self.graph else (*ROLES, *COLUMN_KINDS)

@@ -39,7 +39,7 @@ HEAVY_TAIL = 10.0  # excess kurtosis; a normal distribution has 0, an exponentia
 SMALL_QUANTILE = 0.05  # the unit of the logarithm of amounts
 CLIP = 3.0  # robust standard deviations from the median, for heavy tails
 NORMAL_QUARTILES = 1.349  # interquartile range of the standard normal distribution
-MIN_SPREAD = 1e-9  # relative to the values; less is rounding
+MIN_SPREAD = 1e-13  # relative to the values; less is rounding
 OTHER = "other"  # the name of pooled rare values
 MAX_ALIKE_NAMED = 4  # columns with the same transform that are listed by name
 _ID_NAME = re.compile(r"(.*[^a-z])?(id|nr|no|num|number|key|index|idx|uuid|guid)|.*(nr|nummer)", re.IGNORECASE)
@@ -527,7 +527,8 @@ def _number(table: ColumnTable, one: ColumnType, form: str, *, scale: bool) -> C
     size = Size.of(present)
     if size.largest - size.smallest <= MIN_SPREAD * max(abs(size.largest), abs(size.smallest)):
         if not marks_missing:
-            return DroppedColumn(one.name, f"always {present[0]:g}")
+            why = "values differ by rounding only" if size.varies else f"always {present[0]:.15g}"
+            return DroppedColumn(one.name, why)
         return NumberColumn(one.name, form, centre=float(present[0]), marks_missing=True, lenient=one.lenient)
     is_boolean = size.whole and size.smallest >= 0 and size.largest <= 1
     if is_boolean or (not scale and not one.is_date):

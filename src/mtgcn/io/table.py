@@ -19,15 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError, check_names, reason, shown
-from mtgcn.io.column_table import MISSING, PLACES_SHOWN
+from mtgcn.errors import InputError, check_names, note, reason, shown
+from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY
 from mtgcn.shapes import Float, Int
 
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
 PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
-MILLISECONDS_A_DAY = 86_400_000
 
 
 class Faults:
@@ -149,9 +148,22 @@ class Table(ABC):
     columns: tuple[str, ...]  # "" without a name
     has_header: bool
     first_place: int  # of the first row, or of the header
-    sample: list[list[str]]  # the first rows without the header; [] if the file has column types
+    rows: Sequence[list[str]] = ()  # the first rows, also the header; none if the file has column types
+    header_is_guessed: bool = False
     days: frozenset[int] = frozenset()  # columns with a date type
     categories: frozenset[int] = frozenset()  # columns with a category type
+
+    @property
+    def sample(self) -> Sequence[list[str]]:
+        """The first rows without the header."""
+        return self.rows[self.has_header :]
+
+    def note_header(self) -> None:
+        """Note how the first line is read, if that is a guess."""
+        if self.header_is_guessed:
+            cells = ", ".join(map(shown, self.rows[0][:3])) + (", …" if len(self.rows[0]) > 3 else "")
+            found, choice, other = ("the header", "no", "data") if self.has_header else ("data", "yes", "the header")
+            note(f"{self.path}: the first line ({cells}) is read as {found}; use --header {choice} if it is {other}")
 
     @abstractmethod
     def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
@@ -163,10 +175,6 @@ class Table(ABC):
     @abstractmethod
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """The columns that seem to be numbers, and those with a date type."""
-
-    def with_header(self) -> Table | None:
-        """The same table with its first row as the header; None if it cannot be one."""
-        return None
 
     def name_of(self, column: int) -> str:
         """A column, for messages."""
@@ -214,7 +222,7 @@ class ParquetTable(Table):
     def __init__(self, path: Path) -> None:
         from pyarrow.parquet import ParquetFile
 
-        self.path, self.sample, self._open = path, [], partial(ParquetFile, path)
+        self.path, self._open = path, partial(ParquetFile, path)
         try:
             with self._open() as file:
                 schema, rows = file.schema_arrow, file.metadata.num_rows
@@ -243,7 +251,7 @@ class ParquetTable(Table):
                     rows.validate(full=True)  # text may be invalid UTF-8
                     places = np.arange(before + 1, before + rows.num_rows + 1)
                     before += rows.num_rows
-                    values = np.empty((len(places), len(numbers)), np.float32)
+                    values = np.empty((len(places), len(numbers)))
                     for place, column in enumerate(numbers):
                         cells = rows.column(self.columns[column])
                         values[:, place] = self._numbers(cells, column, places, gaps, faults)
@@ -274,7 +282,7 @@ class ParquetTable(Table):
                 f"{self.path}, {self.name_of(number)} is of type {column.type}, not numbers; write a numeric column, "
                 "or leave it out"
             )
-        for row in np.flatnonzero(np.isinf(found) if gaps else ~np.isfinite(found)):
+        for row in np.flatnonzero(out_of_range(found, gaps=gaps)):
             self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
         return found
 
@@ -283,13 +291,18 @@ class ParquetTable(Table):
 
 
 def numbers_of(column: pa.Array) -> np.ndarray | None:
-    """Numbers in single precision, dates as days since 1970, NaN for nulls; None for other types."""
+    """Numbers in double precision, dates as days since 1970, NaN for nulls; None for other types."""
     if is_day(column.type):
-        milliseconds = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return numbers_in(milliseconds) / MILLISECONDS_A_DAY
+        microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return numbers_in(microseconds) / 10**6 / SECONDS_A_DAY  # rounded like the dates of a CSV file
     if not is_numeric(column.type):
         return None
-    return numbers_in(column.cast(pa.float32(), safe=False))
+    return numbers_in(column.cast(pa.float64(), safe=False))
+
+
+def out_of_range(numbers: np.ndarray, *, gaps: bool) -> np.ndarray:
+    """Whether numbers exceed single precision, in which features are stored; NaN does unless there may be gaps."""
+    return np.abs(numbers) > LARGEST if gaps else ~(np.abs(numbers) <= LARGEST)
 
 
 def as_texts(values: pa.Array) -> pa.Array:

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from mtgcn.environment import threads_for, usual_torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.operators import all_finite
-from mtgcn.memory import check_fits, default_budget, threads_for, trim_freed_blocks
+from mtgcn.memory import check_fits, default_budget, trim_freed_blocks
 from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
 from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt, Settings
@@ -35,6 +36,11 @@ class Method(Settings, ABC):
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers depend on the order of nodes
     uses_features: ClassVar[bool] = True  # off: only edges and labels are used
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in {"fit", "apply"} & vars(cls).keys():
+            setattr(cls, name, usual_torch()(getattr(cls, name)))
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:

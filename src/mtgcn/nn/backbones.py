@@ -174,7 +174,7 @@ def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) ->
         module = deepcopy(backbone) if made else _made(backbone, task.graph.num_features, task.num_classes)
         if not isinstance(module, nn.Module):
             raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
-        module = module.to(task.device)
+        module = module.to(task.device, torch.float32)
         if any(is_lazy(one) for one in module.parameters()):
             with torch.no_grad():
                 call(module.eval())  # initialises lazy parameters

@@ -145,7 +145,7 @@ def checked_class(name: str, known: Sequence[str] = ()) -> str:
     """
     name = class_named(" ".join(name.split()), ())
     check_names([name], "class")
-    if is_missing(name) or name == str(UNLABELED):
+    if is_missing(name):
         raise InputError(f"class {shown(name)} means a missing label; choose another name")
     if not name.isprintable():
         raise InputError(f"class {shown(name)} contains a control character; choose another name")

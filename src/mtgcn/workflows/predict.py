@@ -30,6 +30,7 @@ from mtgcn.estimator.inputs import check_width, transformed_graph
 from mtgcn.estimator.persistence import load_model
 from mtgcn.graph import Graph, check_edges, merge_edges
 from mtgcn.io.options import TableOptions
+from mtgcn.memory import check_address_space
 from mtgcn.shapes import Float, Int
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.workflows.inputs import read_edges, read_like
@@ -80,6 +81,7 @@ def predict_files(
     Nodes with edges join the graph of the model, or with `new_graph` form a graph of their own. With `with_known`, the
     nodes of the model are listed beside new nodes. Returns the predictions and the notes.
     """
+    check_address_space()
     chosen_device(device)
     check_output(out)
     if new_graph and not (files.edges or files.graph):
