@@ -196,6 +196,8 @@ def test_pyg_data(graph):
     assert results.comparison.cells[0].accuracy == mtgcn.compare(graph, ["lp"], 2, 2).comparison.cells[0].accuracy
     public = mtgcn.compare(data, ["lp"], split="public", runs=1).comparison
     assert (public.scored_nodes, public.cells[0].labels_per_class) == (87, 1)
+    masked = mtgcn.compare(data, ["lp"], split=data.train_mask, runs=1).comparison
+    assert masked.cells[0].accuracy == public.cells[0].accuracy
 
 
 class OwnNetwork(torch.nn.Module):

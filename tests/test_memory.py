@@ -10,7 +10,7 @@ from mtgcn import memory
 from mtgcn.cli import app as cli
 from mtgcn.errors import InputError
 from mtgcn.experiments import reproduce
-from mtgcn.memory import CPU_BUDGET, SMALL_STACK, check_fits, default_budget, free_bytes, readable, threads_for
+from mtgcn.memory import CPU_BUDGET, check_fits, default_budget, free_bytes, readable
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="calls glibc")
 
@@ -35,27 +35,6 @@ def test_check_fits_reports_both_sizes(monkeypatch):
 
 def test_readable_beyond_64_bits():
     assert readable(10**40) == "more memory than any machine has"
-
-
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize(("size", "threads"), [(SMALL_STACK - 1, 1), (SMALL_STACK, 2), (0, 2)])
-def test_threads_for_stack(two_threads, size, threads):
-    with threads_for(size):  # 0 bytes: the size is unknown
-        assert torch.get_num_threads() == threads
-    assert torch.get_num_threads() == 2
-
-
-def test_threads_are_restored_after_an_error(two_threads):
-    with pytest.raises(ZeroDivisionError), threads_for(1):
-        raise ZeroDivisionError
-    assert torch.get_num_threads() == 2
 
 
 def test_default_budget_on_cpu():

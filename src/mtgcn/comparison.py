@@ -65,7 +65,7 @@ def compare(
     0.97
     """
     if hasattr(graph, "edge_index"):
-        if split == PUBLIC and "train_mask" in graph:
+        if isinstance(split, str) and split == PUBLIC and "train_mask" in graph:
             masks = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
             split = {part: graph[mask] for part, mask in masks.items() if mask in graph}
         graph = Graph.from_pyg(graph)

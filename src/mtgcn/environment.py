@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import sha256
+from time import perf_counter, thread_time
 
 import numpy
 import scipy
@@ -13,6 +20,9 @@ from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
 MAX_THREADS = 256  # the system may refuse to start more
+SMALL_STACK = 16 * 2**20  # bytes; a smaller stack is faster with one thread
+PROBE_SECONDS = 0.03
+_fixed: ContextVar[bool] = ContextVar("fixed_threads", default=False)
 
 
 def chosen_device(name: str | torch.device) -> torch.device:
@@ -40,6 +50,69 @@ def device_title(device: torch.device) -> str:
 
 def threads() -> int:
     return torch.get_num_threads()
+
+
+@contextmanager
+def threads_for(stack_bytes: int) -> Iterator[None]:
+    """Within this context a small stack is computed by one thread, and a larger one by as many as there are free cores.
+
+    The number stays as it is where it is fixed, by `fixed_threads` or by the variable OMP_NUM_THREADS, since the
+    rounding of sums depends on it.
+    """
+    before = number = torch.get_num_threads()
+    if 0 < stack_bytes < SMALL_STACK:
+        number = 1
+    elif before > 1 and not _fixed.get() and "OMP_NUM_THREADS" not in os.environ:
+        number = free_cores(before)
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def fixed_threads(number: int) -> Iterator[None]:
+    """Within this context torch has that many threads, whatever else the machine does."""
+    before, token = torch.get_num_threads(), _fixed.set(True)
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _fixed.reset(token)
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """Within this context torch computes in 32 bits and with gradients, whatever dtype and mode the caller has set."""
+    before = torch.get_default_dtype()
+    with torch.inference_mode(False), torch.enable_grad():
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+
+def free_cores(most: int) -> int:
+    """How many of `most` cores are free, by measurement: the processor time that as many threads get in 30 ms.
+
+    It follows from affinity, quotas of containers and other processes. Threads of one product wait for each other, so
+    that two on a busy machine take many times as long as one.
+    """
+    block = bytes(2**20)
+
+    def compute(_: int) -> float:
+        start, end = thread_time(), perf_counter() + PROBE_SECONDS
+        while perf_counter() < end:
+            sha256(block)  # releases Python's lock
+        return thread_time() - start
+
+    with ThreadPoolExecutor(most) as pool:
+        start = perf_counter()
+        used = sum(pool.map(compute, range(most)))
+        return max(1, min(most, round(used / (perf_counter() - start))))
 
 
 def versions() -> dict[str, str]:

@@ -47,7 +47,10 @@ def cached_per_graph(
             known = made.setdefault(bare, {})
             if key in known:
                 return known[key]
-        result = make(bare, *args, **kwargs)
+        from mtgcn.environment import usual_torch
+
+        with usual_torch():  # a result outlives the mode that torch is in
+            result = make(bare, *args, **kwargs)
         with lock:
             return known.setdefault(key, result)
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,8 +98,6 @@ def _process_bytes() -> tuple[int, int]:
 # On the CPU larger stacks gain nothing: an epoch's working set exceeds the cache long before.
 CPU_BUDGET = 300 * 2**20
 CUDA_SHARE = 0.5  # of the free GPU memory
-# A smaller stack is faster with one thread.
-SMALL_STACK = 16 * 2**20
 
 
 def default_budget(device: torch.device) -> int:
@@ -122,19 +119,6 @@ def is_out_of_memory(error: Exception) -> bool:
     return any(
         message in str(error) for message in (*messages, "can't start new thread", "bad_alloc", "malloc of size")
     )
-
-
-@contextmanager
-def threads_for(stack_bytes: int) -> Iterator[None]:
-    """Within this context a small stack is computed by one thread."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if 0 < stack_bytes < SMALL_STACK else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 # Parameters of glibc's mallopt.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mtgcn.communicator import Communicator
+from mtgcn.environment import usual_torch
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Bool, Float, Int
@@ -105,6 +106,7 @@ class Task:
             yield self.select(np.arange(start, min(start + runs_at_once, self.runs)))
 
 
+@usual_torch()
 def observe(
     graph: Graph,
     splits: Sequence[Split],

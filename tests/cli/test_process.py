@@ -133,21 +133,24 @@ def test_control_characters_are_escaped(mtgcn_command, own, monkeypatch):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no such device")
 def test_full_standard_output_says_what_is_written(own, monkeypatch, capfd):
-    predictions, asked, page = (own.folder / name for name in ("p.csv", "ask.csv", "page.html"))
+    predictions, asked, page, latex = (own.folder / name for name in ("p.csv", "ask.csv", "page.html", "table.tex"))
+    compare = ["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]
     commands = {
         own.out: own.fit,
         predictions: ["predict", own.out, "--out", predictions, "--json"],
         asked: ["suggest", own.out, "--out", asked],
         page: ["report", own.out, "--out", page],
         None: ["methods"],
+        latex: [*compare, "--latex", latex],
     }
     for path, arguments in commands.items():
         with open("/dev/full", "w", encoding="utf-8") as device, monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", device)
             assert cli.main(list(map(str, arguments))) == 2
-        but = f", but {path} is written" if path else ""
+        but = f", but {path} is written" if path not in (None, latex) else ""
         why = f"No space left on device{but}; make room there, or send it elsewhere"
-        assert f"mtgcn: error: cannot write to standard output: {why}\n" in capfd.readouterr().err
+        said = f"mtgcn: wrote {latex}\n" if path == latex else ""
+        assert f"{said}mtgcn: error: cannot write to standard output: {why}\n" in capfd.readouterr().err
         assert path is None or path.exists()
 
 

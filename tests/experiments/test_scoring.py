@@ -22,8 +22,8 @@ from mtgcn.experiments.scoring import (
     run_cell,
     score,
     score_better_peer,
+    summarise_cell,
 )
-from mtgcn.experiments.tables import summarise_cell
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_over_all, draw_splits
 from mtgcn.task import Prediction, run_seed

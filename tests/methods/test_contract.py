@@ -163,6 +163,19 @@ def test_unit_of_weights_has_no_effect(name, graph, make_graph, unit):
     np.testing.assert_allclose(fit(method, scaled).probabilities, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_dtype_and_mode_of_the_caller_have_no_effect(name, graph, mode):
+    method = quick(name)
+    expected = fit(method, graph).probabilities
+    torch.set_default_dtype(torch.float64)
+    try:
+        with mode():
+            found = fit(method, Graph(graph.adjacency, graph.features, graph.labels)).probabilities
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_runs_are_independent(name, graph):
     method = quick(name)
     task = observe(graph, splits_of(graph), seed=0, with_validation=method.uses_validation)

@@ -223,6 +223,10 @@ def test_module_stack_matches_dense(stack, task, dense_features):
     assert len(weight.flatten(0, 1).unique(dim=0)) == 6
 
 
+def test_module_in_doubles_is_converted(stack):
+    assert stack(Mean().double()).logits().dtype == torch.float32
+
+
 def test_module_from_a_factory(stack):
     made = []
 
@@ -309,6 +313,42 @@ class Fixed(nn.Module):
 def test_invalid_modules_are_refused(stack, backbone, message):
     with pytest.raises(InputError, match=message):
         stack(backbone)
+
+
+class Wide(nn.Module):
+    """As networks usually are: the second parameter is not the number of classes."""
+
+    def __init__(self, in_channels, hidden=7, out_channels=2):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(in_channels, hidden), nn.ReLU(), nn.Linear(hidden, out_channels))
+
+    def forward(self, x, edge_index):
+        return self.layers(x)
+
+
+class Needy(Wide):
+    def __init__(self, in_channels, hidden_channels, out_channels):
+        super().__init__(in_channels, hidden_channels, out_channels)
+
+
+class NoArguments(Wide):
+    def __init__(self):
+        super().__init__(12, 5, 3)
+
+
+@pytest.mark.parametrize(("backbone", "hidden"), [(Wide, 7), (NoArguments, 5)])
+def test_backbone_class(stack, backbone, hidden):
+    network = stack(backbone)
+    assert network.probabilities().shape[1] == 3
+    assert hidden in {size for one in network.parameters() for size in one.shape}
+
+
+def test_class_with_further_parameters_is_refused(stack):
+    message = (
+        r"Needy takes \(in_channels, hidden_channels, out_channels\), .*; give a function of \(features, classes\)"
+    )
+    with pytest.raises(InputError, match=message):
+        stack(Needy)
 
 
 def test_parameters_without_reset_are_refused(stack):

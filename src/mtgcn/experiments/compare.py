@@ -19,10 +19,16 @@ from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import decisive_versions
 from mtgcn.experiments.protocol import GIVEN, RANDOM, REFERENCE, check_not_final
-from mtgcn.experiments.scoring import FittingProgress, chosen_splits, run_cell, silent_fitting
+from mtgcn.experiments.scoring import (
+    CellSummary,
+    FittingProgress,
+    chosen_splits,
+    run_cell,
+    silent_fitting,
+    summarise_cell,
+)
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
-from mtgcn.experiments.tables import CellSummary, summarise_cell
 from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method

@@ -15,7 +15,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from mtgcn import datasets, environment
-from mtgcn.environment import MAX_THREADS
+from mtgcn.environment import MAX_THREADS, fixed_threads
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.protocol import OVER_ALL, RANDOM, REFERENCE, Cell, Entry, Protocol, Table
@@ -317,13 +317,8 @@ def execute(unit: Unit, data: Data | None = None) -> list[StoredRow]:
 @contextmanager
 def limited_threads(threads: int) -> Iterator[None]:
     """Fix the number of threads of torch and BLAS: the rounding of sums depends on it."""
-    before = torch.get_num_threads()
-    with threadpool_limits(limits=threads):
-        torch.set_num_threads(threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+    with threadpool_limits(limits=threads), fixed_threads(threads):
+        yield
 
 
 def usable_cores() -> int:

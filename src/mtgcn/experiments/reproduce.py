@@ -28,9 +28,9 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
 from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
 from mtgcn.experiments.protocol import NODES, SUITES
-from mtgcn.experiments.scoring import FittingProgress, silent_fitting
+from mtgcn.experiments.scoring import CellSummary, FittingProgress, silent_fitting
 from mtgcn.experiments.store import Store, StoredRow
-from mtgcn.experiments.tables import CellSummary, Evidence, MeasuredTable, measured_tables, stored_evidence
+from mtgcn.experiments.tables import Evidence, MeasuredTable, measured_tables, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # of a process before it does anything

@@ -19,6 +19,7 @@ import torch
 from mtgcn import datasets, environment
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM, VALIDATION_NODES
+from mtgcn.experiments.statistics import SampleSummary, summarise_share
 from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.graph_checks import as_array
@@ -47,6 +48,27 @@ class Score:
     accuracy: float
     macro_f1: float
     calibration_error: float
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """All runs of one method on one dataset at one label rate."""
+
+    dataset: str
+    labels_per_class: int | tuple[int, ...] | None  # None: differs between runs
+    split: str
+    method: str
+    settings: Mapping[str, Any]
+    runs: int
+    groups: tuple[int, ...] | None  # runs with the same number share random parts; None: no shared parts
+    seed: int
+    accuracy: SampleSummary
+    macro_f1: SampleSummary
+    calibration_error: SampleSummary
+    seconds: float  # wall time of fitting all runs, data loading excluded
+    device: str
+    threads: int
+    versions: Mapping[str, str]
 
 
 Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
@@ -236,6 +258,31 @@ def run_cell(
         )
         for run, (split, result) in enumerate(zip(splits, scorer(prediction, graph, splits), strict=True))
     ]
+
+
+def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
+    """Summarise the runs of one method on one cell."""
+    first = rows[0]
+    label_counts = {row.labels_per_class for row in rows}
+    numbers = [row.group for row in rows if row.group is not None]
+    groups = tuple(numbers) if len(numbers) == len(rows) else None
+    return CellSummary(
+        dataset=first.dataset,
+        labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
+        split=first.split,
+        method=first.method,
+        settings=first.settings,
+        runs=len(rows),
+        groups=groups,
+        seed=first.seed,
+        accuracy=summarise_share([row.accuracy for row in rows], groups),
+        macro_f1=summarise_share([row.macro_f1 for row in rows], groups),
+        calibration_error=summarise_share([row.calibration_error for row in rows], groups),
+        seconds=sum(row.seconds for row in rows),
+        device=first.device,
+        threads=first.threads,
+        versions=first.versions,
+    )
 
 
 def accuracy_over_epochs(

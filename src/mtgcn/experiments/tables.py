@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,31 +23,11 @@ from mtgcn.experiments.protocol import (
     Suite,
     rival_of,
 )
-from mtgcn.experiments.statistics import PairedTest, SampleSummary, paired_tests, summarise_share
-from mtgcn.experiments.store import ComparedRow, ResultRow, Rows, StoredRow
+from mtgcn.experiments.scoring import CellSummary, summarise_cell
+from mtgcn.experiments.statistics import PairedTest, paired_tests
+from mtgcn.experiments.store import ComparedRow, Rows, StoredRow
 
 NETWORK_ALONE = "the network alone"  # the rival of every taught backbone
-
-
-@dataclass(frozen=True)
-class CellSummary:
-    """All runs of one method on one dataset at one label rate."""
-
-    dataset: str
-    labels_per_class: int | tuple[int, ...] | None  # None: differs between runs
-    split: str
-    method: str
-    settings: Mapping[str, Any]
-    runs: int
-    groups: tuple[int, ...] | None  # runs with the same number share random parts; None: no shared parts
-    seed: int
-    accuracy: SampleSummary
-    macro_f1: SampleSummary
-    calibration_error: SampleSummary
-    seconds: float  # wall time of fitting all runs, data loading excluded
-    device: str
-    threads: int
-    versions: Mapping[str, str]
 
 
 Summaries = dict[str, CellSummary]  # by unit; filled by the functions below, so that each unit is summarised once
@@ -127,31 +106,6 @@ class Evidence:
         if making(line.rows[0]) == making(self.made):
             return ""
         return line.device if line.device != self.made.device else "other versions or threads"
-
-
-def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
-    """Summarise the runs of one method on one cell."""
-    first = rows[0]
-    label_counts = {row.labels_per_class for row in rows}
-    numbers = [row.group for row in rows if row.group is not None]
-    groups = tuple(numbers) if len(numbers) == len(rows) else None
-    return CellSummary(
-        dataset=first.dataset,
-        labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
-        split=first.split,
-        method=first.method,
-        settings=first.settings,
-        runs=len(rows),
-        groups=groups,
-        seed=first.seed,
-        accuracy=summarise_share([row.accuracy for row in rows], groups),
-        macro_f1=summarise_share([row.macro_f1 for row in rows], groups),
-        calibration_error=summarise_share([row.calibration_error for row in rows], groups),
-        seconds=sum(row.seconds for row in rows),
-        device=first.device,
-        threads=first.threads,
-        versions=first.versions,
-    )
 
 
 def measured_tables(

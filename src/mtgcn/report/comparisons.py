@@ -12,8 +12,8 @@ import numpy as np
 
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.scoring import CellSummary
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
-from mtgcn.experiments.tables import CellSummary
 from mtgcn.report import tables as writers
 from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, new_figure, plain_label
 from mtgcn.report.pages import Styles, render

@@ -1,0 +1,82 @@
+"""Seconds of a fit of 1 912 nodes on two cores, beside busy processes on the same cores.
+
+    taskset -c 0,1 python benchmarks/threads.py --loads 0,4,8
+
+Each fit (`mt-plus`, 60 labels, empty cache) is a process of its own; the median of `--repeats` counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import scipy.sparse as sp
+
+VARIANTS = {
+    "two threads that spin (0.7.0)": {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "300000"},  # libgomp's default
+    "two threads that wait passively": {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
+    "one thread": {"OMP_NUM_THREADS": "1"},
+    "as chosen": {},
+}
+
+
+def one_fit() -> float:
+    """The seconds of one fit."""
+    from mtgcn.estimator.graph_model import GraphModel
+    from mtgcn.graph import UNLABELED, Graph
+
+    random, nodes, classes = np.random.default_rng(0), 1912, 3
+    labels = np.arange(nodes) % classes
+    ends = random.integers(0, nodes, (2, 60_000))
+    ends = ends[:, (labels[ends[0]] == labels[ends[1]]) | (random.random(60_000) < 0.3)]
+    adjacency = sp.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape=(nodes, nodes)).tocsr()
+    features = random.random((nodes, 128)) + 0.2 * (labels[:, None] == np.arange(128) % classes)
+    given = np.where(np.arange(nodes) < 60, labels, UNLABELED)
+    graph = Graph(adjacency.maximum(adjacency.T), features, given, class_names=("a", "b", "c"))
+    start = perf_counter()
+    GraphModel(random_state=0).fit_graph(graph)
+    return perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loads", default="0,4,8", help="numbers of busy processes")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--one", action="store_true", help="print the seconds of one fit")
+    given = parser.parse_args()
+    if given.one:
+        print(one_fit())
+        return
+    loads = [int(load) for load in given.loads.split(",")]
+    print("| threads |", " | ".join(f"{load} busy processes" for load in loads), "|")
+    print("| --- |" + " ---: |" * len(loads))
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    rows: dict[str, list[str]] = {name: [] for name in VARIANTS}
+    for load in loads:
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(load)]
+        try:
+            for name, variables in VARIANTS.items():
+                seconds = []
+                for _ in range(given.repeats):
+                    with tempfile.TemporaryDirectory() as cache:
+                        environment = {**plain, **variables, "MTGCN_CACHE": cache}
+                        command = [sys.executable, __file__, "--one"]
+                        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+                        seconds.append(float(done.stdout))
+                rows[name].append(f"{median(seconds):.1f} s")
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+    for name, found in rows.items():
+        print(f"| {name} |", " | ".join(found), "|")
+
+
+if __name__ == "__main__":
+    main()
