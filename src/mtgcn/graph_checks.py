@@ -197,6 +197,12 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
     return codes, names
 
 
+def class_type(labels: Any, given_names: Sequence[str]) -> str:
+    """The dtype of classes given as labels: text if they are named."""
+    kind = np.dtype("U") if labels is None or len(given_names) else np.asarray(as_array(labels)).dtype
+    return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named as whole numbers
+
+
 def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
     """The labels of a PyG `Data` under a mask, and the names of all classes."""
     chosen, labels = getattr(data, mask, None), getattr(data, "y", None)
