@@ -39,6 +39,7 @@ PROGRAMS = {
     "heavy_tails.py": ["--seeds", "1"],
     "label_propagation.py": ["--dataset", "cora", "--runs", "1"],
     "m3s_check.py": ["--cells", "cora:5", "--runs", "1"],
+    "many_labels.py": ["--cells", "400,3,200"],
     "marked_fit.py": None,  # by first_fit.py
     "mt_plus.py": ["--datasets", "cora"],
     "mt_plus_ablation.py": [

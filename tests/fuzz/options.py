@@ -117,7 +117,7 @@ def _files(random: Random) -> list[str]:
         *_maybe(random, 0.1, random.choice(("--features", "--exclude")), columns),
         *_maybe(random, 0.05, "--knn", neighbours, "--metric", _odd(random, "cosine", 0.3)),
         *_maybe(random, 0.1, "--unknown-nodes", random.choice(("drop", "add", "error", "x"))),
-        *_maybe(random, 0.05, random.choice(("--header", "--no-header"))),
+        *_maybe(random, 0.05, "--header", random.choice(("yes", "no", "x"))),
     ]
 
 

@@ -122,7 +122,7 @@ def _read_tables(random: Random, files: dict[str, bytes], suffix: str, descripti
     if random.random() < 0.3:
         options["unknown_nodes"] = random.choice(("error", "drop", "add"))
     if random.random() < 0.1:
-        options["header"] = random.choice((True, False))
+        options["header"] = random.choice((True, False, "yes", "no", "x"))
     if random.random() < 0.1:
         options["kinds"] = {random.choice(("kind", "size", 1)): random.choice(("number", "category", "date", "text"))}
 

@@ -16,7 +16,16 @@ from fuzz.case import Case, Unsound, require, succeeds
 from mtgcn.errors import InputError
 
 # Examples that take about as long for each kind; make fuzz multiplies them.
-EXAMPLES = {"readers": 500, "arrays": 500, "stored": 60, "options": 50, "models": 50, "caches": 150, "estimators": 80}
+EXAMPLES = {
+    "readers": 500,
+    "arrays": 500,
+    "stored": 60,
+    "options": 50,
+    "models": 50,
+    "caches": 150,
+    "estimators": 80,
+    "silent": 60,
+}
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}
 REGRESSIONS = [

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from fitted_models import Model, with_labels
 from mtgcn.graph import Graph
+from mtgcn.io.read import read_graph
 from mtgcn.linalg.neighbours import neighbour_graph
 from mtgcn.methods import create
 from mtgcn.uncertainty.held_out import expected_accuracy, label_copies, why_not_measurable
@@ -236,6 +237,15 @@ def test_expected_accuracy_without_copies(make_graph, metric):
         graph = replace(graph, adjacency=neighbour_graph(graph.features, 5, metric))
         plain = replace(plain, adjacency=neighbour_graph(plain.features, 5, metric))
     assert expected_accuracy(graph, method, seed=0) == expected_accuracy(plain, method, seed=0)
+
+
+def test_copied_category_is_named(tmp_path):
+    classes = np.array(["bee", "ant", "cat"])[np.arange(90) % 3]
+    rows = [f"n{i},{i * 7 % 11},{classes[i]},{classes[i]}" if i < 30 else f"n{i},{i * 7 % 11},," for i in range(90)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,a,kind,label", *rows]))
+    graph = read_graph(nodes=tmp_path / "nodes.csv", knn=3)
+    assert {graph.feature_names[column] for column in label_copies(graph)} >= {"kind=ant", "kind=bee", "kind=cat"}
+    assert copies_warning(graph).startswith("Column 'kind': filled only")
 
 
 def test_copies_alone_tell_no_accuracy(make_graph):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from scipy.special import betaincc, gammaln, ndtri
 
@@ -28,7 +29,7 @@ MANY_HELD_OUT = 1000  # labels of a fold from which on a single fold is enough
 COPY_CHANCE = 0.001  # that some column looks like a copy of the labels by chance
 COPY_GAP = 2  # between the values of a copy for two classes, relative to the ranges within all classes
 COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # nodes, and the share of their nearest nodes that are neighbours
-MAX_COMPARED_VALUES = 2**24  # features of labelled nodes; of more, every second, third ... label is compared
+MAX_COMPARED_VALUES = 2**24  # of labelled and of unlabelled nodes; of more, every second, third ... node is compared
 # Temperature.
 MIN_PROBABILITY = 1e-7  # lower bound before taking logarithms
 MAX_FOLDS = 10
@@ -148,17 +149,17 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     rest = np.setdiff1d(np.arange(graph.num_nodes), known)
     if features is None or not len(known):
         return np.empty(0, dtype=np.int64)
+    some, others = (
+        nodes[:: -(-len(nodes) * graph.num_features // MAX_COMPARED_VALUES) or 1] for nodes in (known, rest)
+    )
+    values, elsewhere = (_dense(features[nodes]) for nodes in (some, others))
     chance = np.zeros(graph.num_features)
-    if len(rest):
-        differs = features != (features[rest[0]] if isinstance(features, np.ndarray) else 0)
-        filled = np.asarray(differs[known].sum(axis=0)).ravel()
-        only_there = np.asarray(differs.sum(axis=0)).ravel() == filled
-        chance = np.where(only_there, filled * math.log(len(known) / graph.num_nodes), 0)
-    some = known[:: -(-len(known) * graph.num_features // MAX_COMPARED_VALUES)]
-    values = features[some] if isinstance(features, np.ndarray) else features[some].toarray()
+    if len(others):
+        filled = np.where((elsewhere == elsewhere[:1]).all(axis=0), (values != elsewhere[:1]).sum(axis=0), 0)
+        chance = filled * math.log(len(some) / (len(some) + len(others)))
     place = {name: number for number, name in enumerate(graph.feature_names)}
     columns = graph.preprocessing.columns if graph.preprocessing and place else ()
-    outputs = {one: [place[name] for name in one.outputs] for one in columns if one.outputs}
+    outputs = {one: [place[name] for name in one.outputs if name in place] for one in columns if one.outputs}
     for column, own in outputs.items():
         if column.kind == "category":
             values[:, own[0]] = values[:, own].argmax(axis=1)
@@ -175,6 +176,10 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     for own in outputs.values():
         copies[own] = copies[own].any()
     return np.flatnonzero(copies)
+
+
+def _dense(table: sp.csr_array | np.ndarray) -> np.ndarray:
+    return table if isinstance(table, np.ndarray) else table.toarray()
 
 
 # `scipy.stats` has both functions below, and takes half a second to import.
