@@ -380,6 +380,7 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
     bad = np.flatnonzero(~((weights >= 0) & (weights <= MAX_FLOAT)))
     if len(bad):
         raise InputError(f"{where}: edge {bad[0]} weighs {weights[bad[0]]:g}; give finite weights >= 0")
+    graph_checks.note_dropped(weights, where)
 
 
 def networkx_nodes(graph: Any, rows: int | None = None, index: Sequence[Any] | None = None) -> list[Any]:

@@ -86,6 +86,15 @@ def checked_adjacency(given: object) -> sp.csr_array:
     return frozen(adjacency)
 
 
+def note_dropped(weights: np.ndarray, where: str) -> None:
+    """Note edges that are dropped because all weights are 0, or because 32-bit floats round them to 0."""
+    zero = int(np.count_nonzero(weights.astype(np.float32) == 0))
+    lost = int(np.count_nonzero(weights)) - (len(weights) - zero)
+    if lost or (zero and zero == len(weights)):
+        why = f"{lost} of them too small for 32-bit floats; scale all weights up" if lost else "as all others"
+        note(f"{where}: {zero} of {len(weights)} edges have weight 0 and are dropped, {why}")
+
+
 def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarray, "nodes features"] | None:
     if given is None:
         return None
@@ -223,8 +232,10 @@ def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
             raise TypeError("complex numbers")
         if given.ndim != 2 or given.shape[0] != given.shape[1]:  # scipy accepts one and three axes
             raise InputError(f"adjacency of shape {given.shape}; give a square matrix, one row per node")
-        with np.errstate(over="ignore"):  # overflow to infinity is rejected later
+        with np.errstate(over="ignore", under="ignore"):  # overflow to infinity is rejected later
             matrix = sp.csr_array(given, dtype=np.float32, copy=copy)
+        if not copy:  # of a `Graph`, whose edges were checked before
+            note_dropped(given.data if sp.issparse(given) else given[given != 0], "the adjacency")
     except (TypeError, ValueError, AttributeError, OverflowError) as problem:
         if isinstance(problem, InputError):
             raise

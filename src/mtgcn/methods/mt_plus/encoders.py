@@ -33,15 +33,15 @@ _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], 
 def encode(
     graph: Graph,
     propagation: Propagation,
-    walk: Callable[[Tensor, int, float], Tensor],
     weight: Float[np.ndarray, "features dimensions"],
     bias: Float[np.ndarray, "dimensions"],
     slope: float,
     device: torch.device,
+    walk: Callable[[Tensor, int, float], Tensor] | None = None,
 ) -> Float[Tensor, "nodes dimensions_and_one"]:
     """Embeddings of the nodes of any graph: rows of length 1, followed by a column of ones.
 
-    `walk(rows, steps, restart)` propagates rows along the edges.
+    `walk(rows, steps, restart)` propagates rows; by default along the edges of this graph.
     """
     operators = graph_operators(graph, propagation.feature_scaling, device)
     dtype = graph.communicator.dtype
@@ -50,6 +50,8 @@ def encode(
 
     # The narrower of features and embeddings is propagated; the result is the same.
     dense = features.matrix if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1] else None
+    if walk is None:
+        walk = lambda rows, *steps: personalized_page_rank(rows, operators.adjacency.to(dtype), *steps)  # noqa: E731
     surroundings = walk(features(by) if dense is None else dense, propagation.steps, propagation.restart)
     rows = torch.ones(len(surroundings), weight.shape[1] + 1, device=device, dtype=dtype)
     values = rows[:, :-1]

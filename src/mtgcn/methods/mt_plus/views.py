@@ -354,7 +354,7 @@ class Inputs:
             return encoders[part][ENCODERS.index(name)]
 
         weight, bias = (self.learned(f"{name}/{part}", partial(trained, part)) for part in ("weight", "bias"))
-        return encode(self.graph, seen, self.walk, weight, bias, self.settings.infomax_slope, self.device)
+        return encode(self.graph, seen, weight, bias, self.settings.infomax_slope, self.device, self.walk)
 
 
 def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
