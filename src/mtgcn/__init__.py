@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtgcn.io.options import TableOptions
     from mtgcn.io.read import read_graph
     from mtgcn.methods import register
+    from mtgcn.methods.mt_gcn import teaching_loss
     from mtgcn.uncertainty.warnings import FitWarning
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "load",
     "read_graph",
     "register",
+    "teaching_loss",
 ]
 
 # Imported when first asked for, so that `import mtgcn` and `mtgcn --help` cost next to nothing.
@@ -41,6 +43,7 @@ _HOME_OF = {
     "load": "mtgcn.datasets",
     "read_graph": "mtgcn.io.read",
     "register": "mtgcn.methods",
+    "teaching_loss": "mtgcn.methods.mt_gcn",
 }
 
 

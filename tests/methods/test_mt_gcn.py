@@ -9,7 +9,9 @@ import torch
 from torch.nn.functional import nll_loss
 
 from mtgcn.datasets import load
+from mtgcn.errors import InputError
 from mtgcn.methods import create
+from mtgcn.methods.mt_gcn import teaching_loss
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -125,6 +127,37 @@ def test_it_equals_plain_pytorch(graph, task, in_60_lines, weights_of, option):
             np.testing.assert_allclose(values[-len(expected) :, run], expected, atol=1e-4, rtol=1e-3)
         first = [min(firsts.get(node, 99) for _, _, firsts in fits) for node in range(graph.num_nodes)]
         assert found.pseudo_labelled_at[run].tolist() == [0 if epoch == 99 else epoch for epoch in first]
+
+
+@pytest.mark.parametrize("option", [{}, {"consistency": False}, {"one_more_per_class": True}], ids=str)
+def test_teaching_loss_equals_plain_pytorch(option):
+    spec = importlib.util.spec_from_file_location("mt_gcn_in_60_lines", DOCS / "mt_gcn_in_60_lines.py")
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    logits = list(3 * torch.randn(3, 30, 4, generator=torch.Generator().manual_seed(0)))
+    for one in logits:
+        one.requires_grad_()
+    y = torch.full((30,), -1)
+    y[:8] = torch.arange(8) % 4
+    found = teaching_loss(logits, y, per_class=3, **option)
+    log_p = [one.log_softmax(1) for one in logits]
+    t = 3 + option.get("one_more_per_class", False)
+    chosen = [plain.algorithm_1(one, set(range(8, 30)), t) for one in log_p]
+    expected = [
+        plain.losses(log_p[peer], log_p[(peer + 1) % 3], *chosen[(peer + 1) % 3], torch.arange(8), y[:8])
+        for peer in range(3)
+    ]
+    expected = torch.stack([sum(one[: 3 - ("consistency" in option)]) for one in expected])
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(one.sum(), logits) for one in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_teaching_loss_refuses_other_shapes():
+    two = [torch.zeros(5, 3)] * 2
+    for logits, y in ((two[:1], torch.zeros(5)), (two, torch.zeros(4)), ([two[0], torch.zeros(5, 2)], torch.zeros(5))):
+        with pytest.raises(InputError, match="give two or more tensors"):
+            teaching_loss(logits, y.long(), per_class=1)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=str)

@@ -315,6 +315,42 @@ def test_invalid_modules_are_refused(stack, backbone, message):
         stack(backbone)
 
 
+class Wide(nn.Module):
+    """As networks usually are: the second parameter is not the number of classes."""
+
+    def __init__(self, in_channels, hidden=7, out_channels=2):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(in_channels, hidden), nn.ReLU(), nn.Linear(hidden, out_channels))
+
+    def forward(self, x, edge_index):
+        return self.layers(x)
+
+
+class Needy(Wide):
+    def __init__(self, in_channels, hidden_channels, out_channels):
+        super().__init__(in_channels, hidden_channels, out_channels)
+
+
+class NoArguments(Wide):
+    def __init__(self):
+        super().__init__(12, 5, 3)
+
+
+@pytest.mark.parametrize(("backbone", "hidden"), [(Wide, 7), (NoArguments, 5)])
+def test_backbone_class(stack, backbone, hidden):
+    network = stack(backbone)
+    assert network.probabilities().shape[1] == 3
+    assert hidden in {size for one in network.parameters() for size in one.shape}
+
+
+def test_class_with_further_parameters_is_refused(stack):
+    message = (
+        r"Needy takes \(in_channels, hidden_channels, out_channels\), .*; give a function of \(features, classes\)"
+    )
+    with pytest.raises(InputError, match=message):
+        stack(Needy)
+
+
 def test_parameters_without_reset_are_refused(stack):
     class Scaled(Mean):
         def __init__(self, features=12, classes=3):

@@ -20,18 +20,21 @@ Comments give the lines of the paper's algorithms. `docs/mt_gcn_in_60_lines.py` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
+from mtgcn.errors import InputError
 from mtgcn.methods.base import NetworkMethod, supervised_step
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
 from mtgcn.nn.base import CLASSES, NODES, PEERS, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
-from mtgcn.task import Prediction, Task
+from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.loop import Phase, PseudoLabelRecord, Recorder, Step, recorder_for
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.training.pseudo_labels import (
@@ -135,20 +138,7 @@ class Teaching:
         if self.recorder:
             self.recorder.keep_choice(chosen)
 
-        # Lines 12 to 14: the losses of every peer; `train` updates the models with their sum L_o. From here on, tensors
-        # hold rows of the selected nodes alone.
-        at_labelled = rows_at(logits, self.task.labelled.index).log_softmax(CLASSES)
-        labelled, communicator = self.task.labelled, self.task.communicator
-        losses = {"supervised": supervised_loss(at_labelled, labelled, settings.supervised_reduction, communicator)}
-        teacher = chosen.rows(logits if settings.teacher_gradient else logits.detach()).log_softmax(CLASSES)  # log p'
-        if settings.mutual:
-            teacher, chosen = teacher.roll(-1, PEERS), chosen.from_next_peer()  # peer g gets V(h) and p' of h = g + 1
-        learner = chosen.rows(logits).log_softmax(CLASSES)  # log p
-        if settings.pseudo_labels:
-            source = teacher if settings.certainty_of == "teacher" else learner
-            losses["pseudo-label"] = pseudo_label_loss(learner, certainty(source.detach()), chosen)
-        if settings.consistency:
-            losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
+        losses, chosen = peer_losses(logits, self.task.labelled, chosen, settings, self.task.communicator)
         # The share of pseudo labels with the class that the learner predicts.
         same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
         agreement = same.sum(0) / chosen.total.clamp(min=1)
@@ -174,6 +164,62 @@ class Teaching:
             communicator=self.task.communicator,
         )
         return chosen, predicted
+
+
+def peer_losses(
+    logits: Float[Tensor, "nodes classes runs peers"],
+    labelled: Nodes,
+    chosen: PseudoLabels,
+    settings: MTGCN,
+    communicator: Communicator = ONE_PROCESS,
+) -> tuple[dict[str, Float[Tensor, "runs peers"]], PseudoLabels]:
+    """Lines 12 to 14: the losses of every peer, whose sum is L_o, and the pseudo labels that each peer learns."""
+    at_labelled = rows_at(logits, labelled.index).log_softmax(CLASSES)
+    losses = {"supervised": supervised_loss(at_labelled, labelled, settings.supervised_reduction, communicator)}
+    # From here on, tensors hold rows of the selected nodes alone.
+    teacher = chosen.rows(logits if settings.teacher_gradient else logits.detach()).log_softmax(CLASSES)  # log p'
+    if settings.mutual:
+        teacher, chosen = teacher.roll(-1, PEERS), chosen.from_next_peer()  # peer g gets V(h) and p' of h = g + 1
+    learner = chosen.rows(logits).log_softmax(CLASSES)  # log p
+    if settings.pseudo_labels:
+        source = teacher if settings.certainty_of == "teacher" else learner
+        losses["pseudo-label"] = pseudo_label_loss(learner, certainty(source.detach()), chosen)
+    if settings.consistency:
+        losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
+    return losses, chosen
+
+
+def teaching_loss(logits: Sequence[Tensor], y: Tensor, per_class: int, **settings: Any) -> Float[Tensor, "peers"]:
+    """The loss L_o of every peer, for training loops of one's own.
+
+    Parameters
+    ----------
+    logits : sequence of tensors (nodes, classes)
+        The output of each peer, two or more. Each learns from the next, the last from the first.
+    y : tensor (nodes,)
+        The class of each labelled node, -1 for all others.
+    per_class : int
+        t: how many of its most confident predictions of each class a peer teaches.
+    **settings
+        Settings of `mt-gcn` that concern the losses, such as `consistency=False`.
+
+    Returns
+    -------
+    tensor (peers,)
+        L_sup + L_pl + L_cl. Their sum trains all peers: `teaching_loss(…).sum().backward()`.
+    """
+    shapes = {tuple(one.shape) for one in logits}
+    if len(logits) < 2 or len(shapes) > 1 or len(y) not in {shape[0] for shape in shapes}:
+        found = f"{len(logits)} tensors of {sorted(shapes)} and {len(y)} labels"
+        raise InputError(f"teaching_loss got {found}; give two or more tensors (nodes, classes) and a label per node")
+    method = MTGCN(per_class=per_class, peers=len(logits), **settings)
+    stacked = torch.stack(tuple(logits), -1)[:, :, None]  # nodes, classes, 1, peers
+    index = (y >= 0).nonzero().T  # 1, labelled
+    each = min(per_class + method.one_more_per_class, len(y))
+    sure, predicted = confidence(stacked.detach())
+    chosen = most_confident(sure, predicted, classes=stacked.shape[1], per_class=each, exclude=(y >= 0)[:, None])
+    losses, _ = peer_losses(stacked, Nodes(index, y[index]), chosen, method)
+    return torch.stack(tuple(losses.values())).sum(0)[0]
 
 
 class BestTrainingAccuracy:

@@ -64,6 +64,9 @@ def bytes_per_model(backbone: Backbone, task: Task, settings: NetworkSettings) -
 
 
 _INITIAL, _DROPOUT = 0xA0, 0xA1  # streams of a run's seed
+# Usual names of the parameters that give a module its numbers of features and classes.
+_FEATURES = ("features", "num_features", "in_channels", "in_features", "in_dim", "input_dim")
+_CLASSES = ("classes", "num_classes", "out_channels", "out_features", "out_dim", "output_dim")
 
 
 class ModuleNetwork(StackedNetwork):
@@ -168,7 +171,7 @@ def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) ->
     task = call.task
     with _seeded((_INITIAL, *seed), task.device):
         made = isinstance(backbone, nn.Module)
-        module = deepcopy(backbone) if made else backbone(task.graph.num_features, task.num_classes)
+        module = deepcopy(backbone) if made else _made(backbone, task.graph.num_features, task.num_classes)
         if not isinstance(module, nn.Module):
             raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
         module = module.to(task.device, torch.float32)
@@ -178,6 +181,27 @@ def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) ->
         if made:
             _reset_parameters(module)
     return module
+
+
+def _made(backbone: Callable[..., object], features: int, classes: int) -> object:
+    """The module of a function or class: by the usual names of its parameters, or by their order."""
+    signature = inspect.signature(backbone)
+    of_features, of_classes = (
+        next((name for name in names if name in signature.parameters), None) for names in (_FEATURES, _CLASSES)
+    )
+    tries: list[tuple[tuple[int, ...], dict[str, int]]] = [((features, classes), {}), ((), {})]
+    if of_features and of_classes:
+        tries = [((), {of_features: features, of_classes: classes})]
+    for arguments, named in tries:
+        try:
+            signature.bind(*arguments, **named)
+        except TypeError:
+            continue
+        return backbone(*arguments, **named)
+    raise InputError(
+        f"backbone {getattr(backbone, '__name__', 'given')} takes ({', '.join(signature.parameters)}), not just the "
+        "numbers of features and classes; give a function of (features, classes) that makes the module"
+    )
 
 
 def _reset_parameters(module: nn.Module) -> None:
