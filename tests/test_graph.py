@@ -267,6 +267,21 @@ def test_invalid_networkx(graph, choices, message):
         Graph.from_networkx(graph, **choices)
 
 
+def test_dropped_weights():
+    edges = [[0, 1, 1, 2], [1, 0, 2, 1]]
+    tiny = sp.csr_array(([1e-60, 1e-60, 1.0, 1.0], edges), shape=(3, 3))
+    for read in (
+        lambda: Graph.from_edge_index(edges, edge_weight=[1e-60, 1e-60, 1.0, 1.0]),
+        lambda: Graph.from_scipy(tiny),
+        lambda: Graph.from_scipy(tiny.toarray()),
+    ):
+        with pytest.warns(GraphNote, match=r": 2 of 4 edges have weight 0 and are dropped, 2 of them too small for 32"):
+            assert read().num_edges == 1
+    with pytest.warns(GraphNote, match="edge_index: 4 of 4 edges have weight 0 and are dropped, as all others"):
+        assert Graph.from_edge_index(edges, edge_weight=[0.0] * 4).num_edges == 0
+    assert Graph.from_edge_index(edges, edge_weight=[0.0, 0, 1, 1]).num_edges == 1  # some zeros are no surprise
+
+
 def merged(pairs, weights=None, nodes=4):
     sources, targets = np.array(pairs).T
     return merge_edges(sources, targets, None if weights is None else np.array(weights), nodes)

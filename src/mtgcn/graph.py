@@ -41,6 +41,7 @@ class Preprocessing(Protocol):
     @property
     def changes_nothing(self) -> bool: ...
     def matrix(self, table: Any) -> Any: ...
+    def note_unfamiliar(self, table: Any) -> None: ...
     def lines(self) -> list[str]: ...
     def plain(self) -> dict[str, Any]: ...
 
@@ -81,6 +82,7 @@ class Graph:
     name: str = ""
     feature_names: tuple[str, ...] = ()  # () if unnamed
     preprocessing: Preprocessing | None = None  # how features were computed from table columns; None: as given
+    class_type: str = ""  # dtype of the classes, whose names are text; by default text if named, else whole numbers
     communicator: ClassVar[Communicator] = ONE_PROCESS  # with the processes that hold other nodes
 
     def __post_init__(self) -> None:
@@ -96,6 +98,7 @@ class Graph:
             "class_names": graph_checks.checked_class_names(self.class_names, labels),
             "name": graph_checks.checked_name(self.name),
             "feature_names": graph_checks.checked_feature_names(self.feature_names, features),
+            "class_type": self.class_type or ("U" if self.class_names else "int64"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -138,6 +141,15 @@ class Graph:
     def label_counts(self) -> Int[np.ndarray, "classes"]:
         """The number of labels of each class."""
         return np.bincount(self.labels[self.known], minlength=self.num_classes)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The classes as they were given, numbers or names."""
+        names = np.array(self.class_names)
+        try:
+            return names == "True" if np.dtype(self.class_type).kind == "b" else names.astype(self.class_type)
+        except ValueError:  # numbers that were named later
+            return names
 
     @property
     def without_labels(self) -> Graph:
@@ -190,7 +202,8 @@ class Graph:
         if not matrix.nnz:
             raise InputError("the adjacency holds no edge; give at least one")
         labels, names = graph_checks.encoded(y, class_names)
-        return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names))
+        kind = graph_checks.class_type(y, class_names)
+        return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names), class_type=kind)
 
     @classmethod
     def from_edge_index(
@@ -223,7 +236,9 @@ class Graph:
         node_ids = graph_checks.checked_node_ids(node_ids, checked_count(num_nodes, where))
         weights = None if edge_weight is None else np.asarray(as_array(edge_weight))
         arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names)
-        return cls.from_arrays(arrays, "edge_index", name)
+        graph = cls.from_arrays(arrays, "edge_index", name)
+        object.__setattr__(graph, "class_type", graph_checks.class_type(y, class_names))
+        return graph
 
     @classmethod
     def from_pyg(cls, data: Any, *, mask: str | None = None, class_names: Sequence[str] = (), name: str = "") -> Graph:
@@ -365,6 +380,7 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
     bad = np.flatnonzero(~((weights >= 0) & (weights <= MAX_FLOAT)))
     if len(bad):
         raise InputError(f"{where}: edge {bad[0]} weighs {weights[bad[0]]:g}; give finite weights >= 0")
+    graph_checks.note_dropped(weights, where)
 
 
 def networkx_nodes(graph: Any, rows: int | None = None, index: Sequence[Any] | None = None) -> list[Any]:

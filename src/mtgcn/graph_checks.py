@@ -86,6 +86,15 @@ def checked_adjacency(given: object) -> sp.csr_array:
     return frozen(adjacency)
 
 
+def note_dropped(weights: np.ndarray, where: str) -> None:
+    """Note edges that are dropped because all weights are 0, or because 32-bit floats round them to 0."""
+    zero = int(np.count_nonzero(weights.astype(np.float32) == 0))
+    lost = int(np.count_nonzero(weights)) - (len(weights) - zero)
+    if lost or (zero and zero == len(weights)):
+        why = f"{lost} of them too small for 32-bit floats; scale all weights up" if lost else "as all others"
+        note(f"{where}: {zero} of {len(weights)} edges have weight 0 and are dropped, {why}")
+
+
 def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarray, "nodes features"] | None:
     if given is None:
         return None
@@ -197,6 +206,12 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
     return codes, names
 
 
+def class_type(labels: Any, given_names: Sequence[str]) -> str:
+    """The dtype of classes given as labels: text if they are named."""
+    kind = np.dtype("U") if labels is None or len(given_names) else np.asarray(as_array(labels)).dtype
+    return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named as whole numbers
+
+
 def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
     """The labels of a PyG `Data` under a mask, and the names of all classes."""
     chosen, labels = getattr(data, mask, None), getattr(data, "y", None)
@@ -217,8 +232,10 @@ def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
             raise TypeError("complex numbers")
         if given.ndim != 2 or given.shape[0] != given.shape[1]:  # scipy accepts one and three axes
             raise InputError(f"adjacency of shape {given.shape}; give a square matrix, one row per node")
-        with np.errstate(over="ignore"):  # overflow to infinity is rejected later
+        with np.errstate(over="ignore", under="ignore"):  # overflow to infinity is rejected later
             matrix = sp.csr_array(given, dtype=np.float32, copy=copy)
+        if not copy:  # of a `Graph`, whose edges were checked before
+            note_dropped(given.data if sp.issparse(given) else given[given != 0], "the adjacency")
     except (TypeError, ValueError, AttributeError, OverflowError) as problem:
         if isinstance(problem, InputError):
             raise

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -694,3 +695,32 @@ def test_commands_import_only_what_they_use(mixed, method):
     done = subprocess.run([sys.executable, "-c", program, typed], capture_output=True, text=True, check=True)
     assert "% expected" in done.stdout  # folds were fitted, too
     assert done.stdout.splitlines()[-1].split() == ["found"]
+
+
+def test_predictions_as_a_frame(succeeds, own, model):
+    succeeds("predict", model, "--out", own.folder / "p.csv")
+    written = pd.read_csv(own.folder / "p.csv", dtype={"id": str, "pseudo_label_epoch": "Int64"})
+    frame = load_model(model).predictions().replace({"peers_agree": {True: "yes", False: "no"}})
+    pd.testing.assert_frame_equal(frame, written, check_dtype=False, atol=1e-6)
+
+
+LABEL_SLOWLY = """
+import sys, time
+from pathlib import Path
+from mtgcn.workflows import fit
+save = fit.save_model
+fit.save_model = lambda *given, **named: (time.sleep(4), save(*given, **named))
+fit.label_files(Path(sys.argv[1]), Path(sys.argv[2]), folds=0)
+"""
+
+
+def test_two_processes_that_add_labels(own, model):
+    """Both load the model before either saves, unless one waits for the other."""
+    parts = [own.ids[30:40], own.ids[40:50]]
+    files = [
+        write_csv(own.folder / f"{number}.csv", [["id", "label"], *([name, own.truth[name]] for name in part)])
+        for number, part in enumerate(parts)
+    ]
+    processes = [subprocess.Popen([sys.executable, "-c", LABEL_SLOWLY, model, file]) for file in files]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    assert sum(read_card(model)["training"]["labels_given"].values()) == 44

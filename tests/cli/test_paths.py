@@ -97,8 +97,18 @@ def test_pipes_are_not_read(refused, own, model, run):
 def test_an_endless_card(refused, own, model, device):
     (model / "card.json").unlink()
     (model / "card.json").symlink_to(device("zero", ZERO))
-    refused("cannot read card.json of model folder", "predict", model, "--out", own.folder / "p.csv")
-    refused("holds files and is no model folder", *own.fit)
+    for command in (["predict", model, "--out", own.folder / "p.csv"], own.fit):
+        refused("card.json is a link, and its folder must not contain any", *command)
+
+
+@pytest.mark.parametrize("name", [".replacement", "report.html", ".mtgcn.lock", "notes"])
+def test_links_inside_a_model(refused, own, model, name):
+    (own.folder / "mine").mkdir()
+    (own.folder / "mine" / "thesis.tex").write_text("years of work")
+    is_folder = name in (".replacement", "notes")
+    (model / name).symlink_to(own.folder / "mine" / ("" if is_folder else "thesis.tex"))
+    for command in (["label", model, own.write_labels([own.ids[30], "ant"])], ["report", model], own.fit):
+        refused(f"{name} is a link, and its folder must not contain any; replace it by what it refers to", *command)
 
 
 # Names

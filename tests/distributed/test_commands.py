@@ -78,8 +78,10 @@ def test_fit_mt_gcn(folder, fit, capsys):
     assert model.predict_proba(graph=graph).shape == (60, 3)
 
 
-def test_predictions_of_earlier_ranks_are_removed(folder, fit):
+def test_predictions_of_earlier_ranks_are_removed(folder, fit, capsys):
+    (folder / "labels.csv").write_text((folder / "labels.csv").read_text() + "n0,NaN\n")
     assert fit() == 0
+    assert "mtgcn: note: " in capsys.readouterr().err
     shutil.copy(folder / "result" / "predictions-0.csv", folder / "result" / "predictions-3.csv")
     assert fit() == 0
     assert [path.name for path in (folder / "result").glob("*.csv")] == ["predictions-0.csv"]
@@ -194,13 +196,15 @@ def labelled(files, tmp_path):
 
 
 def test_labels_of_each_rank(labelled):
-    found = labelled("id,label\nn1,cat\nn2,dog\nn3,NaN\nn40,dog\n")
+    with pytest.warns(GraphNote, match="1 labels are words for a missing value"):
+        found = labelled("id,label\nn1,cat\nn2,dog\nn3,NaN\nn40,dog\n")
     assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog", "n40": "dog"}
     assert not found[0].keys() & found[1].keys()
 
 
 def test_labels_with_another_header(labelled):
-    found = labelled("wer,was\nn1,cat\nn2,dog\n")
+    with pytest.warns(GraphNote, match="is read as the header"):
+        found = labelled("wer,was\nn1,cat\nn2,dog\n")
     assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog"}
 
 

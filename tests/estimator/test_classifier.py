@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -276,6 +276,20 @@ def test_cross_val_score(blobs, kind):
     scores = cross_val_score(quick(), rows, labels_of(truth, kind), cv=LabelFolds(4))
     assert scores.shape == (4,)
     assert scores.min() > 0.9
+
+
+def test_plain_folds_of_unknown_labels(blobs):
+    rows, _, truth = blobs
+    few = labels_of(truth, "numbers")
+    with pytest.warns(UserWarning, match=r"Scoring failed(.|\n)*16 of 20 rows .*cv=mtgcn.LabelFolds\(\), which keeps"):
+        assert np.isnan(cross_val_score(quick(), rows, few, cv=3)).all()
+    assert cross_val_score(quick(), rows, truth, cv=3).min() > 0.9
+
+
+def test_cross_val_predict(blobs):
+    rows, _, truth = blobs
+    found = cross_val_predict(quick(), rows, labels_of(truth, "numbers"), cv=LabelFolds(3, all_rows=True))
+    assert (found == truth).mean() > 0.9
 
 
 def test_folds(blobs):

@@ -1,13 +1,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fitted_models import with_labels
 from mtgcn import Graph, MutualTeachingClassifier
-from mtgcn.errors import InputError
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator import inference
 from mtgcn.estimator.inference import (
     MISSING,
@@ -22,7 +23,8 @@ from mtgcn.estimator.inference import (
 )
 from mtgcn.estimator.inputs import transformed_rows
 from mtgcn.graph import UNLABELED
-from mtgcn.methods import METHODS
+from mtgcn.methods import METHODS, Method
+from mtgcn.methods.mt_plus.base import PeerMethod
 from mtgcn.methods.mt_plus.views import VIEWS
 from small_models import FEW_EPOCHS, quick
 
@@ -281,8 +283,47 @@ def test_new_nodes_join_the_fitted_graph(easy):
     edges += edges.T
     edges[:60, :60] = model.graph_.adjacency.toarray()
     whole = Graph(edges, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
-    assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=1e-6)
+    atol = 0.1 if model.method == "mt-plus" else 1e-6  # whose nodes of the fit keep their rows
+    assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=atol)
     assert_array_equal(model.predict_proba(), model.label_distributions_)
+
+
+def test_new_rows_join_by_edges_from_python(easy):
+    model, _ = easy
+    expected = joined(model, PLAIN[:2], [(0, 7), (1, 30)], [(0, 1)]).probabilities
+    frame = pd.DataFrame(PLAIN[:2], index=["new", "newer"])
+    for table, edges in (
+        (PLAIN[:2], [(60, 7), (30, 61), (61, 60)]),
+        (frame, [("new", 7), ("newer", 30), ("new", "newer")]),
+        (frame, np.array([["new", "7", 1.0], ["newer", "30", 1.0], ["new", "newer", 1.0]], dtype=object)),
+    ):
+        assert_allclose(model.predict_proba(table, edges=edges), expected, atol=1e-6)
+    with pytest.warns(GraphNote, match="1 edges connect two nodes of the fit and are dropped"):
+        assert len(model.predict(PLAIN[:1], edges=[(60, 7), (1, 2)])) == 1
+    for table, edges, message in (
+        (PLAIN[:1], [(60, 99)], "1 ends of edges are neither in X nor in the fit, such as '99'"),
+        (PLAIN[:1], [60, 7], r"edges of shape \(2,\); give pairs of ids"),
+        (frame.set_axis([5, 6]), [(5, 6)], "some ids of X are nodes of the fit"),
+        (None, [(60, 7)], "give X, and no graph"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict(table, edges=edges)
+
+
+def test_only_new_rows_are_computed(make_graph):
+    """By mt-plus; the prediction is close to that in the joint graph and does not depend on other rows of the call."""
+    whole = make_graph(nodes=60, easy=True, sparse=False)
+    settings = {"dimensions": 16, "infomax_epochs": 30}
+    model = quick("mt-plus", settings=settings, scale=False).fit_graph(with_labels(whole, range(9)))
+    new = whole.features[:6] + 0.1
+    together = model.predict_proba(new)
+    assert_allclose([model.predict_proba(row[None])[0] for row in new], together, atol=1e-6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PeerMethod, "apply_to_new", Method.apply_to_new)
+        assert_allclose(model.predict_proba(new[:1]), together[:1], atol=0.05)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mtgcn.methods.mt_plus.views.personalized_page_rank", lambda *_: pytest.fail("walks everywhere"))
+        model.predict_proba(new + 0.1)
 
 
 def test_absent_peer_weight(easy):

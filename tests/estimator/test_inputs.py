@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine
 
 from mtgcn import Graph, MutualTeachingClassifier, load
-from mtgcn.errors import InputError
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.inputs import as_graph, check_learnable, classes_and_labels, fitted_table, preprocessed_graph
-from mtgcn.estimator.persistence import save_model
+from mtgcn.estimator.persistence import load_model, save_model
 from mtgcn.labels import encoded_labels
 from small_models import adjacency_of, quick
 
@@ -131,6 +131,54 @@ def test_features_of_graph_objects(ring):
     assert as_graph(named, None).node_ids.tolist() == [f"n{node}" for node in range(16)]
 
 
+def test_networkx_nodes_are_matched_with_rows(ring):
+    rows, y, _, edges = ring
+    graph = networkx_graph(edges)
+    expected = quick("lp", settings=None).fit(rows, y, graph=graph)
+    shuffled = nx.Graph()
+    shuffled.add_nodes_from(np.random.default_rng(1).permutation(16).tolist())
+    shuffled.add_edges_from(graph.edges)
+    named = nx.relabel_nodes(shuffled, {node: f"n{node}" for node in range(16)})
+    frame = pd.DataFrame(rows, index=[f"n{node}" for node in range(16)])
+    for form, data in ((shuffled, rows), (named, frame), (named, pd.Series(y, frame.index))):
+        np.testing.assert_array_equal(as_graph(form, 16, data).adjacency.toarray(), adjacency_of(edges).toarray())
+    found = quick("lp", settings=None).fit(frame[::-1], y[::-1], graph=named)
+    np.testing.assert_allclose(found.label_distributions_[::-1], expected.label_distributions_, atol=1e-5)
+    with pytest.raises(InputError, match="neither a row number from 0 to 15 nor in the index of X"):
+        quick().fit(rows, y, graph=named)
+
+
+@pytest.mark.parametrize("kind", [int, float, bool, str])
+def test_classes_keep_their_type(ring, kind, tmp_path):
+    rows, y, _, edges = ring
+    y = np.where(y == -1, np.arange(16) // 8, y).astype(kind)
+    by_arrays = quick("lp", settings=None).fit(rows, y, graph=adjacency_of(edges))
+    for graph in (
+        Graph.from_scipy(adjacency_of(edges), rows, y),
+        Graph.from_edge_index(np.concatenate([edges, edges[::-1]], 1), rows, y),
+        by_arrays.graph_,
+    ):
+        model = quick("lp", settings=None).fit_graph(graph)
+        assert model.classes_.dtype.kind == y.dtype.kind or kind is float  # whole numbers
+        assert (model.transduction_ == y).all()
+        save_model(model, tmp_path / "model")
+        assert load_model(tmp_path / "model").graph_.classes.dtype == model.classes_.dtype
+    codes = Graph(adjacency_of(edges), rows, np.arange(16) // 8)
+    assert quick("lp", settings=None).fit_graph(codes).classes_.tolist() == [0, 1]
+    assert quick("lp", settings=None).fit_graph(replace(codes, class_names=("a", "b"))).classes_.tolist() == ["a", "b"]
+
+
+def test_masked_arrays(ring):
+    rows, y, _, edges = ring
+    hidden = np.ma.masked_array(np.arange(16) // 8, y == -1)
+    assert classes_and_labels(hidden)[1].tolist() == y.tolist()
+    table = np.ma.masked_array(rows, rows > 0.9)
+    expected = quick().fit(np.where(rows > 0.9, np.nan, rows), y, graph=adjacency_of(edges))
+    model = quick().fit(table, hidden, graph=adjacency_of(edges))
+    np.testing.assert_array_equal(model.label_distributions_, expected.label_distributions_)
+    np.testing.assert_array_equal(model.predict_proba(table[:3]), model.label_distributions_[:3])
+
+
 def test_sparse_tables_are_not_scaled(blobs):
     rows, y, _ = blobs
     rows = rows - rows.min()
@@ -233,7 +281,15 @@ def test_data_frames(package, tmp_path):
         {"income": [float("nan")], "rating": [9.0], "city": ["Paris"], "joined": [None], "member": [None]}
         | {"notes": ["x"], "country": ["FR"]}
     )
-    assert np.isfinite(loaded.predict_proba(unseen)).all()
+    with pytest.warns(GraphNote) as caught:
+        assert np.isfinite(loaded.predict_proba(unseen)).all()
+    outside, unknown, *others = sorted(str(one.message) for one in caught)
+    assert outside.startswith("1 of 1 new rows have values far outside the range of the fit, for instance of 'rating'")
+    assert unknown == "1 of 1 rows have a 'city' unknown to the fit ('Paris'), ignored"
+    assert others == []
+    empty = package.DataFrame({name: [None] * 2 if name == "city" else values[:2] for name, values in columns.items()})
+    with pytest.warns(GraphNote, match="no row has a value in 'city', which the fit used; missing values are filled"):
+        loaded.predict_proba(empty)
 
 
 def test_standardisation():
@@ -316,6 +372,7 @@ frames = st.integers(1, 4).flatmap(
 )
 
 
+@pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(columns=frames, data=st.data())
 def test_any_frame_is_fitted_or_one_error(columns, data):

@@ -31,7 +31,7 @@ def random_case(random: Random) -> Case:
     byte_faults = random.getrandbits(32) if random.random() < 0.5 else None
 
     def damage(path: Path) -> None:
-        np.savez(path, allow_pickle=False, **arrays)
+        np.savez(path, allow_pickle=False, stored_as=np.array(NAME), **arrays)
         if byte_faults is not None:
             path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
 
@@ -59,7 +59,7 @@ def case_of(description: str, damage: Callable[[Path], object]) -> Case:
 
 
 def _of(**arrays: np.ndarray) -> Callable[[Path], object]:
-    return lambda path: np.savez(path, allow_pickle=False, **MADE | arrays)
+    return lambda path: np.savez(path, allow_pickle=False, **{"stored_as": np.array(NAME)} | MADE | arrays)
 
 
 def _one_array(path: Path) -> None:

@@ -267,7 +267,7 @@ def concurrent_case(people: int) -> Case:
 
 KINDS: tuple[Callable[[Random], Case], ...] = (
     *(_weights, _weights, _timestamps, _timestamps, _copies, _headers, _headers, _headers),
-    *(_spellings, _spellings, _spellings),
+    *(_spellings, _spellings, _spellings, _links, _links, _links),
 )
 REGRESSIONS = (
     *(weights_case(method, 2.0**-7, 1) for method in METHODS),
@@ -285,4 +285,8 @@ REGRESSIONS = (
     spelling_case(["cat", "Cat"]),
     spelling_case(["a\u200bb", "ab"]),
     spelling_case(["nan", "a", "b"]),
+    *(link_case(name, "folder", use) for name in (".replacement", "more") for use in ("label", "page", "answers")),
+    link_case("report.html", "file", "page"),
+    link_case(".mtgcn.lock", "file", "label"),
+    concurrent_case(2),
 )

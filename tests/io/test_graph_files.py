@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from collections import OrderedDict
 
@@ -87,6 +88,15 @@ def test_label_table(write, save, data):
     assert read_graph(save(data), labels=labels, few_labels=True).class_names == ("cat",)
     with pytest.raises(InputError, match="one class only"):
         read_graph(save(data), labels=labels)
+
+
+def test_long_attribute_takes_linear_time(write):
+    """In pieces of 64 KiB it took 100 s."""
+    text = '<graphml><graph edgedefault="undirected"><node id="b"/><node id="{}"/></graph></graphml>'
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="has 8000000 characters; give names of at most 1000"):
+        read_file(write("g.graphml", text.format("a" * 8_000_000)))
+    assert time.perf_counter() - started < 20
 
 
 BOMB = """<?xml version="1.0"?>
@@ -294,6 +304,13 @@ def test_pt_without_pyg(save, data):
     )
     done = subprocess.run([sys.executable, "-c", program, str(save(data))], capture_output=True, text=True, check=True)
     assert done.stdout == "Graph('graph.pt', nodes=3, edges=2, features=2, classes=2)\n"
+
+
+def test_expanded_tensor(save):
+    """A few bytes of storage may have any shape."""
+    wide = torch.zeros(1).expand(20_000_000, 50_000)
+    with pytest.raises(InputError, match=r"graph.pt, as arrays, takes about 11175.* GiB .*; give a smaller graph"):
+        read_graph(save({"edge_index": EDGES, "x": wide}))
 
 
 def test_pt_num_nodes(save):

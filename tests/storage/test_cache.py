@@ -83,13 +83,14 @@ def test_failures_and_nan_are_not_cached(folder):
         {"a": np.arange(4.0)},
         {"b": np.arange(3.0)},
         {"a": np.arange(3.0), "b": np.zeros(10**6)},
+        {"a": np.arange(3.0) + 1, "stored_as": np.array("y")},  # of another graph
     ],
 )
 def test_unexpected_content_is_replaced(folder, content):
     folder.mkdir()
     (folder / "x.npz").write_bytes(b"PK")
     if content is not None:
-        np.savez(folder / "x.npz", **content)
+        np.savez(folder / "x.npz", **{"stored_as": np.array("x")} | content)
     make = Maker()
     with pytest.warns(RuntimeWarning, match="computed again") as caught:
         assert cached(make) == cached(make) == [0, 1, 2]

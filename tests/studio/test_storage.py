@@ -8,6 +8,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.studio import storage
+from mtgcn.studio.project import Project
 from mtgcn.studio.storage import (
     LOCK,
     MAX_CHANGES,
@@ -51,29 +52,29 @@ def test_name_length_is_limited_in_bytes():
         checked_name("é" * 101)
 
 
-def test_links_out_of_the_folder_are_refused(tmp_path):
-    outside = tmp_path / "outside.csv"
-    outside.write_text("precious")
-    folder = ProjectFolder(tmp_path / "project")
-    folder.root.mkdir()
-    (folder.root / "labels.csv").symlink_to(outside)
-    (folder.root / "files").symlink_to(tmp_path)
-    for attempt in (
-        lambda: folder.read("labels.csv"),
-        lambda: folder.write(b"mine", "labels.csv"),
-        lambda: folder.write(b"mine", "files", "outside.csv"),
-    ):
-        with pytest.raises(InputError, match="outside the project"):
-            attempt()
-    assert outside.read_text() == "precious"
-
-
-def test_links_within_the_folder_are_followed(tmp_path):
-    folder = ProjectFolder(tmp_path)
-    (tmp_path / "real.csv").write_bytes(b"1")
-    (tmp_path / "labels.csv").symlink_to("real.csv")
-    folder.write(b"2", "labels.csv")
-    assert folder.read("real.csv") == b"2"
+@pytest.mark.parametrize("link", ["labels.csv", "files", ".studio.lock", "model/.replacement", "cache"])
+@pytest.mark.parametrize("target", ["outside/precious.csv", "outside", "project/other.csv", "nowhere"])
+def test_links_in_a_project_are_refused(tmp_path, link, target):
+    outside, root = tmp_path / "outside", tmp_path / "project"
+    outside.mkdir()
+    (outside / "precious.csv").write_text("precious")
+    (root / "model").mkdir(parents=True)
+    (root / "other.csv").write_text("id,label\n")
+    opened = ProjectFolder(root)
+    (root / link).symlink_to(tmp_path / target)
+    with pytest.raises(InputError, match=r"is a link.*; replace it"):
+        Project.open(root)
+    if not link.startswith((".", "model")):  # also once it is open
+        for attempt in (opened.path, opened.read, lambda *names: opened.write(b"mine", *names)):
+            with pytest.raises(InputError, match="is a link"):
+                attempt(link)
+        with pytest.raises(InputError, match="is a link"):
+            opened.write(b"mine", link, "precious.csv")
+    assert [path.name for path in outside.iterdir()] == ["precious.csv"]
+    assert (outside / "precious.csv").read_text() == "precious"
+    (tmp_path / "named").symlink_to(root)  # the project itself may be named by a link
+    (root / link).unlink()
+    assert Project.open(tmp_path / "named").folder == root
 
 
 def test_only_plain_files_are_read(tmp_path):

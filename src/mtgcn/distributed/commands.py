@@ -99,6 +99,7 @@ def fit(
     from mtgcn.io.options import parsed_roles
     from mtgcn.memory import return_freed_blocks
     from mtgcn.report.progress import fitting_progress
+    from mtgcn.workflows.output import collected_notes
 
     table = TableOptions(columns=parsed_roles(columns or ()), unknown_nodes=unknown_nodes, header=header)  # type: ignore[arg-type]
     job = (checkpoint, every, resume, model)
@@ -111,7 +112,8 @@ def fit(
     try:
         with _stopped_by_signals():
             ranks = Ranks.started(device)
-            with fitting_progress(f"fitting {method}") if ranks.rank == 0 else nullcontext():
+            progress = fitting_progress(f"fitting {method}") if ranks.rank == 0 else nullcontext()
+            with collected_notes() as notes, progress:
                 card = fit_shards(options, ranks)
             if ranks.rank == 0:
                 found = ", ".join(f"{name} {count}" for name, count in card["predicted"].items())
@@ -121,7 +123,8 @@ def fit(
                     str(out),
                 )
                 content = {key: value for key, value in card.items() if key != "history"}
-                print_result({**content, "out": out}, lines, as_json, written=out)
+                remarks = [f"note: {note}" for note in notes]
+                print_result({**content, "out": out, "notes": notes}, lines, as_json, remarks, written=out)
             ranks.end()
         return
     except InputError as error:

@@ -14,7 +14,15 @@ from sklearn.utils import check_consistent_length
 
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel, seed_of
-from mtgcn.estimator.inference import NodePredictions, graph_of_rows, predict_fitted, predict_graph, predict_rows
+from mtgcn.estimator.inference import (
+    MISSING,
+    NodePredictions,
+    graph_of_rows,
+    predict_fitted,
+    predict_graph,
+    predict_joined,
+    predict_rows,
+)
 from mtgcn.estimator.inputs import (
     as_graph,
     check_learnable,
@@ -130,8 +138,8 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         y : array-like of shape (n_nodes,)
             Class labels, -1 for unlabelled nodes.
         graph : scipy matrix, array, edge index, networkx graph, PyG data, Graph or None, default=None
-            The edges: a square matrix of weights, two rows of node numbers, or a graph object. With None, rows are
-            linked to their nearest neighbours.
+            The edges: a square matrix of weights, two rows of node numbers, or a graph object. Nodes of networkx are
+            matched with row numbers or with the index of X. With None, rows are linked to their nearest neighbours.
 
         Returns
         -------
@@ -145,7 +153,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         if table is not None:
             check_consistent_length(table, labels)
         if graph is not None:
-            given = as_graph(graph, None if table is None else table.shape[0])
+            given = as_graph(graph, None if table is None else table.shape[0], y if X is None else X)
             check_sizes(given, table, labels)
         elif table is not None:
             given = graph_of_rows(self, table)
@@ -159,26 +167,35 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             class_names=tuple(map(str, classes)),
             name=given.name,
             preprocessing=given.preprocessing if table is None else preprocessing,
+            class_type=classes.dtype.str,
         )
         return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_node_ids(graph))
 
-    def predict(self, X: Any = None, graph: Any = None) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any = None, graph: Any = None, *, edges: Any = None) -> np.ndarray:  # noqa: N803
         """The most probable class of each row; see `predict_proba` for the parameters."""
-        probabilities = self.predict_proba(X, graph)
+        probabilities = self.predict_proba(X, graph, edges=edges)
         return self.classes_[probabilities.argmax(axis=1)]
 
-    def predict_proba(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "rows classes"]:  # noqa: N803
+    def predict_proba(
+        self,
+        X: Any = None,  # noqa: N803
+        graph: Any = None,
+        *,
+        edges: Any = None,
+    ) -> Float[np.ndarray, "rows classes"]:
         """Class probabilities of each row.
 
         - ``predict_proba()``: the nodes of the fit, `label_distributions_`.
         - ``predict_proba(X)``: rows of the fit, recognised by their features, keep their prediction. Other rows are
-          attached to their nearest rows of the fit and predicted together by the trained peers.
+          attached to their nearest rows of the fit and predicted by the trained peers.
+        - ``predict_proba(X, edges=edges)``: rows join the graph of the fit by these edges, pairs of ids or ids and
+          weights. Ids of rows are the index of a data frame, otherwise the numbers after those of the fit.
         - ``predict_proba(X, graph)``: the trained peers predict the nodes of another graph. The graph of the fit, with
           its nodes in any order, keeps its predictions.
 
         Methods without parameters (`parameters_` is None) predict the nodes of the fit only.
         """
-        return self._predictions(X, graph).probabilities
+        return self._predictions(X, graph, edges).probabilities
 
     def peer_probabilities(self, X: Any = None, graph: Any = None) -> Float[np.ndarray, "peers rows classes"]:  # noqa: N803
         """Class probabilities by peer, for the same rows as `predict_proba`; one peer for methods without peers."""
@@ -187,11 +204,18 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, graph: Any = None) -> float:  # noqa: N803
         """Accuracy on the labelled rows of X."""
-        predicted = self.predict(X, graph)
+        predictions = self._predictions(X, graph)
+        predicted = self.classes_[predictions.probabilities.argmax(axis=1)]
         classes, codes = classes_and_labels(y)
         known = codes != UNLABELED
         if len(known) != len(predicted):
             raise InputError(f"{len(known)} labels for {len(predicted)} rows; give one per row")
+        held_out = int((~known & (predictions.positions == MISSING)).sum())
+        if graph is None and held_out:
+            raise InputError(
+                f"{held_out} of {len(known)} rows to score have no label and were not in the fit; cross-validate with "
+                "cv=mtgcn.LabelFolds(), which keeps unlabelled rows in every fit, or score labelled rows alone"
+            )
         if not known.any():
             raise InputError("no row has a known class, so there is nothing to score; give some labels")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -203,12 +227,18 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         tags.input_tags.allow_nan = self.scale  # missing numbers are imputed and marked
         return tags
 
-    def _predictions(self, X: Any, graph: Any) -> NodePredictions:  # noqa: N803
+    def _predictions(self, X: Any, graph: Any, edges: Any = None) -> NodePredictions:  # noqa: N803
         self._check_fitted()
         rows = None if X is None else transformed_rows(self, X)
+        if edges is not None:
+            if rows is None or graph is not None:
+                raise InputError("edges join the rows of X to the graph of the fit; give X, and no graph")
+            count = self.graph_.num_nodes
+            ids = np.asarray(X.index) if hasattr(X, "iloc") else np.arange(count, count + rows.shape[0])
+            return predict_joined(self, rows, ids, edges)
         if graph is None:
             return predict_fitted(self) if rows is None else predict_rows(self, rows)
-        given = as_graph(graph, None if rows is None else rows.shape[0])
+        given = as_graph(graph, None if rows is None else rows.shape[0], X)
         check_sizes(given, rows)
         if rows is not None:
             given = replace(given, features=rows, feature_names=(), preprocessing=self.graph_.preprocessing)
@@ -224,6 +254,8 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
     ----------
     n_splits : int, default=5
     random_state : int or None, default=0
+    all_rows : bool, default=False
+        Whether each unlabelled row is in one test part too, as `cross_val_predict` needs it.
 
     Examples
     --------
@@ -232,9 +264,10 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
     [([0, 1, 3, 5], [2, 4]), ([1, 2, 3, 4], [0, 5])]
     """
 
-    def __init__(self, n_splits: int = 5, *, random_state: int | None = 0) -> None:
+    def __init__(self, n_splits: int = 5, *, random_state: int | None = 0, all_rows: bool = False) -> None:
         self.n_splits = n_splits
         self.random_state = random_state
+        self.all_rows = all_rows
 
     def split(
         self,
@@ -253,8 +286,10 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
                 "and at most as many as that class has labels, or label more rows"
             )
         folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.random_state)
-        for _, held_out in folds.split(labelled, codes[labelled]):
-            yield np.setdiff1d(np.arange(len(codes)), labelled[held_out]), labelled[held_out]
+        for fold, (_, held_out) in enumerate(folds.split(labelled, codes[labelled])):
+            unlabelled = np.flatnonzero(codes == UNLABELED)[fold :: self.n_splits]
+            test = np.union1d(labelled[held_out], unlabelled) if self.all_rows else labelled[held_out]
+            yield np.setdiff1d(np.arange(len(codes)), labelled[held_out]), test
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803
         """The number of folds."""

@@ -23,10 +23,12 @@ from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction, Task, observe
 from mtgcn.uncertainty.held_out import check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.peer_weights import peers_agree
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
     import torch
+    from pandas import DataFrame
 
     from mtgcn.report.fit_page import Background
     from mtgcn.uncertainty.suggestions import Suggestions
@@ -87,11 +89,11 @@ class GraphModel:
     def fit_graph(self, graph: Graph) -> Self:
         """Fit all nodes of a graph from its labels; its features may be None."""
         check_learnable(graph.class_names, graph.label_counts)
-        return self._fit(graph, np.array(graph.class_names), seed_of(self.random_state), has_node_ids=True)
+        return self._fit(graph, graph.classes, seed_of(self.random_state), has_node_ids=True)
 
     def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> Self:
         """Set the learned attributes from a prediction computed elsewhere."""
-        self._set_attributes(graph, np.array(graph.class_names), chosen_method(self), prediction)
+        self._set_attributes(graph, graph.classes, chosen_method(self), prediction)
         self.has_node_ids_, self.seed_ = True, seed
         return self
 
@@ -110,6 +112,27 @@ class GraphModel:
         self._check_fitted()
         check_learnable(graph.class_names, graph.label_counts)
         return self._fit(graph, classes, self.seed_, has_node_ids=self.has_node_ids_, learned=self.parameters_)
+
+    def predictions(self) -> DataFrame:
+        """Predictions for the nodes of the fit, with their ids: a pandas data frame with the columns of
+        `mtgcn predict`."""
+        self._check_fitted()
+        import pandas as pd
+
+        shares, when = self.label_distributions_, self.labeled_iter_
+        weights = None if self.peer_report_ is None else self.peer_report_.weights[0]
+        agree = None if self.peer_distributions_ is None else peers_agree(self.peer_distributions_, weights)
+        return pd.DataFrame(
+            {
+                "id": self.graph_.node_ids,
+                "predicted": self.transduction_,
+                "probability": shares.max(axis=1),
+                **{f"probability_{name}": shares[:, number] for number, name in enumerate(self.classes_)},
+                "peers_agree": agree,
+                "role": np.select([when == GIVEN, when > GIVEN], ["given", "pseudo-label"], "neither"),
+                "pseudo_label_epoch": pd.Series(when, dtype="Int64").where(when > GIVEN),
+            }
+        )
 
     def suggest(self, n: int = 10) -> Suggestions:
         """Which nodes to label next, best first, with reasons. A larger `n` extends the list."""

@@ -6,19 +6,20 @@ trained peers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError, reason
+from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.estimator.inputs import Table, check_magnitude, check_magnitudes, check_width, transformed_graph
-from mtgcn.graph import Graph
+from mtgcn.graph import Graph, merge_edges
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.labels import UNLABELED
-from mtgcn.linalg.neighbours import nearest, neighbour_graph
+from mtgcn.linalg.neighbours import neighbour_graph, neighbour_search
 from mtgcn.memory import is_out_of_memory
 from mtgcn.shapes import Bool, Float, Int, UInt64
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
 
 MISSING = -1  # position of a node that is not in the graph of the fit
+# What a method has computed from the graph of a model, and the parameters it belongs to.
+_states: WeakKeyDictionary[GraphModel, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
 MAX_HASHED_NUMBERS = 2**22  # at once, which limits memory
 
 
@@ -64,6 +67,32 @@ def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -
     nodes = transformed_graph(model, nodes)
     check_width(nodes.num_features, model.graph_)
     return _new_predictions(model, _apply_to_new(model, nodes.features, to_known, nodes.adjacency))
+
+
+def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) -> NodePredictions:
+    """Preprocessed rows that join the graph of the fit by edges: pairs of ids, of these rows or of its nodes, with a
+    third entry for weights."""
+    known, count = model.graph_, model.graph_.num_nodes
+    given = np.array(list(edges), dtype=object)
+    if given.ndim != 2 or given.shape[1] not in (2, 3):
+        raise InputError(f"edges of shape {given.shape}; give pairs of ids, or two ids and a weight for each edge")
+    if (positions_of_ids(known.node_ids, ids) != MISSING).any():
+        raise InputError("some ids of X are nodes of the fit; give new ids as the index of a data frame")
+    ends = given[:, :2].astype(str).ravel()
+    new, old = positions_of_ids(ids, ends), positions_of_ids(known.node_ids, ends)
+    places = np.where(new == MISSING, old, count + new).reshape(-1, 2)
+    unknown = ends[(new == MISSING) & (old == MISSING)]
+    if len(unknown):
+        raise InputError(f"{len(unknown)} ends of edges are neither in X nor in the fit, such as {shown(unknown[0])}")
+    joins = (places >= count).any(axis=1)
+    if not joins.all():
+        note(f"{int((~joins).sum())} edges connect two nodes of the fit and are dropped; fit again to use them")
+    weights = given[:, 2].astype(np.float64) if given.shape[1] == 3 else np.full(len(given), mean_weight(known))
+    size = count + len(ids)
+    sources, targets = places[joins].T
+    adjacency = merge_edges(sources, targets, weights[joins], size).adjacency(size)[count:]
+    to_known, among = sp.csr_array(adjacency[:, :count]), sp.csr_array(adjacency[:, count:])
+    return _new_predictions(model, _apply_to_new(model, rows, to_known, among))
 
 
 def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
@@ -122,6 +151,27 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
     return NodePredictions(probabilities, peers, positions)
 
 
+def _note_far_outside(fitted: Graph, rows: Table) -> None:
+    """Note new rows with a value further from the range of the fit than that range is wide; in dense tables."""
+    if not sp.issparse(rows):
+        low, high = _feature_range(fitted)
+        width = np.where(high > low, high - low, np.inf)
+        outside = (rows < low - width) | (rows > high + width)
+        if outside.any():
+            column = int(outside.any(axis=0).argmax())
+            names = fitted.feature_names or (fitted.preprocessing.names if fitted.preprocessing is not None else ())
+            named = shown(names[column]) if names else f"feature {column + 1}"
+            note(
+                f"{int(outside.any(axis=1).sum())} of {len(rows)} new rows have values far outside the range of the "
+                f"fit, for instance of {named}; predictions there are guesses"
+            )
+
+
+@cached_per_graph
+def _feature_range(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    return graph.features.min(axis=0), graph.features.max(axis=0)  # type: ignore[union-attr]
+
+
 def _new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
     probabilities = normalised(model.method_.combined(peers[None], model.parameters_)[0])
     own = None if model.peer_distributions_ is None else peers
@@ -132,8 +182,14 @@ def _apply(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes cl
     check_width(graph.num_features, model.graph_)
     check_magnitudes(graph)
     graph = replace(graph.without_labels, class_names=model.graph_.class_names)
+    return _checked_peers(
+        model, lambda: model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))
+    )
+
+
+def _checked_peers(model: GraphModel, apply: Callable[[], np.ndarray]) -> Float[np.ndarray, "peers nodes classes"]:
     try:
-        peers = model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))[0]
+        peers: np.ndarray = apply()[0]
     except (KeyError, ValueError, IndexError, RuntimeError, TypeError) as error:
         if isinstance(error, InputError) or not model.training_ or is_out_of_memory(error):
             raise
@@ -160,31 +216,36 @@ def graph_of_rows(model: GraphModel, table: Table) -> Graph:
 def _edges_to_nearest(model: GraphModel, rows: Table) -> sp.csr_array:
     """Edges of mean weight from new rows to their nearest nodes of the fit, new x known."""
     graph = model.graph_
-    neighbours = nearest(
-        graph.features, _as_sparse_as(graph.features, rows), _neighbors(model, graph.num_nodes), model.metric
-    )
+    neighbours = _search(graph, _neighbors(model, graph.num_nodes), model.metric)(_as_sparse_as(graph.features, rows))
     weights = np.full(neighbours.size, mean_weight(graph), dtype=np.float32)
     starts = np.arange(len(neighbours) + 1) * neighbours.shape[1]
     return sp.csr_array((weights, neighbours.reshape(-1), starts), (len(neighbours), graph.num_nodes))
+
+
+@cached_per_graph
+def _search(graph: Graph, neighbors: int, metric: str) -> Callable[[Table], np.ndarray]:
+    return neighbour_search(graph.features, neighbors, metric)
 
 
 def _apply_to_new(
     model: GraphModel, rows: Table, to_known: sp.csr_array, among_new: sp.csr_array | None = None
 ) -> Float[np.ndarray, "peers new classes"]:
     """Predictions of the peers for new nodes: their features, edges to nodes of the fit and among each other."""
-    graph, table = model.graph_, model.graph_.features
-    rows = _as_sparse_as(table, rows)
-    count = graph.num_nodes + rows.shape[0]
-    extended = replace(
-        graph,
-        adjacency=sp.block_array([[graph.adjacency, to_known.T], [to_known, among_new]], format="csr"),
-        features=sp.vstack([table, rows], format="csr") if sp.issparse(table) else np.concatenate([table, rows]),
-        labels=np.full(count, UNLABELED),
-        node_ids=np.arange(count),
-    )
-    return _apply(model, extended)[:, graph.num_nodes :]
+    graph = model.graph_
+    rows = _as_sparse_as(graph.features, rows)
+    _note_far_outside(graph, rows)
+    check_magnitude(to_known, "an edge weight")
+    new = Graph(sp.csr_array((rows.shape[0],) * 2, dtype=np.float32) if among_new is None else among_new, rows)
+    check_magnitudes(new)
+    parameters, state = _states.get(model, (None, {}))
+    if parameters is not model.parameters_:
+        state = {}
+        _states[model] = model.parameters_, state
+    arguments = graph.without_labels, new, to_known, chosen_device(model.device), state
+    return _checked_peers(model, lambda: model.method_.apply_to_new(model.parameters_ or {}, *arguments))
 
 
+@cached_per_graph
 def mean_weight(graph: Graph) -> float:
     """The mean edge weight; 1 without edges."""
     return float(graph.adjacency.data.mean()) if graph.adjacency.nnz else 1.0

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph, Preprocessing
+from mtgcn.graph import Graph, Preprocessing, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.labels import (
@@ -48,6 +48,8 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     """
     from sklearn.utils import column_or_1d
 
+    if np.ma.isMaskedArray(y):
+        y = np.where(np.ma.getmaskarray(y), np.nan, np.ma.getdata(y).astype(object))
     if isinstance(y, list | tuple) and any(isinstance(label, str) or label is None for label in y):
         y = np.array(y, dtype=object)  # numpy would turn NaN into the string 'nan'
     given = column_or_1d(np.asarray(y), warn=True)
@@ -96,12 +98,14 @@ def has_no_label(label: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------------- graphs
 
 
-def as_graph(given: Any, nodes: int | None) -> Graph:
-    """A `Graph` from any accepted type, without its labels. `nodes` is the number of rows of X, or None without X."""
+def as_graph(given: Any, nodes: int | None, data: Any = None) -> Graph:
+    """A `Graph` from any accepted type, without its labels. `nodes` is the number of rows of X, or None without X; the
+    index of `data`, if it has one, may name the nodes."""
     if isinstance(given, Graph):
         return given
     if has_node_ids(given):
-        return Graph.from_networkx(given, label=False, features=None if nodes is None else ())
+        order = networkx_nodes(given, nodes, data.index.tolist() if hasattr(data, "iloc") else None)
+        return Graph.from_networkx(given, label=False, features=None if nodes is None else (), nodes=order)
     if hasattr(given, "edge_index"):
         return Graph.from_edge_index(
             given.edge_index,
@@ -222,7 +226,9 @@ def transformed_rows(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa:
         return table.astype(np.float32, copy=False)
     if not isinstance(table, ColumnTable):
         table = table_of_array(table, [column.name for column in preprocessing.columns])
-    return preprocessing.matrix(table)
+    rows = preprocessing.matrix(table)
+    preprocessing.note_unfamiliar(table)
+    return rows
 
 
 def preprocessed_graph(graph: Graph, *, scale: bool) -> Graph:
@@ -273,7 +279,10 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
 
     from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
 
-    if (is_frame(X) and not sp.issparse(X)) or is_mixed(X):
+    if np.ma.isMaskedArray(X) and X.dtype.kind in "biuf":
+        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(np.float64))  # noqa: N806
+    keeps_columns = reset or model.graph_.preprocessing is not None
+    if keeps_columns and ((is_frame(X) and not sp.issparse(X)) or is_mixed(X)):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return table_of_frame(X)
     allow_nan = model.scale if reset else model.graph_.preprocessing is not None

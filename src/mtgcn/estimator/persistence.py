@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
@@ -33,9 +34,12 @@ from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.methods import METHODS, create
 from mtgcn.storage.files import (
+    LOCK_TIMEOUT,
     HeldElsewhere,
     check_folder,
+    check_no_links,
     current_path,
+    exclusive_lock,
     has_other_files,
     parsed_json,
     read_current,
@@ -50,6 +54,7 @@ KIND = "mtgcn model"
 FORMAT = 5  # raised whenever the content of a model folder changes incompatibly
 CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
 FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
+CHANGE_LOCK = ".mtgcn-change.lock"
 MAX_CARD_BYTES = 64 * 2**20  # a card has a few thousand bytes
 MAX_READS = 3  # of files that do not match a card which stays the same
 ROUNDING = 1e-3
@@ -132,10 +137,25 @@ def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> Graph
     return model
 
 
+@contextmanager
+def changing_model(folder: Path) -> Iterator[None]:
+    """Hold a model folder from loading to saving, so that no change of another process is lost. Others can read it."""
+    read_card(folder)  # the lock would create a folder that does not exist
+    try:
+        with exclusive_lock(folder / CHANGE_LOCK, f"changing model folder {folder}"):
+            yield
+    except HeldElsewhere:
+        raise InputError(
+            f"another process has been changing model folder {folder} for {LOCK_TIMEOUT:.0f} s; nothing was changed, "
+            "try again"
+        ) from None
+
+
 def check_destination(folder: str | Path) -> None:
     """Raise if a model could not be written to a folder, or if the folder holds other files and no model."""
     folder = Path(os.path.abspath(folder))
     check_folder(folder, holds="the model")
+    check_no_links(folder)
     try:
         is_foreign = folder.is_dir() and has_other_files(folder) and not is_model(folder)
     except OSError as error:
@@ -154,11 +174,12 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     if card is None:
         raise InputError(f"{folder} is no model folder, it has no card.json of one; give one that mtgcn fit wrote")
     if card.get("format") != FORMAT or type(card["format"]) is not int:
-        versions = card.get("versions")
-        writer = str(versions.get("mtgcn"))[:20] if isinstance(versions, dict) else "of unknown version"
+        written_by = card.get("versions")
+        writer = str(written_by.get("mtgcn"))[:20] if isinstance(written_by, dict) else ""
+        use = f"use mtgcn {writer}, which wrote it, or " if writer and writer != versions()["mtgcn"] else ""
         raise InputError(
-            f"model folder {folder} has format {shown(card.get('format'))}, written by mtgcn {writer}, and this "
-            f"version reads format {FORMAT}; use that version, or fit the model again"
+            f"model folder {folder} has format {shown(card.get('format'))}, and mtgcn {versions()['mtgcn']} reads "
+            f"format {FORMAT}; {use}fit the model again"
         )
     if card.get("sha256") != checksum(card):
         raise damaged(folder, "card.json was changed after it was written")
@@ -180,6 +201,7 @@ def is_model(folder: Path) -> bool:
 
 def _raw_card(folder: Path) -> dict[str, Any] | None:
     """The JSON of a card; None where there is none."""
+    check_no_links(folder)
     try:
         card = parsed_json(read_current(folder, CARD, lambda path: read_plain(path, MAX_CARD_BYTES)))
     except (FileNotFoundError, NotADirectoryError):
@@ -372,6 +394,7 @@ def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
         name=card["graph"]["name"],
         feature_names=tuple(card["graph"]["feature_names"]),
         preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
+        class_type=card["classes_type"],
     )
 
 

@@ -30,6 +30,7 @@ from mtgcn.labels import UNLABELED, encoded_labels
 from mtgcn.memory import check_fits
 
 MAX_XML_DEPTH = 100  # graphs are three or four elements deep; far deeper ones exhaust the stack
+GRAPHML = b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'  # some programs leave the namespace out
 MAX_BYTES = 256 << 20  # of GraphML and GML; tables are for larger graphs
 MEMORY_FACTOR = 20  # memory of networkx relative to the file
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
@@ -65,9 +66,10 @@ def read_graphml(path: Path) -> Any:
     import networkx as nx
 
     _check_size(path)
-    _check_xml(path)
+    content = path.read_bytes()  # parsed at once: in pieces, a long attribute would be read again with each piece
+    _check_xml(path, content)
     with _readable(path, "GraphML"):
-        return nx.read_graphml(path)
+        return nx.parse_graphml(content.replace(b"<graphml>", GRAPHML, 1))
 
 
 def read_gml(path: Path) -> Any:
@@ -103,7 +105,7 @@ def _check_size(path: Path) -> None:
     check_fits(MEMORY_FACTOR * size, f"{path}, read in this format,", "write the graph as an edge list in Parquet")
 
 
-def _check_xml(path: Path) -> None:
+def _check_xml(path: Path, content: bytes) -> None:
     depth = 0
     keys: set[str] = set()  # of the data in the current element
     parser = expat.ParserCreate()
@@ -133,9 +135,9 @@ def _check_xml(path: Path) -> None:
     parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = enter
     parser.EndElementHandler = leave
-    with _readable(path, "XML", "save it as UTF-8"), path.open("rb") as file:  # an unknown encoding
+    with _readable(path, "XML", "save it as UTF-8"):  # an unknown encoding
         try:
-            parser.ParseFile(file)
+            parser.Parse(content, True)
         except expat.ExpatError as problem:
             what = f"line {problem.lineno} is not well-formed XML ({expat.errors.messages[problem.code]})"
             raise InputError(f"{path} {what}; it may be cut off, write it again") from None
@@ -295,6 +297,9 @@ def read_pt(path: Path) -> GraphArrays:
         arrays |= {name: np.asarray(array) for name, array in arrays.items() if name != "x"}  # which may be sparse
     except (TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise _not_read(path, f"has parts that are not arrays ({reason(error)})") from error
+    # By shapes: an expanded tensor takes a few bytes of the file.
+    size = sum(max(array.itemsize, 4) * array.size for array in arrays.values() if isinstance(array, np.ndarray))
+    check_fits(COPIES * size, f"{path}, as arrays,", "give a smaller graph, or features as a sparse tensor")
     nodes = parts.get("num_nodes")
     return _from_arrays(path, arrays, nodes if isinstance(nodes, int) and not isinstance(nodes, bool) else None)
 

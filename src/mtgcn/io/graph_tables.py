@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import COMMA, MISSING, ColumnTable, Texts, parse
-from mtgcn.io.columns import NodeColumns, edge_columns, given_kinds, label_columns, node_columns
+from mtgcn.io.columns import ID_NAMES, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
@@ -234,6 +234,9 @@ def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = 
     """Read a node table; `labels_elsewhere` if there is also a label table."""
     columns = node_columns(table, options, labels_elsewhere=labels_elsewhere)
     table.note_header()
+    name = table.columns[columns.node_id]
+    if name and name.lower() not in ID_NAMES and "id" not in options.columns:
+        note(f"{table.path}: column {shown(name)} is read as the id, by position; --column id=NAME names another")
     kinds = given_kinds(table, options)
     numbers = number_columns(table, columns, options, kinds)
     while True:

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, reason, shown, unknown_name
+from mtgcn.errors import InputError, note, reason, shown, unknown_name
 from mtgcn.io import column_table as formats
 from mtgcn.io.column_table import BOOLEAN, COMMA, DATE, MISSING, POINT, ColumnTable, Texts, parse
 from mtgcn.shapes import Float
@@ -214,6 +214,30 @@ class Preprocessor:
         if any(sp.issparse(block) for block in blocks):
             return sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32))
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+
+    def note_unfamiliar(self, table: ColumnTable) -> None:
+        """Note columns of a later table that are empty, and rows whose category the fit has not seen."""
+        place = {name: column for column, name in enumerate(table.names)}
+        empty = []
+        for column in self._in_order:
+            if place[column.name] in table.number_place:
+                may_be_empty = table.rows > 1 and not sp.issparse(table.numbers)
+                is_empty = may_be_empty and np.isnan(table.number(place[column.name])).all()
+            else:
+                texts = table.text(place[column.name])
+                is_empty = bool((texts.codes == MISSING).all())
+                if isinstance(column, CategoryColumn) and not column.pools_others:
+                    unseen = [value for value in texts.values if value not in column.values]
+                    rows = int(np.isin(texts.codes, [texts.values.index(value) for value in unseen]).sum())
+                    if rows:
+                        named = ", ".join(map(shown, unseen[:3])) + (", …" if len(unseen) > 3 else "")
+                        note(
+                            f"{rows} of {table.rows} rows have a {column.name!r} unknown to the fit ({named}), ignored"
+                        )
+            empty += [column.name] if is_empty and table.rows > 1 else []
+        if empty:
+            named = ", ".join(map(shown, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+            note(f"no row has a value in {named}, which the fit used; missing values are filled")
 
     def lines(self) -> list[str]:
         """A line for each column; many columns with the same transform share one."""

@@ -103,6 +103,8 @@ def read_tables(options: TableOptions) -> GraphArrays:
         rows = replace(nodes.columns, absent=len(index) - listed)
         preprocessing = options.preprocessing or fit_columns(rows, nodes.kinds, scale=options.scale)
         features = preprocessing.matrix(rows)
+        if options.preprocessing is not None:
+            preprocessing.note_unfamiliar(rows)
         features = features if features.shape[1] else None
     sources, targets = edges.sources, edges.targets
     if node_table is None:  # sorted, so that the order of the edges does not matter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def neighbour_graph(
     _check(k, metric, rows - 1, f"{rows} rows, each with {rows - 1} others")
     # Without query rows scikit-learn excludes each row itself, also among duplicates.
     exact = rows <= EXACT_ROWS
-    found = _exact_neighbours(table, None, k, metric) if exact else _approximate_neighbours(table, k, metric, seed)
+    found = _exact_search(table, k, metric)(None) if exact else _approximate_neighbours(table, k, metric, seed)
     row, place = np.nonzero(found != MISSING)
     ones = np.ones(len(row), np.float32)
     edges = sp.coo_array((ones, (row, found[row, place])), shape=(rows, rows)).tocsr()
@@ -54,18 +55,31 @@ def nearest(
         raise InputError(
             f"new rows have {new.shape[1]} features and known ones {known.shape[1]}; give the same columns"
         )
+    return neighbour_search(known, k, metric)(new)
+
+
+def neighbour_search(X_train: Any, k: int, metric: str) -> Callable[[Any], Int[np.ndarray, "new k"]]:  # noqa: N803
+    """`nearest` as a function of the new rows, for many calls."""
+    known = _checked_table(X_train, "X_train")
     _check(k, metric, known.shape[0], f"{known.shape[0]} known rows")
-    return _exact_neighbours(known, new, k, metric)
+    return _exact_search(known, k, metric)
 
 
-def _exact_neighbours(known: Any, rows: Any, k: int, metric: str) -> np.ndarray:
+def _exact_search(known: Any, k: int, metric: str) -> Callable[[Any], np.ndarray]:
     from sklearn.neighbors import NearestNeighbors
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    # One thread, since ties depend on how scikit-learn distributes rows to threads.
-    with threadpool_limits(limits=1):
-        found: np.ndarray = NearestNeighbors(n_neighbors=k, metric=metric).fit(known).kneighbors(rows, k, False)
-    return found
+    threads = ThreadpoolController()
+    with threads.limit(limits=1):
+        fitted = NearestNeighbors(n_neighbors=k, metric=metric).fit(known)
+
+    def search(rows: Any) -> np.ndarray:
+        # One thread, since ties depend on how scikit-learn distributes rows to threads.
+        with threads.limit(limits=1):
+            found: np.ndarray = fitted.kneighbors(rows, k, False)
+        return found
+
+    return search
 
 
 def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.ndarray:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from mtgcn.environment import threads_for, usual_torch
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.linalg.operators import all_finite
 from mtgcn.memory import check_fits, default_budget, trim_freed_blocks
 from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
@@ -58,6 +59,27 @@ class Method(Settings, ABC):
             f"{type(self).__name__} keeps nothing that could be applied to another graph; "
             "fit it on the graph that holds the new nodes"
         )
+
+    def apply_to_new(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        graph: Graph,
+        new: Graph,
+        to_known: sp.csr_array,
+        device: torch.device,
+        state: dict[str, Any],
+    ) -> Float[np.ndarray, "runs peers new classes"]:
+        """`apply` for new nodes that join the graph of the fit by edges to its nodes (`to_known`, new x known).
+
+        What is computed from the graph of the fit alone may be kept in `state`.
+        """
+        tables: Any = graph.features, new.features
+        count = graph.num_nodes + new.num_nodes
+        features = sp.vstack(tables, format="csr") if sp.issparse(graph.features) else np.concatenate(tables)
+        edges = sp.block_array([[graph.adjacency, to_known.T], [to_known, new.adjacency]], format="csr")
+        labels = np.full(count, UNLABELED)
+        joint = replace(graph, adjacency=edges, features=features, labels=labels, node_ids=np.arange(count))
+        return self.apply(parameters, joint, device)[:, :, graph.num_nodes :]
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
         """Reuse what an earlier fit with the same settings on the same graph learned without labels."""

@@ -24,6 +24,7 @@ MAX_CACHE_BYTES = 10 * 2**30  # of all stored arrays
 CHUNK_BYTES = 2**24  # hashed by one thread at a time
 MAX_ITEM_BYTES = np.float64().nbytes
 MAX_HEADER_BYTES = 4096  # of an array in an npz file
+NAME = "stored_as"  # the entry with the name of the file itself, a fingerprint of the inputs
 
 
 def cache_folder() -> Path:
@@ -118,11 +119,16 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
         packed = read_plain(path)  # a zip file, which has a checksum of its content
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-        limit = sum(math.prod(shape) * MAX_ITEM_BYTES + MAX_HEADER_BYTES for shape in shapes.values())
+        sizes = [math.prod(shape) * MAX_ITEM_BYTES for shape in shapes.values()]
+        limit = sum(size + MAX_HEADER_BYTES for size in (*sizes, 0))  # the name as well
         if unpacked > limit:  # a zip bomb
             raise ValueError(f"{unpacked} bytes, the limit is {limit}")
         with np.load(io.BytesIO(packed), allow_pickle=False) as content:
+            if NAME not in content:  # of an earlier version
+                return None
             arrays = {key: content[key] for key in shapes}
+            if str(content[NAME]) != path.stem:  # copied from the file of another graph
+                raise ValueError(f"it was stored as {str(content[NAME])[:80]}")
         with suppress(OSError):
             os.utime(path)  # the least recently used are removed first
         for key, shape in shapes.items():
@@ -141,7 +147,7 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
 def _write(path: Path, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Store arrays; a failure is a warning."""
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
+    np.savez(content, allow_pickle=False, **arrays, **{NAME: np.array(path.stem)})
     try:
         if path.exists() and not path.is_file():  # opening a pipe would block
             raise OSError(errno.EEXIST, f"{path.name} is not a plain file")

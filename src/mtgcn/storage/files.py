@@ -246,6 +246,19 @@ def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iter
 # ------------------------------------------------------------------------------------- files that are replaced together
 
 
+def check_no_links(folder: Path) -> None:
+    """Raise if a path inside a folder is a link: a folder from elsewhere could lead writes to any place."""
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            check_no_link(Path(place, name))
+
+
+def check_no_link(path: Path) -> None:
+    """Raise if a path inside a model folder or a project is a link."""
+    if path.is_symlink():
+        raise InputError(f"{path} is a link, and its folder must not contain any; replace it by what it refers to")
+
+
 def current_path(folder: Path, name: str) -> Path:
     """Where the committed file of that name is."""
     ready = folder / READY / name
@@ -277,6 +290,7 @@ def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     partial = folder / f".mtgcn-{secrets.token_hex(8)}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        check_no_links(folder)
         with exclusive_lock(folder / LOCK, f"writing to {folder}", UPDATE_TIMEOUT):
             _finish(folder)
             for left in folder.glob(PARTIAL):  # of a crashed process, since this one holds the lock

@@ -29,6 +29,8 @@ from mtgcn.storage.cache import fingerprint
 from mtgcn.storage.files import (
     HeldElsewhere,
     check_folder,
+    check_no_link,
+    check_no_links,
     exclusive_lock,
     force_to_disk,
     read_plain,
@@ -70,15 +72,16 @@ class ProjectFolder:
     def __init__(self, root: str | Path) -> None:
         check_folder(root, holds="the project")
         self.root = Path(os.path.realpath(root))
+        check_no_links(self.root)
         self._thread_lock = RLock()
         self._depth = 0
 
     def path(self, *names: str) -> Path:
-        """The path of a file or folder in the project. Links must not lead out of it."""
-        path = self.root.joinpath(*map(checked_name, names))
-        target = Path(os.path.realpath(path))
-        if not target.is_relative_to(self.root):
-            raise InputError(f"{path} is a link to {target}, outside the project; replace it by the file itself")
+        """The path of a file or folder in the project, which must not be a link."""
+        path = self.root
+        for name in names:
+            path = path / checked_name(name)
+            check_no_link(path)
         return path
 
     def read(self, *names: str, at_most: int | None = None) -> bytes | None:

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, LabelChanges, with_more_labels
-from mtgcn.estimator.persistence import FILES, check_destination, load_model, save_model
+from mtgcn.estimator.persistence import FILES, changing_model, check_destination, load_model, save_model
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
@@ -196,26 +196,27 @@ def label_files(
     """Add the labels of a table to a stored model and fit it again; the folder is replaced once that succeeded."""
     check_folds(folds)
     torch_device = chosen_device(device)
-    model = load_model(folder)
-    model.device = device
-    check_destination(folder)
-    if not model.has_node_ids_:
-        raise InputError("the nodes of this model have no ids, so labels cannot refer to them; fit it on files")
-    before, predicted_before = model.training_, model.transduction_
-    unlabeled = model.graph_.labels == UNLABELED
-    with collected_notes() as notes:
-        more = read_more_labels(labels, model.graph_, columns or {})
-        new = [class_named(name, model.graph_.class_names) for name in new_classes]
-        graph, classes, changes = with_more_labels(model, more, new)
-        if changes.any:
-            check_labels(graph)
-            confidence_before = mean_confidence(model)
-            seconds, expected = _fit(model, model.method_, graph, classes, torch_device, folds)
-    if not changes.any:
-        return LabelSummary(changes, None, str(folder))
-    fit = summary_of(model, seconds, expected, notes, folder)
-    kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still hold
-    save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
+    with changing_model(folder):
+        model = load_model(folder)
+        model.device = device
+        check_destination(folder)
+        if not model.has_node_ids_:
+            raise InputError("the nodes of this model have no ids, so labels cannot refer to them; fit it on files")
+        before, predicted_before = model.training_, model.transduction_
+        unlabeled = model.graph_.labels == UNLABELED
+        with collected_notes() as notes:
+            more = read_more_labels(labels, model.graph_, columns or {})
+            new = [class_named(name, model.graph_.class_names) for name in new_classes]
+            graph, classes, changes = with_more_labels(model, more, new)
+            if changes.any:
+                check_labels(graph)
+                confidence_before = mean_confidence(model)
+                seconds, expected = _fit(model, model.method_, graph, classes, torch_device, folds)
+        if not changes.any:
+            return LabelSummary(changes, None, str(folder))
+        fit = summary_of(model, seconds, expected, notes, folder)
+        kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still hold
+        save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
     refit = Refit(
         nodes_predicted_otherwise=int((model.transduction_ != predicted_before)[unlabeled].sum()),
         nodes_without_label_before=int(unlabeled.sum()),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ from mtgcn.linalg.pagerank import num_components
 from mtgcn.linalg.softmax_regression import are_many, probabilities_of
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
+from mtgcn.methods.mt_plus.new_nodes import FittedInputs, views_of_new
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.methods.mt_plus.views import (
     NAMES,
@@ -68,9 +71,27 @@ class PeerMethod(MTPlusSettings, Method):
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
+        return self._probabilities(parameters, views_elsewhere(parameters, self, graph, device), device)
+
+    def apply_to_new(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        graph: Graph,
+        new: Graph,
+        to_known: sp.csr_array,
+        device: torch.device,
+        state: dict[str, Any],
+    ) -> Float[np.ndarray, "runs peers new classes"]:
+        if "fitted" not in state:
+            state["fitted"] = FittedInputs(graph, self, device, parameters)
+        return self._probabilities(parameters, views_of_new(state["fitted"], new, to_known), device)
+
+    def _probabilities(
+        self, parameters: Mapping[str, np.ndarray], views: Iterable[tuple[str, Tensor]], device: torch.device
+    ) -> Float[np.ndarray, "runs peers nodes classes"]:
         weights, strength = (torch.from_numpy(parameters[name].copy()).to(device) for name in ("votes", "teaching"))
         found: dict[str, Tensor] = {}
-        for name, rows in views_elsewhere(parameters, self, graph, device):
+        for name, rows in views:
             if name in self.names:
                 before, after, temperature = (
                     torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -37,19 +37,22 @@ def encode(
     bias: Float[np.ndarray, "dimensions"],
     slope: float,
     device: torch.device,
+    walk: Callable[[Tensor, int, float], Tensor] | None = None,
 ) -> Float[Tensor, "nodes dimensions_and_one"]:
-    """Embeddings of the nodes of any graph: rows of length 1, followed by a column of ones."""
+    """Embeddings of the nodes of any graph: rows of length 1, followed by a column of ones.
+
+    `walk(rows, steps, restart)` propagates rows; by default along the edges of this graph.
+    """
     operators = graph_operators(graph, propagation.feature_scaling, device)
     dtype = graph.communicator.dtype
-    adjacency, features = operators.adjacency.to(dtype), operators.feature_operator().to(dtype)
+    features = operators.feature_operator().to(dtype)
     by, add = (torch.from_numpy(np.array(values)).to(device, dtype) for values in (weight, bias))
-
-    def propagated(values: Tensor) -> Tensor:
-        return personalized_page_rank(values, adjacency, propagation.steps, propagation.restart)
 
     # The narrower of features and embeddings is propagated; the result is the same.
     dense = features.matrix if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1] else None
-    surroundings = propagated(features(by) if dense is None else dense)
+    if walk is None:
+        walk = lambda rows, *steps: personalized_page_rank(rows, operators.adjacency.to(dtype), *steps)  # noqa: E731
+    surroundings = walk(features(by) if dense is None else dense, propagation.steps, propagation.restart)
     rows = torch.ones(len(surroundings), weight.shape[1] + 1, device=device, dtype=dtype)
     values = rows[:, :-1]
     if dense is None:

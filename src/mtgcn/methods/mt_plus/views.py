@@ -104,8 +104,7 @@ def features(inputs: Inputs) -> Rows:
 
 @view(NEAR, "neighbourhoods")
 def near_neighbourhood(inputs: Inputs) -> Rows:
-    steps = inputs.settings.near_steps
-    return with_ones(personalized_page_rank(inputs.reduced_features, inputs.adjacency, steps, restart=0.0))
+    return with_ones(inputs.walk(inputs.reduced_features, inputs.settings.near_steps, restart=0.0))
 
 
 @view(FAR, "neighbourhoods")
@@ -145,6 +144,7 @@ def size(inputs: Inputs) -> Rows:
 
 
 NAMES = tuple(VIEWS)
+TRANSFERABLE = tuple(name for name in NAMES if VIEWS[name].transferable)
 
 
 # ------------------------------------------------------------------------------------------------- building the views
@@ -177,7 +177,7 @@ def _views(graph: Graph, settings: ViewSettings, device: torch.device, seed: int
 
 def views_of(inputs: Inputs, names: Iterable[str]) -> NodeViews:
     """These views, one after the other."""
-    return NodeViews(dict(_each_view(inputs, names)), inputs.parameters)
+    return NodeViews(dict(each_view(inputs, names)), inputs.parameters)
 
 
 def views_elsewhere(
@@ -191,12 +191,13 @@ def views_elsewhere(
             "use a graph with the features that it was trained with"
         )
     inputs = Inputs(graph, settings, device, parameters=parameters)
-    return _each_view(inputs, [name for name in NAMES if VIEWS[name].transferable])
+    return each_view(inputs, TRANSFERABLE)
 
 
-def _each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
+def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
+    """The name and the rows of these views, one after the other."""
     for name in names:
-        trim_freed_blocks()
+        inputs.trim()
         rows = VIEWS[name].rows(inputs)
         if VIEWS[name].centred:  # in place, since tables may be large
             values = rows[:, :-1]
@@ -253,11 +254,19 @@ class Inputs:
     def release(self) -> None:
         """Drop the intermediate tables."""
         self._tables.clear()
+        self.trim()
+
+    def trim(self) -> None:
+        """Return freed memory, between tables of different sizes."""
         trim_freed_blocks()
 
     def far(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
         """Personalised PageRank of the rows."""
-        return personalized_page_rank(rows, self.adjacency, self.settings.far_steps, self.settings.far_restart)
+        return self.walk(rows, self.settings.far_steps, self.settings.far_restart)
+
+    def walk(self, rows: Float[Tensor, "nodes width"], steps: int, restart: float) -> Float[Tensor, "nodes width"]:
+        """`steps` times x := (1 - restart) Â x + restart · rows."""
+        return personalized_page_rank(rows, self.adjacency.to(rows.dtype), steps, restart)
 
     @property
     def adjacency(self) -> SparseOperator:
@@ -337,15 +346,15 @@ class Inputs:
 
     def embeddings(self, name: str) -> Rows:
         """Embeddings by the encoder of that name."""
-        seen, settings = self.settings.encoder_input, self.settings.encoders(self.graph)
+        seen = self.settings.encoder_input
 
         def trained(part: str) -> np.ndarray:
-            arguments = self.graph, seen, settings, self.seed, self.device
+            arguments = self.graph, seen, self.settings.encoders(self.graph), self.seed, self.device
             encoders: Encoders = self._once("encoders", partial(trained_encoders, *arguments))
             return encoders[part][ENCODERS.index(name)]
 
         weight, bias = (self.learned(f"{name}/{part}", partial(trained, part)) for part in ("weight", "bias"))
-        return encode(self.graph, seen, weight, bias, self.settings.infomax_slope, self.device)
+        return encode(self.graph, seen, weight, bias, self.settings.infomax_slope, self.device, self.walk)
 
 
 def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:

@@ -1,0 +1,116 @@
+"""Views of nodes that join a fitted graph; only their own rows are computed.
+
+Nodes of the fit keep their rows, and new nodes read them. In a walk of K steps with restart α, as in `pagerank.py`,
+
+    h_k = (1 - α) (Â_nn h_{k-1} + Â_nf H_{k-1}) + α h_0,
+
+    h_k   rows of the new nodes after k steps
+    H_k   rows of the nodes of the fit after k steps of the same walk; for k < K - 2 the rows after K - 2 steps
+    Â_nn  rows and columns of Â for the new nodes
+    Â_nf  its columns for the nodes of the fit, with the degrees that they have if the new node alone joins
+
+Neither do other rows of the call change a prediction, nor does the size of the graph change its cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from mtgcn.graph import Graph
+from mtgcn.linalg.normalisation import relative_adjacency
+from mtgcn.linalg.pagerank import personalized_page_rank
+from mtgcn.methods.mt_plus.settings import ViewSettings
+from mtgcn.methods.mt_plus.views import TRANSFERABLE, Inputs, each_view, own_sizes
+from mtgcn.shapes import Float
+
+KEPT_STEPS = 2  # of a walk, the last ones before its end
+
+
+class FittedInputs(Inputs):
+    """Computes the views of the fitted graph once more and keeps what new nodes read: steps of walks, and sizes."""
+
+    def __init__(
+        self, graph: Graph, settings: ViewSettings, device: torch.device, parameters: Mapping[str, np.ndarray]
+    ) -> None:
+        super().__init__(graph, settings, device, parameters=parameters)
+        adjacency = relative_adjacency(graph)
+        self.degrees = adjacency.sum(axis=1, dtype=np.float64)
+        self.unit = float(graph.adjacency.sum(dtype=np.float64) / self.degrees.sum()) if adjacency.nnz else 1.0
+        self.walks: list[list[Tensor]] = []
+        for _ in each_view(self, TRANSFERABLE):
+            pass  # the rows themselves are not needed
+        self.fitted_sizes = super().sizes()
+
+    def walk(self, rows: Float[Tensor, "nodes width"], steps: int, restart: float) -> Float[Tensor, "nodes width"]:
+        kept = [personalized_page_rank(rows, self.adjacency, max(0, steps - KEPT_STEPS), restart)]
+        for _ in range(min(steps, KEPT_STEPS)):
+            kept.append((1 - restart) * self.adjacency.multiply(kept[-1].contiguous()) + restart * rows)
+        self.walks.append(kept[:-1])
+        return kept[-1]
+
+
+class NewInputs(Inputs):
+    """What the views of new nodes are computed from: their features, their edges, and the rows of the fit."""
+
+    def __init__(self, fitted: FittedInputs, new: Graph, to_known: sp.csr_array) -> None:
+        super().__init__(new, fitted.settings, fitted.device, parameters=fitted.parameters)
+        self.fitted, self.walks = fitted, iter(fitted.walks)
+        self.read, columns = np.unique(to_known.indices, return_inverse=True)  # the nodes of the fit that are read
+        to_read, among = _entries(to_known, columns, fitted.unit), _entries(new.adjacency, None, fitted.unit)
+        loops = np.arange(new.num_nodes), np.arange(new.num_nodes), np.ones(new.num_nodes)
+        parts = (to_read, among)
+        self.degrees = np.sum([np.bincount(rows, values, new.num_nodes) for rows, _, values in parts], axis=0)
+        rows, columns, values = to_read
+        of_read = fitted.degrees[self.read][columns] + values  # as if the new node alone had joined
+        self.from_read = self._sparse(rows, columns, values / np.sqrt((1 + self.degrees[rows]) * (1 + of_read)))
+        self.to_read = sp.csr_array((values, (rows, columns)), (new.num_nodes, len(self.read)))
+        rows, columns, values = (np.concatenate(parts) for parts in zip(among, loops, strict=True))
+        self.from_new = self._sparse(
+            rows, columns, values / np.sqrt((1 + self.degrees[rows]) * (1 + self.degrees[columns]))
+        )
+        self.index = torch.from_numpy(self.read).to(self.device)
+
+    def _sparse(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> Tensor:
+        places, data = torch.from_numpy(np.stack([rows, columns])), torch.from_numpy(values.astype(np.float32))
+        size = self.graph.num_nodes, int(columns.max(initial=-1)) + 1
+        return torch.sparse_coo_tensor(places, data, size, device=self.device, check_invariants=False)
+
+    def walk(self, rows: Float[Tensor, "new width"], steps: int, restart: float) -> Float[Tensor, "new width"]:
+        read = [(1 - restart) * torch.sparse.mm(self.from_read, table[self.index]) for table in next(self.walks)]
+        starts, place = [table.add_(rows, alpha=restart) for table in read], rows
+        for left in range(steps, 0, -1):
+            place = torch.sparse.mm(self.from_new, place).mul_(1 - restart).add_(starts[max(0, len(starts) - left)])
+        return place
+
+    def trim(self) -> None:
+        """A few rows are not worth the time."""
+
+    def sizes(self) -> Float[np.ndarray, "new sizes"]:
+        among = self.graph.adjacency / self.fitted.unit
+        loops = among.diagonal()
+        degrees = self.degrees - loops
+        own = own_sizes(degrees, self.graph.features)
+        share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
+        of_read = self.to_read @ self.fitted.fitted_sizes[self.read, :4]
+        around = share * (among @ own - loops[:, None] * own + of_read[:, :2])
+        return np.concatenate(
+            [own, around, share * (among @ around - loops[:, None] * around + of_read[:, 2:])], axis=1
+        )
+
+
+def _entries(
+    matrix: sp.csr_array, columns: np.ndarray | None, unit: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and values in units of the mean weight."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return rows, (matrix.indices if columns is None else columns).astype(np.int64), matrix.data / unit
+
+
+def views_of_new(fitted: FittedInputs, new: Graph, to_known: sp.csr_array) -> Iterator[tuple[str, Tensor]]:
+    """The transferable views of new nodes, with edges to the fitted graph (`to_known`, new x known)."""
+    return each_view(NewInputs(fitted, new, to_known), TRANSFERABLE)
