@@ -20,7 +20,7 @@ def write_graph():
         names = [f"n{number}" for number in random.permutation(graph.num_nodes)]
         entries = sp.triu(graph.adjacency).tocoo()
         rows = zip(entries.row, entries.col, entries.data, strict=True)
-        edges = [f"{names[a]},{names[b]},{weight}\n" for a, b, weight in rows]
+        edges = [f"{names[a]},{names[b]},{100 * weight}\n" for a, b, weight in rows]
         (folder / "edges.csv").write_text("source,target,weight\n" + "".join(edges))
         features = graph.features.toarray() if sp.issparse(graph.features) else graph.features
         header = ",".join(f"x{column}" for column in range(features.shape[1]))
@@ -36,7 +36,7 @@ def write_graph():
 @pytest.fixture(scope="session")
 def files(tmp_path_factory, make_graph, write_graph):
     """A folder with the files of a graph of 60 nodes and their shards, in 5 parts; nobody may write there."""
-    folder = write_graph(tmp_path_factory.mktemp("files"), make_graph(60, 3, 12, sparse=False, weighted=True))
+    folder = write_graph(tmp_path_factory.mktemp("files"), make_graph(60, 3, 12, seed=1, sparse=False, weighted=True))
     shard_files(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 5, TableOptions(may_add_nodes=False))
     return folder
 
