@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -24,6 +24,7 @@ from mtgcn.experiments import ray_cluster as module
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, check_versions, ray_cluster, run_unit
 from mtgcn.experiments.reproduce import in_this_process
+from mtgcn.methods import Method
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
 
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
@@ -327,6 +328,17 @@ def units():
 
 def without_seconds(outcomes):
     return [(unit, [replace(row, seconds=0) for row in rows]) for unit, rows in outcomes]
+
+
+def test_own_methods_can_be_sent():
+    cloudpickle = pytest.importorskip("ray.cloudpickle")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Own(Method):
+        def fit(self, task):
+            return task
+
+    assert cloudpickle.loads(cloudpickle.dumps(Own())).fit(7) == 7
 
 
 def test_graph_is_sent_once(stand_in, units):

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,17 @@ from mtgcn.training.progress import watching_divergence
 CPU = torch.device("cpu")
 
 
+def _with_usual_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function within `usual_torch`, which as a decorator would hold a generator that Ray cannot send."""
+
+    @wraps(function)
+    def within(*given: Any, **named: Any) -> Any:
+        with usual_torch():
+            return function(*given, **named)
+
+    return within
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings, ABC):
     """Settings, and `fit` from a task to a prediction. All runs of the task are fitted together."""
@@ -41,7 +53,7 @@ class Method(Settings, ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name in {"fit", "apply"} & vars(cls).keys():
-            setattr(cls, name, usual_torch()(getattr(cls, name)))
+            setattr(cls, name, _with_usual_torch(getattr(cls, name)))
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:
