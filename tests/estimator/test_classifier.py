@@ -126,6 +126,7 @@ def test_graph_without_features(ring):
 
 def test_fit_graph(ring):
     rows, y, _, edges = ring
+    rows = rows.astype(np.float32)  # as a graph stores them
     graph = Graph(adjacency=adjacency_of(edges), features=rows, labels=y, class_names=("left", "right"))
     model = quick().fit_graph(graph)
     assert quick(scale=False).fit_graph(graph).graph_ is graph

@@ -170,6 +170,7 @@ def test_rows_are_recognised_by_features(first_peer_model, graph):
 
 def test_row_numbers_are_not_ids(blobs):
     rows, y, _ = blobs
+    rows = rows.astype(np.float32)  # as a graph stores them
     model = quick().fit(rows, y)
     assert not model.has_node_ids_
     table = Graph(sp.csr_array((60, 60)), rows, node_ids=np.arange(60) + 1)
