@@ -88,7 +88,8 @@ def checked_adjacency(given: object) -> sp.csr_array:
 
 def note_dropped(weights: np.ndarray, where: str) -> None:
     """Note edges that are dropped because all weights are 0, or because 32-bit floats round them to 0."""
-    zero = int(np.count_nonzero(weights.astype(np.float32) == 0))
+    rounded_to_zero = np.abs(weights) <= float(np.finfo(np.float32).smallest_subnormal) / 2
+    zero = int(np.count_nonzero(rounded_to_zero))
     lost = int(np.count_nonzero(weights)) - (len(weights) - zero)
     if lost or (zero and zero == len(weights)):
         why = f"{lost} of them too small for 32-bit floats; scale all weights up" if lost else "as all others"

@@ -6,6 +6,7 @@ torch is imported where it is needed: most callers only ask what is free.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,13 @@ def check_address_space() -> None:
         raise InputError(
             f"out of memory: {left} are left of the limit of this process, and {limit} are needed; raise it"
         )
+
+
+def use_few_threads_if_limited() -> None:
+    """Let OpenBLAS start no threads under `ulimit -v`: where it cannot, it interrupts the process. Call before NumPy is
+    imported."""
+    if _process_free() is not None:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def check_fits(needed: int, what: str, remedy: str) -> None:

@@ -19,7 +19,7 @@ from mtgcn.cli import data, experiments, fit
 from mtgcn.cli.options import QUIET, Quiet, remark
 from mtgcn.cli.process import collect_rarely, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
-from mtgcn.memory import is_out_of_memory, keep_freed_blocks
+from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
 
 BAD_INPUT = 2  # exit status of every error that the user can fix
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
@@ -83,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0, or 2 after one line about bad input. Other errors are raised."""
     if arguments is None:  # this process runs one command
         collect_rarely()
+        use_few_threads_if_limited()
     keep_freed_blocks()
     prepare_streams()
     typed = sys.argv[1:] if arguments is None else list(arguments)

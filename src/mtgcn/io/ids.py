@@ -153,7 +153,7 @@ class UnknownIds:
 def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:
     """Decide by known nodes whether the first row is a header: not if it names some in these columns; but if it names
     none of them and later rows do."""
-    if options.header is None and isinstance(table, CsvTable):
+    if options.header is None and isinstance(table, CsvTable) and len(table.rows[0]) > max(columns):
         first, *others = [[row[column] for column in columns] for row in table.rows if len(row) > max(columns)]
         known = [index.knows(name) for name in first]
         if all(known) or (any(known) and table.header_is_guessed):
