@@ -278,7 +278,7 @@ def test_data_frames(package, tmp_path):
     assert loaded.n_features_in_ == 7
     np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
     unseen = package.DataFrame(
-        {"income": [float("nan")], "rating": [9.0], "city": ["Paris"], "joined": [None], "member": [None]}
+        {"income": [float("nan")], "rating": [90.0], "city": ["Paris"], "joined": [None], "member": [None]}
         | {"notes": ["x"], "country": ["FR"]}
     )
     with pytest.warns(GraphNote) as caught:

@@ -73,10 +73,10 @@ class Ranks:
         """The sum of the values of all ranks, equal on all of them."""
         if self.count == 1:
             return values
-        summed = values.clone()
+        summed = values.to(self.device, copy=True)
         dist.all_reduce(summed)
         self.sent += 2 * (self.count - 1) * summed.nbytes // self.count
-        return summed
+        return summed.to(values.device)
 
     def exchange(self, rows: Tensor, outgoing: list[int], incoming: list[int], out: Tensor | None = None) -> Tensor:
         """Send rows, those for rank 0 first, and receive the rows of others; the lists count rows by rank."""
@@ -198,8 +198,8 @@ class RankCommunicator(Communicator):
         self, values: Float[np.ndarray, "nodes width"]
     ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "width"]]:
         def mean(values: np.ndarray) -> np.ndarray:
-            summed = self.sum(torch.from_numpy(values.sum(axis=0)).to(self.ranks.device))
-            return summed.cpu().numpy() / self.num_nodes
+            summed: np.ndarray = self.sum(torch.from_numpy(values.sum(axis=0))).numpy()
+            return summed / self.num_nodes
 
         centre = mean(values)
         return centre, np.sqrt(mean((values - centre) ** 2))

@@ -30,6 +30,7 @@ MISSING = -1  # position of a node that is not in the graph of the fit
 # What a method has computed from the graph of a model, and the parameters it belongs to.
 _states: WeakKeyDictionary[GraphModel, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
 MAX_HASHED_NUMBERS = 2**22  # at once, which limits memory
+FAR = 3  # widths of the range of a feature; values further outside are noted
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +153,10 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
 
 
 def _note_far_outside(fitted: Graph, rows: Table) -> None:
-    """Note new rows with a value further from the range of the fit than that range is wide; in dense tables."""
+    """Note new rows with a value outside the range of the fit by `FAR` times its width; in dense tables."""
     if not sp.issparse(rows):
         low, high = _feature_range(fitted)
-        width = np.where(high > low, high - low, np.inf)
+        width = np.where(high > low, FAR * (high - low), np.inf)
         outside = (rows < low - width) | (rows > high + width)
         if outside.any():
             column = int(outside.any(axis=0).argmax())

@@ -50,15 +50,15 @@ def relative_adjacency(graph: Graph) -> sp.csr_array:
     Everything that depends on weights starts from it. Where all weights are 1 it is `graph.adjacency` itself.
     """
     adjacency, loops = graph.adjacency, graph.adjacency.diagonal()
-
-    def with_data(data: np.ndarray) -> sp.csr_array:
-        return sp.csr_array((data, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-
-    pattern = with_data((adjacency.data != 0).astype(np.float64))
-    sums = adjacency.sum(axis=1, dtype=np.float64) - loops, pattern.sum(axis=1) - (loops != 0)  # weight, edges
-    (weight, edges), _ = graph.communicator.mean_and_std(np.stack(sums, axis=1))
+    all_edges, of_loops = (
+        torch.tensor([weights.sum(dtype=np.float64), np.count_nonzero(weights)], dtype=torch.float64)
+        for weights in (adjacency.data, loops)
+    )
+    weight, edges = graph.communicator.sum(all_edges - of_loops).tolist()
     mean = np.float32(weight / edges if edges else 1)  # rounded, so that the order of nodes does not matter
-    return adjacency if mean == 1 else with_data(adjacency.data / mean)
+    if mean == 1:
+        return adjacency
+    return sp.csr_array((adjacency.data / mean, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
 @cached_per_graph
