@@ -183,7 +183,7 @@ def test_the_data_of_pytorch_geometric(desk, mtgcn_command):
     pyg = pytest.importorskip("torch_geometric.data")
     import torch
 
-    graph = read_graph(desk / "edges.csv", nodes=desk / "nodes.csv", labels=desk / "labels.csv")
+    graph = read_graph(desk / "edges.csv", nodes=desk / "nodes.csv", labels=desk / "labels.csv", header="yes")
     data = pyg.Data(
         x=torch.tensor(graph.features),
         edge_index=torch.tensor(np.stack(graph.adjacency.nonzero())),
