@@ -6,6 +6,7 @@ What a program learns without labels is kept for the splits that follow, as ours
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,19 +42,19 @@ def needing(package: str) -> Iterator[None]:
         raise Missing(f"{package} is not installed ({error}); pip install {package}") from error
 
 
-class Program:
-    """One way to classify nodes. `note` tells what a row of a table should say of the last fit."""
+class Program(ABC):
+    """One way to classify nodes. `note` describes the last fit in a row of a table."""
 
     note = ""
 
+    @abstractmethod
     def fit(self, graph: Graph, split: Split) -> np.ndarray:
         """Probabilities, nodes x classes."""
-        raise NotImplementedError
 
 
 @dataclass
 class InfomaxRegression(Program):
-    """`DeepGraphInfomax` of PyTorch Geometric, one convolution with PReLU, and logistic regression on what it finds."""
+    """`DeepGraphInfomax` of PyTorch Geometric, one convolution with PReLU; logistic regression on its embeddings."""
 
     epochs: int = 300
     most_seconds: float = float("inf")  # training ends after these, finished or not

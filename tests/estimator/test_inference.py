@@ -284,8 +284,10 @@ def test_new_nodes_join_the_fitted_graph(easy):
     edges += edges.T
     edges[:60, :60] = model.graph_.adjacency.toarray()
     whole = Graph(edges, np.concatenate([model.graph_.features, PLAIN[:2]]), class_names=model.graph_.class_names)
-    atol = 0.1 if model.method == "mt-plus" else 1e-6  # whose nodes of the fit keep their rows
-    assert_allclose(predictions.probabilities, model.predict_proba(graph=whole)[60:], atol=atol)
+    expected = model.predict_proba(graph=whole)[60:]
+    assert_array_equal(predictions.probabilities.argmax(1), expected.argmax(1))
+    if model.method != "mt-plus":  # whose nodes of the fit keep their rows: see mt_plus/test_new_nodes.py
+        assert_allclose(predictions.probabilities, expected, atol=1e-6)
     assert_array_equal(model.predict_proba(), model.label_distributions_)
 
 
@@ -312,7 +314,7 @@ def test_new_rows_join_by_edges_from_python(easy):
 
 
 def test_only_new_rows_are_computed(make_graph):
-    """By mt-plus; the prediction is close to that in the joint graph and does not depend on other rows of the call."""
+    """By mt-plus; the class is that in the joint graph, and other rows of the call do not matter."""
     whole = make_graph(nodes=60, easy=True, sparse=False)
     settings = {"dimensions": 16, "infomax_epochs": 30}
     model = quick("mt-plus", settings=settings, scale=False).fit_graph(with_labels(whole, range(9)))
@@ -321,7 +323,7 @@ def test_only_new_rows_are_computed(make_graph):
     assert_allclose([model.predict_proba(row[None])[0] for row in new], together, atol=1e-6)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PeerMethod, "apply_to_new", Method.apply_to_new)
-        assert_allclose(model.predict_proba(new[:1]), together[:1], atol=0.05)
+        assert_array_equal(model.predict_proba(new).argmax(1), together.argmax(1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mtgcn.methods.mt_plus.views.personalized_page_rank", lambda *_: pytest.fail("walks everywhere"))
         model.predict_proba(new + 0.1)

@@ -142,7 +142,7 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*, quiet: bool = False, **given: Any) -> None:
         QUIET.set(quiet)
-        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere) if quiet else nullcontext():
+        with open(os.devnull, "w", encoding="utf-8") as null, redirect_stderr(null) if quiet else nullcontext():
             command(**given)
 
     options = list(inspect.signature(command, eval_str=True).parameters.values())

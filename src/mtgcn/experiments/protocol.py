@@ -249,7 +249,7 @@ ABLATION = (
 EPOCHS = 400  # N in the paper
 BACKBONE_NAMES = {"gcn": "GCN", "chebyshev": "Chebyshev", "appnp": "APPNP", "gat": "GAT"}
 ALONE, TAUGHT = "alone", "taught"
-TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method itself, as it is called among backbones
+TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method, by its backbone
 BACKBONES = tuple(
     variant
     for name in BACKBONE_NAMES

@@ -86,7 +86,7 @@ def _settled(move: Tensor, place: Tensor) -> bool:
 
 
 def are_many(labels: int, num_classes: int) -> bool:
-    """Whether problems with so many labels and classes are solved by `FitToMany`, one after the other."""
+    """Whether problems of this size are solved by `FitToMany`, one after the other."""
     return labels * max(num_classes, 32) > STACK_SIZE
 
 

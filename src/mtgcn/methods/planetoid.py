@@ -73,7 +73,7 @@ class Planetoid(Method):
         history = classifier.train(self.epochs, self.learning_rate)
         return Prediction(classifier.probabilities(), {"supervised": history})
 
-    def embeddings(self, task: Task) -> Float[Tensor, "runs nodes_and_nobody size"]:
+    def embeddings(self, task: Task) -> Float[Tensor, "runs nodes_and_padding size"]:
         """Embeddings that predict label context and graph context; the row after the last node is padding."""
         contexts = ContextModel(task, self.embedding_size, self.others, self.context_learning_rate)
         for nodes, pairs in label_contexts(task, self.label_batches, self.pairs_per_label):
@@ -197,7 +197,7 @@ class Classifier:
     """Softmax of [softmax of the features, softmax of the embedding], each of the three with a loss of its own; on a
     graph without features, softmax of the embedding. Learning moves the labelled nodes' embeddings as well."""
 
-    def __init__(self, task: Task, table: Float[Tensor, "runs nodes_and_nobody size"], row_square: float) -> None:
+    def __init__(self, task: Task, table: Float[Tensor, "runs nodes_and_padding size"], row_square: float) -> None:
         self.task, self.table = task, table
         self.place = torch.where(task.labelled.present, task.labelled.index, task.num_nodes)
         self.run = torch.arange(task.runs, device=task.device)[:, None]

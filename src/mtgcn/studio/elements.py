@@ -6,6 +6,7 @@ Texts are always set as text, so that names of nodes and classes are never parse
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -98,15 +99,16 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-class View:
+class View(ABC):
     """A part of the page of one window, which redraws itself where its data changed."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.workspace = session, session.workspace
         self.drawn: dict[str, object] = {}  # the state in which each part was drawn; a removed part is drawn again
 
+    @abstractmethod
     def update(self) -> None:
-        raise NotImplementedError
+        """Redraw the parts that changed."""
 
     def changed(self, part: str, *state: object) -> bool:
         """Whether a part was not drawn yet, or in another state."""
