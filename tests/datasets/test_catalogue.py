@@ -14,6 +14,7 @@ from mtgcn.labels import UNLABELED
 
 PLANETOID = ("cora", "citeseer", "pubmed")
 WORLD = ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon")
+KINDS = ("minesweeper", "facebook-pages", "twitch-de", "airports-usa")
 
 
 @pytest.mark.data
@@ -29,6 +30,10 @@ WORLD = ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon")
         ("coauthor-cs", (18333, 81894, 81894, 0, 15, 6805, 1, 0, 39)),
         ("dblp", (17716, 52867, 52867, 0, 4, 1639, 589, 0, 57)),
         ("chameleon", (2277, 36101, 31371, 0, 5, 3132, 1, 0, 983)),
+        ("minesweeper", (10000, 39402, 39402, 0, 2, 7, 1, 0, 0)),
+        ("facebook-pages", (22470, 171002, 170823, 0, 4, 4714, 1, 0, 214)),
+        ("twitch-de", (9498, 153138, 153138, 0, 2, 3170, 1, 0, 10)),
+        ("airports-usa", (1190, 13599, 13599, 0, 4, 0, 3, 0, 9)),
     ],
 )
 def test_counts(name, numbers):
@@ -71,7 +76,10 @@ def test_rows_follow_the_test_index(name):
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "share"),
-    [("amazon-photo", 0.83), ("blogcatalog", 0.40), ("coauthor-cs", 0.81), ("dblp", 0.83), ("chameleon", 0.23)],
+    [
+        *[("amazon-photo", 0.83), ("blogcatalog", 0.40), ("coauthor-cs", 0.81), ("dblp", 0.83), ("chameleon", 0.23)],
+        *[("minesweeper", 0.68), ("facebook-pages", 0.89), ("twitch-de", 0.63), ("airports-usa", 0.70)],
+    ],
 )
 def test_homophily(name, share):
     graph = load(name)
@@ -93,6 +101,21 @@ def test_weights_are_one_and_features_raw():
     assert graphs["amazon-photo"].class_names[1] == "Digital Cameras"
     assert graphs["coauthor-cs"].class_names[9] == "game_theory"
     assert graphs["blogcatalog"].class_names == ("1", "2", "3", "4", "5", "6")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("minesweeper", {"0": 8000, "1": 2000}),
+        ("facebook-pages", {"company": 6495, "government": 6880, "politician": 5768, "tvshow": 3327}),
+        ("twitch-de", {"False": 3756, "True": 5742}),
+        ("airports-usa", {"0": 297, "1": 297, "2": 297, "3": 299}),  # quartiles
+    ],
+)
+def test_class_sizes(name, classes):
+    graph = load(name)
+    assert dict(zip(graph.class_names, np.bincount(graph.labels), strict=True)) == classes
 
 
 @pytest.mark.data
@@ -131,7 +154,7 @@ def test_unknown_name(function):
 
 
 def test_where_does_not_fetch(cache):
-    assert {where(name) for name in (*PLANETOID, *WORLD)} == {None}
+    assert {where(name) for name in (*PLANETOID, *WORLD, *KINDS)} == {None}
     assert not cache.exists()
     digits = where("digits")
     assert digits is not None
@@ -139,7 +162,7 @@ def test_where_does_not_fetch(cache):
 
 
 def test_names():
-    assert (*PLANETOID, "digits", *WORLD) == NAMES
+    assert (*PLANETOID, "digits", *WORLD, *KINDS) == NAMES
 
 
 def joined(edges, labels):

@@ -1,4 +1,4 @@
-"""Planetoid's files, Cora as text, archives, Chameleon and restricted unpickling."""
+"""Planetoid's files, Cora as text, archives, MUSAE's graphs, Minesweeper, airports and restricted unpickling."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.datasets import SourceUnreachable, formats, load, where
+from mtgcn.datasets import SourceUnreachable, catalogue, formats, load, where
 from mtgcn.datasets.formats import GRAPH_ARCHIVE, PLANETOID, undirected, unpickled
 from mtgcn.errors import InputError
 from mtgcn.labels import UNLABELED
@@ -163,12 +163,18 @@ def test_folder_beside_the_given_one(cache, given, world, monkeypatch, relative)
 
 
 def test_search_order(cache, given, world):
-    cache.mkdir()
+    kinds = given.parent / "kinds"
     found = []
-    for folder in (cache, world, given):
+    for folder in (cache, kinds, world, given):
+        folder.mkdir(exist_ok=True)
         (folder / "dblp.npz").write_bytes(CONTENT)
         found.append(where("dblp"))
-    assert found == [cache, world, given]
+    assert found == [cache, kinds, world, given]
+
+
+def read_as(name, contents):
+    [form] = catalogue._FORMATS[name]
+    return form.read(contents)
 
 
 TRAFFIC = (90, 10, 30, 20, 100, 60, 50, 80, 70, 40)  # of pages 0 to 9
@@ -184,7 +190,7 @@ FILES = {
 
 
 def test_chameleon():
-    dataset = formats.read_chameleon(FILES)
+    dataset = read_as("chameleon", FILES)
     graph = dataset.graph
     edges = sp.triu(graph.adjacency).tocoo()
     assert sorted(zip(edges.row.tolist(), edges.col.tolist(), strict=True)) == [(0, 1), (0, 9), (1, 2)]
@@ -213,10 +219,71 @@ def test_chameleon_missing_file(github, cache, given):
     github(given, FILES)
     (github(MUSAE, FILES) / "chameleon/target.csv").unlink()
     (given / "chameleon/target.csv").unlink()
-    with pytest.raises(SourceUnreachable, match=r"GitHub: chameleon/target.csv: .* with the files chameleon/\*"):
+    with pytest.raises(SourceUnreachable, match=r"GitHub: chameleon/target.csv: .* the files chameleon/edges.csv, "):
         load("chameleon")
     # Complete files are kept; the next attempt fetches the rest only.
     assert sorted(path.name for path in (cache / "chameleon").iterdir()) == ["edges.csv", "features.json"]
+
+
+USERS = {
+    "DE_edges.csv": b"from,to\n0,2\n2,0\n1,1\n",
+    "DE.json": b'{"2": [0, 3, 3], "0": [1]}',  # twice the same, and nothing of user 1
+    "DE_target.csv": b"id,days,mature,new_id\n77,1,True,2\n12,1,True,0\n30,1,False,1\n",
+}
+MUSAE_INPUT = "benedekrozemberczki/MUSAE/5f901232957b6c9985d750aac48cda39a4b24285/input"
+
+
+def test_twitch_is_fetched_and_numbered_by_new_id(github, cache):
+    for filename, folder in (("DE_edges.csv", "edges"), ("DE.json", "features"), ("DE_target.csv", "target")):
+        github(f"{MUSAE_INPUT}/{folder}", {filename: USERS[filename]})
+    graph = load("twitch-de")
+    assert {path.name for path in cache.iterdir()} == {*USERS}
+    assert graph.adjacency.toarray().tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    assert (graph.labels.tolist(), graph.class_names) == ([1, 0, 1], ("False", "True"))
+    assert graph.features.toarray().tolist() == [[0, 1, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]]
+
+
+def test_facebook_pages():
+    dataset = read_as(
+        "facebook-pages",
+        {
+            "facebook_edges.csv": b"id_1,id_2\n0,1\n1,1\n",
+            "facebook.json": b'{"0": [1], "1": [0]}',
+            "facebook_target.csv": 'id,page_name,page_type\n0,"Müller, ""M""",tvshow\n1,x,company\n'.encode(),
+        },
+    )
+    assert (dataset.edges_listed, dataset.graph.num_edges) == (2, 1)
+    assert (dataset.graph.labels.tolist(), dataset.graph.class_names) == ([1, 0], ("company", "tvshow"))
+
+
+CELLS = {"node_features": plain(np.eye(3)), "node_labels": plain([0, 1, 1]), "edges": plain([[0, 1], [2, 1]])}
+
+
+def test_minesweeper():
+    dataset = read_as("minesweeper", {"minesweeper.npz": archived(CELLS)})
+    assert (dataset.graph.labels.tolist(), dataset.graph.features.tolist()) == ([0, 1, 1], np.eye(3).tolist())
+    assert dataset.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert dataset.edges_listed == 2
+
+
+@pytest.mark.parametrize("member", ["node_features", "node_labels", "edges"])
+def test_minesweeper_code_does_not_run(member, tmp_path):
+    victim = tmp_path / "made-by-the-pickle"
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        read_as("minesweeper", {"minesweeper.npz": archived({**CELLS, member: pickled(Malicious(victim))})})
+    assert not victim.exists()
+
+
+def test_airports():
+    files = {
+        "usa-airports.edgelist": b"30 10\n20 30\n30 20\n10 10\n",
+        "labels-usa-airports.txt": b"node label\n20 1\n10 0\n30 3\n",
+    }
+    dataset = read_as("airports-usa", files)
+    graph = dataset.graph
+    assert (graph.node_ids.tolist(), graph.labels.tolist(), graph.features) == ([10, 20, 30], [0, 1, 3], None)
+    assert graph.adjacency.toarray().tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+    assert dataset.edges_listed == 4
 
 
 def planetoid_files():

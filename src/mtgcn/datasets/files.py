@@ -10,8 +10,8 @@ import sys
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -64,12 +64,12 @@ class Folders:
         given = os.environ.get("MTGCN_DATA")
         return cls(given=Path(given) if given else None, cache=cache_folder())
 
-    def in_order(self, sibling: str | None = None) -> tuple[Path, ...]:
-        """The folders to search, in order; `sibling` is a folder beside the given one."""
+    def in_order(self, siblings: Iterable[str] = ()) -> tuple[Path, ...]:
+        """The folders to search, in order; `siblings` are folders beside the given one."""
         if self.given is None:
             return (self.cache,)
-        beside = () if sibling is None else (Path(os.path.realpath(self.given)).parent / sibling,)
-        return (self.given, *beside, self.cache)
+        parent = Path(os.path.realpath(self.given)).parent
+        return (self.given, *(parent / sibling for sibling in siblings), self.cache)
 
 
 def holds(folder: Path, filenames: Iterable[str]) -> bool:
@@ -106,12 +106,14 @@ class GitHub:
     repository: str
     revision: str  # a commit, or a branch
     folder: str
+    paths: Mapping[str, str] = field(default_factory=dict)  # within the folder, if not the file name
 
     title: ClassVar[str] = "GitHub"
 
     def contents(self, filenames: Iterable[str], progress: Progress) -> Iterator[tuple[str, bytes]]:
         for filename in filenames:
-            url = f"{GITHUB}/{self.repository}/{self.revision}/{self.folder}/{filename}"
+            path = self.paths.get(filename, filename)
+            url = f"{GITHUB}/{self.repository}/{self.revision}/{self.folder}/{path}"
             yield filename, _downloaded(url, filename, progress)
 
 

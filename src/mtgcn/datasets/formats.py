@@ -9,14 +9,18 @@ Archives of the repository `EdisonLeeeee/GraphData` hold `adj_matrix` and `node_
 `node_label`, and optionally `metadata`. Their adjacency may be directed and have self-loops, and their classes may
 start at 1 or have gaps; here edges are undirected with weight 1 and no self-loops, and classes are 0, 1, ….
 
-Chameleon (Rozemberczki, Allen and Sarkar, 2021) has pages of Wikipedia about chameleons, and links between them:
-`edges.csv` has two page numbers a line, `features.json` the words of each page, `target.csv` its monthly traffic. The
-class of a page is the quintile of its traffic.
+The graphs of MUSAE (Rozemberczki, Allen and Sarkar, 2021) have a table of edges with two node numbers a line, the
+feature numbers of each node as JSON, and a table of targets. The class of a page of Chameleon is the quintile of its
+monthly traffic; the class of a Facebook page is its type, and that of a Twitch user whether the content is for adults.
+
+Minesweeper (Platonov et al., 2023) is an archive of plain arrays: `node_features`, `node_labels` and `edges`. The
+airports of the USA (Ribeiro, Saverese and Figueiredo, 2017) are an edge list and a table of labels, without features.
 """
 
 from __future__ import annotations
 
 import collections
+import csv
 import io
 import json
 import pickle
@@ -44,7 +48,7 @@ CORA_CLASSES = (  # in the order of Planetoid's class numbers
     *("Probabilistic_Methods", "Case_Based", "Rule_Learning"),
 )
 _PUBLIC_TRAIN, _PUBLIC_TEST = 140, 1000  # the nodes that open and that close Planetoid's order
-CHAMELEON_FILES = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/target.csv")
+AIRPORT_FILES = ("usa-airports.edgelist", "labels-usa-airports.txt")
 _QUINTILES = (0.2, 0.4, 0.6, 0.8)
 MEMBER_BYTES = 64 << 20  # limit of an unpacked array; the largest has 16 MB
 
@@ -204,24 +208,48 @@ def read_archive(name: str, filename: str, files: Mapping[str, bytes]) -> Datase
     return Dataset(Graph(links, features, labels, class_names=class_names, name=name), listed)
 
 
-def read_chameleon(files: Mapping[str, bytes]) -> Dataset:
-    """Chameleon with pages in the order of their numbers."""
-    ends, targets = (
-        np.loadtxt(io.BytesIO(files[f"chameleon/{table}.csv"]), np.int64, delimiter=",", skiprows=1, ndmin=2)
-        for table in ("edges", "target")
-    )
-    words_of: Mapping[str, list[int]] = json.loads(files["chameleon/features.json"])
-    pages = len(targets)
-    traffic = np.empty(pages)
-    traffic[targets[:, 0]] = targets[:, 1]
-    page = np.repeat([int(number) for number in words_of], [len(words) for words in words_of.values()])
-    word = np.concatenate([np.array(words, dtype=np.int64) for words in words_of.values()])
-    features = sp.coo_array((np.ones(len(word), np.float32), (page, word)), shape=(pages, word.max() + 1)).tocsr()
-    features.data[:] = 1
-    graph = Graph(
-        adjacency=undirected(ends[:, 0], ends[:, 1], pages, self_loops=False),
-        features=features,
-        labels=np.searchsorted(np.quantile(traffic, _QUINTILES), traffic),
-        name="chameleon",
-    )
-    return Dataset(graph, edges_listed=len(ends))
+def read_musae(
+    name: str,
+    filenames: tuple[str, str, str],
+    files: Mapping[str, bytes],
+    *,
+    node: str = "id",
+    target: str = "target",
+    quintiles: bool = False,
+) -> Dataset:
+    """The dataset in the order of the numbers in column `node`. `filenames` are those of edges, features and targets;
+    classes are the values of column `target`, or their `quintiles`."""
+    edges, features, targets = (files[filename] for filename in filenames)
+    ends = np.loadtxt(io.BytesIO(edges), np.int64, delimiter=",", skiprows=1, ndmin=2)
+    rows = sorted(csv.DictReader(io.StringIO(targets.decode("utf-8"))), key=lambda row: int(row[node]))
+    values = np.array([row[target] for row in rows])
+    class_names, labels = np.unique(values, return_inverse=True)
+    if quintiles:
+        numbers = values.astype(np.float64)
+        class_names, labels = np.empty(0), np.searchsorted(np.quantile(numbers, _QUINTILES), numbers)
+    columns: Mapping[str, list[int]] = json.loads(features)
+    row = np.repeat([int(number) for number in columns], [len(own) for own in columns.values()])
+    column = np.concatenate([np.array(own, dtype=np.int64) for own in columns.values()])
+    shape = len(rows), column.max() + 1
+    table = sp.coo_array((np.ones(len(column), np.float32), (row, column)), shape=shape).tocsr()
+    table.data[:] = 1  # some are listed twice
+    adjacency = undirected(ends[:, 0], ends[:, 1], len(rows), self_loops=False)
+    return Dataset(Graph(adjacency, table, labels, class_names=tuple(class_names.tolist()), name=name), len(ends))
+
+
+def read_minesweeper(files: Mapping[str, bytes]) -> Dataset:
+    """The cells of a grid, numbered as in the archive."""
+    with np.load(io.BytesIO(files["minesweeper.npz"]), allow_pickle=False) as archive:
+        features, labels, ends = (archive[member] for member in ("node_features", "node_labels", "edges"))
+    adjacency = undirected(ends[:, 0], ends[:, 1], len(labels), self_loops=False)
+    return Dataset(Graph(adjacency, features, labels, name="minesweeper"), len(ends))
+
+
+def read_airports(files: Mapping[str, bytes]) -> Dataset:
+    """The airports of the USA in the order of their ids."""
+    edges, labels = (io.BytesIO(files[filename]) for filename in AIRPORT_FILES)
+    ends, table = np.loadtxt(edges, np.int64, ndmin=2), np.loadtxt(labels, np.int64, skiprows=1, ndmin=2)
+    node_ids, rows = np.unique(table[:, 0], return_index=True)
+    ends = np.searchsorted(node_ids, ends)
+    adjacency = undirected(ends[:, 0], ends[:, 1], len(rows), self_loops=False)
+    return Dataset(Graph(adjacency, None, table[rows, 1], node_ids, name="airports-usa"), len(ends))

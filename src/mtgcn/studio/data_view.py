@@ -24,6 +24,10 @@ DATASETS = {
     "coauthor-cs": "18333 computer science authors and their co-authors",
     "dblp": "17716 papers and their citations",
     "chameleon": "2277 encyclopaedia pages on chameleons and their links",
+    "minesweeper": "10000 cells of a minefield and their neighbours",
+    "facebook-pages": "22470 Facebook pages that like each other",
+    "twitch-de": "9498 German-speaking Twitch users and their friends",
+    "airports-usa": "1190 airports and the flights between them",
 }
 FIELDS = {
     "edges": "two ids per line, optionally a weight",
