@@ -120,6 +120,19 @@ def test_files_without_labels(fails, own):
     fails("no node is labelled, so nothing can be scored; give --labels", "compare", *own[:4], *FAST)
 
 
+def test_files_without_features(succeeds, own):
+    options = [*own[:2], *own[4:], "--methods", "lp,logistic,gcn", "--runs", 3, "--labels-per-class", 2]
+    result = json.loads(succeeds("compare", *options, "--json"))
+    assert result["graph"]["features"] == 0
+    assert all(cell["accuracy"]["mean"] > 0.8 for cell in result["cells"])
+
+
+@pytest.mark.data
+def test_dataset_without_features(succeeds):
+    options = ["--dataset", "airports-usa", "--method", "logistic", "--labels-per-class", 20, "--runs", 2]
+    assert json.loads(succeeds("run", *options, "--json"))["accuracy"]["mean"] > 0.3  # of four equal classes
+
+
 def test_settings_of_one_or_all_methods():
     methods, notes = configured_methods(["gcn", "mt-gcn", "lp"], ["hidden-channels=8", "mt-gcn.peers=3", "lp.alpha=2"])
     assert (methods["gcn"].hidden_channels, methods["mt-gcn"].hidden_channels) == (8, 8)

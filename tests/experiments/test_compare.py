@@ -13,7 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
 from mtgcn.experiments.plan import place_of
 from mtgcn.experiments.store import Store, read_units
-from mtgcn.methods import as_method, create
+from mtgcn.methods import as_method
 from stored_rows import compared_row, stored_row
 
 
@@ -52,13 +52,6 @@ def test_progress_is_entered_around_every_fit(ring, constant):
 
     compare(ring, {"zero": constant(), "one": constant(favourite=1)}, labels_per_class=1, runs=1, progress=progress)
     assert seen == ["begin zero on ring", "end zero on ring", "begin one on ring", "end one on ring"]
-
-
-def test_graph_without_features(make_graph):
-    graph = replace(make_graph(easy=True), features=None)
-    comparison = compare(graph, {"gcn": create("gcn"), "lp": create("lp")}, labels_per_class=3, runs=2)
-    assert comparison.graph["features"] == 0
-    assert [cell.method for cell in comparison.cells] == ["gcn", "lp"]
 
 
 @pytest.fixture

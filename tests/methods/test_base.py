@@ -9,7 +9,8 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.methods import METHODS, as_method, create, fit_in_chunks, karate_club
+from mtgcn.linalg.structural_features import structural_features
+from mtgcn.methods import METHODS, as_method, create, fit_in_chunks, karate_club, task_of
 from mtgcn.methods.base import Method, NetworkMethod
 from mtgcn.settings import LARGEST, described_settings
 from mtgcn.splits import draw_splits
@@ -257,3 +258,14 @@ def test_karate_accuracy_ignores_labelled_nodes(share):
     probabilities = np.full((1, 34, 2), 0.5)
     probabilities[0, task.labelled.index[0]] = [share, 1 - share]
     assert accuracy(Prediction(probabilities)) == 13 / 26
+
+
+def test_methods_share_structural_features(make_graph):
+    graph = replace(make_graph(), features=None)
+    splits = draw_splits(graph, 2, runs=2, seed=3, validation=4)
+    tasks = {name: task_of(create(name), graph, splits, seed=3) for name in ("gcn", "gcn+v", "logistic", "lp")}
+    features = tasks["gcn"].graph.features
+    assert tasks["gcn+v"].graph.features is tasks["logistic"].graph.features is features
+    np.testing.assert_array_equal(features, structural_features(graph, seed=3))
+    assert tasks["lp"].graph.features is None
+    assert [name for name, task in tasks.items() if task.validation is not None] == ["gcn+v"]

@@ -17,17 +17,15 @@ from mtgcn.estimator.inference import MISSING, normalised, positions_of_ids
 from mtgcn.estimator.inputs import check_learnable, check_magnitudes, has_no_label, num_columns, preprocessed_graph
 from mtgcn.graph import Graph
 from mtgcn.labels import UNLABELED, classes_of
-from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of
+from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of, task_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
-from mtgcn.task import PeerReport, Prediction, Task, observe
+from mtgcn.task import PeerReport, Prediction
 from mtgcn.uncertainty.held_out import check_folds, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.peer_weights import peers_agree
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
-    import torch
     from pandas import DataFrame
 
     from mtgcn.report.fit_page import Background
@@ -207,7 +205,7 @@ class GraphModel:
 
             progress = fitting_progress(f"fitting {name_of(method)}", every_stage=True)
         with progress:
-            task = task_of(graph, method, seed, chosen_device(self.device))
+            task = task_of(method, graph, [_split_of(graph, method)], seed, chosen_device(self.device))
             if learned is not None:
                 method.remember(learned, task)
             self._set_attributes(graph, classes, method, fit_in_chunks(method, task))
@@ -270,10 +268,8 @@ def seed_of(random_state: Any) -> int:
         raise InputError(f"random_state is {shown(random_state)}; give a whole number >= 0, or None") from None
 
 
-def task_of(graph: Graph, method: Method, seed: int, device: torch.device) -> Task:
-    """The task of a fit, with structural features where the graph has none and the method needs some. Methods that use
-    validation labels get one third of the labels of each class for validation."""
-    seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
+def _split_of(graph: Graph, method: Method) -> Split:
+    """All labels for training; of a method that uses validation labels, one third of each class for validation."""
     train, validation = graph.known, np.empty(0, dtype=np.int64)
     if method.uses_validation:
         members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
@@ -284,8 +280,7 @@ def task_of(graph: Graph, method: Method, seed: int, device: torch.device) -> Ta
                 "the method needs validation labels, and no class has 2 labels; label more nodes, or use a method "
                 "without validation"
             )
-    split = Split(train, validation, np.empty(0, dtype=np.int64))
-    return observe(seen, [split], seed, with_validation=method.uses_validation, device=device)
+    return Split(train, validation, np.empty(0, dtype=np.int64))
 
 
 def fit_background(model: GraphModel, folds: int = 0) -> Background:

@@ -30,7 +30,6 @@ from mtgcn.experiments.scoring import (
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
 from mtgcn.graph import Graph
-from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method
 from mtgcn.splits import Split
 from mtgcn.storage.cache import fingerprint
@@ -78,8 +77,7 @@ def compared_rows(
 ) -> dict[str, ComparedRows]:
     """Fit and score every method on the splits of `chosen_splits`; one row per run, by the name of the method.
 
-    A graph without features gets structural features, as in `fit`. Methods whose rows are in `store` are not run again;
-    the rows of the others are stored as soon as they are fitted.
+    Methods whose rows are in `store` are not run again; the rows of the others are stored as soon as they are fitted.
     """
     check_not_final(seed)
     if not methods:
@@ -100,7 +98,6 @@ def compared_rows(
     sizes = graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes
     counts = GraphCounts(nodes=sizes[0], edges=sizes[1], features=sizes[2], classes=sizes[3])
     comparison = _comparison_id(graph, splits, split, seed, device)
-    described: Graph | None = None  # with structural features, made for the first method that needs features
     rows: dict[str, ComparedRows] = {}
     for name, method in methods.items():
         unit = _unit_id(comparison, name, method)
@@ -108,10 +105,7 @@ def compared_rows(
             rows[name] = tuple(row for row in store.units[unit] if isinstance(row, ComparedRow))
             continue
         with progress(f"{name} on {graph.name}" if graph.name else name):
-            seen = graph
-            if graph.features is None and method.uses_features:
-                seen = described = described or with_structural_features(graph, seed)
-            found = run_cell(seen, splits, method, name=name, seed=seed, split_source=split, device=device)
+            found = run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
         rows[name] = tuple(
             ComparedRow(
                 **vars(row) | {"settings": _plain_settings(method)},

@@ -23,7 +23,7 @@ from mtgcn.experiments.statistics import SampleSummary, summarise_share
 from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.graph_checks import as_array
-from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.methods import Method, fit_in_chunks, task_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import (
     SPLIT_PARTS,
@@ -35,7 +35,7 @@ from mtgcn.splits import (
     per_class_counts,
     read_splits,
 )
-from mtgcn.task import MISSING, Prediction, observe
+from mtgcn.task import MISSING, Prediction
 
 CALIBRATION_BINS = 15
 DEFAULT_RUNS = 30  # as in the paper
@@ -227,12 +227,12 @@ def run_cell(
 ) -> list[ResultRow]:
     """Fit `method`, called `name` in the rows, on `splits`, which `chosen_splits` drew from `split_source`.
 
-    Only a method with `uses_validation` sees the labels of the validation nodes.
+    The method sees the task of `task_of`: only one with `uses_validation` sees the labels of the validation nodes.
     """
     device = torch.device(device)
     for split in splits:
         check_scorable(split, graph)  # before the fit
-    task = observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
+    task = task_of(method, graph, splits, seed, device)
     wait = partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
     wait()
     started = perf_counter()

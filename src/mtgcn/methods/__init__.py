@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.methods.appnp import PredictThenPropagate
-from mtgcn.methods.base import Method, fit_in_chunks, karate_club
+from mtgcn.methods.base import Method, fit_in_chunks, karate_club, task_of
 from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.methods.correct_and_smooth import CorrectAndSmooth
 from mtgcn.methods.deepwalk import DeepWalk
@@ -70,6 +70,7 @@ __all__ = [
     "method_title",
     "name_of",
     "register",
+    "task_of",
     "typed_method_class",
 ]
 

@@ -17,6 +17,7 @@ from mtgcn.environment import threads_for, usual_torch
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.linalg.operators import all_finite
+from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.memory import check_fits, default_budget, trim_freed_blocks
 from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
 from mtgcn.nn.networks import GCN
@@ -177,6 +178,16 @@ def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = 
 
 
 # ------------------------------------------------------------------------------------------------- fitting in chunks
+
+
+def task_of(
+    method: Method, graph: Graph, splits: Sequence[Split], seed: int, device: torch.device | str = "cpu"
+) -> Task:
+    """What the method may see of these splits. On a graph without features every method that uses features gets the
+    same structural features."""
+    if graph.features is None and method.uses_features:
+        graph = with_structural_features(graph, seed)
+    return observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
 
 
 def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) -> Prediction:

@@ -14,11 +14,10 @@ from scipy.special import betaincc, gammaln, ndtri
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.neighbours import METRICS, nearest, neighbour_graph
-from mtgcn.linalg.structural_features import with_structural_features
-from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.methods import Method, fit_in_chunks, task_of
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
-from mtgcn.task import Prediction, observe
+from mtgcn.task import Prediction
 from mtgcn.uncertainty.peer_weights import FittedModel
 
 # Expected accuracy.
@@ -56,9 +55,8 @@ def fits_without(
         raise InputError(
             f"{type(method).__name__} needs validation labels, and none are set aside here; use another method"
         )
-    seen = with_structural_features(graph, seed) if method.uses_features and graph.features is None else graph
     splits = [Split(np.setdiff1d(graph.known, nodes), nodes[:0], nodes) for nodes in held_out]
-    task = observe(seen, splits, seed, device=device)
+    task = task_of(method, graph, splits, seed, device)
     # One seed for all runs, so that whatever does not depend on labels is computed once.
     return fit_in_chunks(method, replace(task, seeds=task.seeds[:1] * len(splits)))
 
