@@ -66,6 +66,16 @@ def test_class_imbalance():
 
 
 @DRAWS
+def test_validation_per_class(graph, draw):
+    splits = draw(graph, 1, runs=20, seed=0, validation_per_class=1)
+    assert_parts(graph, splits, [3, 3, 3])
+    assert all(sorted(graph.labels[split.validation]) == [0, 1, 2] for split in splits)
+    assert {tuple(split.train) for split in splits} == {tuple(train) for train in trained(draw, graph, 20, seed=0)}
+    assert len({tuple(split.validation) for split in splits}) > 4
+    assert_parts(graph, draw(graph, 1, runs=5, seed=0, validation=2, validation_per_class=1), [3, 5, 1])
+
+
+@DRAWS
 def test_training_nodes_depend_on_seed_and_run_only(graph, draw):
     many = trained(draw, graph, 8, seed=5)
     assert trained(draw, graph, 3, seed=5) == trained(draw, graph, 3, seed=5, validation=3) == many[:3]
@@ -109,6 +119,8 @@ def test_empty_class():
         ({"seed": LARGEST_SEED + 1}, r"seed is 34028236692093846346…; give at most 2\*\*128"),
         ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
         ({"validation": -1}, "validation"),
+        ({"validation_per_class": 2}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
+        ({"validation_per_class": -1}, "validation-per-class is -1; give at least 0"),
     ],
 )
 def test_limits(graph, draw, numbers, message):
@@ -130,6 +142,13 @@ def test_limits(graph, draw, numbers, message):
 def test_invalid_labels_per_class(graph, draw, labels_per_class, message):
     with pytest.raises(InputError, match=message):
         draw(graph, labels_per_class, runs=1, seed=0)
+
+
+def test_too_few_nodes_for_validation():
+    graph = Graph(np.zeros((10, 10)), labels=np.repeat([0, 1], [8, 2]), class_names=("frequent", "rare"))
+    message = "validation-per-class 2 exceeds the 1 nodes of class 'rare' that training leaves; lower it"
+    with pytest.raises(InputError, match=message):
+        draw_splits(graph, 1, runs=1, seed=0, validation_per_class=2)
 
 
 def test_per_class_counts(graph):

@@ -39,6 +39,7 @@ def compare(
     seed: int = 0,
     *,
     split: Any = RANDOM,
+    validation_per_class: int = 0,
     name: str | None = None,
     reference: str | None = None,
     device: str | torch.device = "auto",
@@ -54,6 +55,8 @@ def compare(
     split : "random", "over-all", "public", a split file, or arrays as in `mtgcn.experiments.scoring.given_splits`:
         training nodes or a mask, (train, test), (train, validation, test), a mapping, or a list of these, one per run.
         Labelled nodes outside the training set are test nodes unless test nodes are given
+    validation_per_class : validation labels drawn from each class in addition to the training labels, for methods that
+        use them; no method is scored on them. If 0, 500 nodes are drawn where a method needs validation
     name : of the graph, in captions
     reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
 
@@ -87,6 +90,7 @@ def compare(
         labels_per_class=labels_per_class,
         runs=runs,
         seed=seed,
+        validation_per_class=validation_per_class,
         device=chosen_device(device) if isinstance(device, str) else device,
         reference=reference,
         progress=progress,

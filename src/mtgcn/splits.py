@@ -45,12 +45,17 @@ DRAWS = 10_000  # attempts of `draw_over_all` to draw every class
 
 
 def draw_splits(
-    graph: Graph, labels_per_class: int | Sequence[int], runs: int, seed: int, validation: int = 0
+    graph: Graph,
+    labels_per_class: int | Sequence[int],
+    runs: int,
+    seed: int,
+    validation: int = 0,
+    validation_per_class: int = 0,
 ) -> tuple[Split, ...]:
-    """`runs` random splits with `labels_per_class` training nodes, `validation` nodes, and the rest as test nodes.
+    """`runs` random splits with `labels_per_class` training nodes, validation nodes, and the rest as test nodes.
 
-    The training nodes of a run depend on `seed` and its number only, not on `runs` or `validation`. Unlabelled nodes
-    are in no part.
+    Validation nodes are `validation_per_class` nodes of each class and `validation` nodes of any class. The training
+    nodes of a run depend on `seed` and its number only, not on `runs` or validation. Unlabelled nodes are in no part.
     """
     wanted = per_class_counts(graph, labels_per_class)
     members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
@@ -60,10 +65,12 @@ def draw_splits(
             [random.choice(nodes, count, replace=False) for nodes, count in zip(members, wanted, strict=True)]
         )
 
-    return _drawn_splits(graph, drawn, int(wanted.sum()), runs, seed, validation)
+    return _drawn_splits(graph, drawn, int(wanted.sum()), runs, seed, validation, validation_per_class)
 
 
-def draw_over_all(graph: Graph, labels_per_class: int, runs: int, seed: int, validation: int = 0) -> tuple[Split, ...]:
+def draw_over_all(
+    graph: Graph, labels_per_class: int, runs: int, seed: int, validation: int = 0, validation_per_class: int = 0
+) -> tuple[Split, ...]:
     """`runs` random splits like those of `draw_splits`, without stratification.
 
     `labels_per_class` times the number of classes are drawn from all labelled nodes, again until every class occurs.
@@ -83,26 +90,42 @@ def draw_over_all(graph: Graph, labels_per_class: int, runs: int, seed: int, val
             "from each class"
         )
 
-    return _drawn_splits(graph, drawn, labels, runs, seed, validation)
+    return _drawn_splits(graph, drawn, labels, runs, seed, validation, validation_per_class)
 
 
 def _drawn_splits(
-    graph: Graph, drawn: Callable[..., np.ndarray], labels: int, runs: int, seed: int, validation: int
+    graph: Graph,
+    drawn: Callable[..., np.ndarray],
+    labels: int,
+    runs: int,
+    seed: int,
+    validation: int,
+    per_class: int,
 ) -> tuple[Split, ...]:
     """Splits whose `labels` training nodes are drawn by `drawn`, a function of a random generator."""
     check_runs(runs, len(graph.known))
-    left_over = len(graph.known) - labels - _at_least(validation, 0, "validation")
-    if left_over < 1:
+    held_out = _at_least(validation, 0, "validation")
+    held_out += _at_least(per_class, 0, "validation-per-class") * graph.num_classes
+    if labels + held_out >= len(graph.known):
         raise InputError(
-            f"{labels} training and {validation} validation nodes leave none of the {len(graph.known)} "
+            f"{labels} training and {held_out} validation nodes leave none of the {len(graph.known)} "
             "known labels to test; ask for fewer"
         )
     splits = []
     for run in range(runs):
         random = np.random.default_rng([check_seed(seed), run])
         train = drawn(random)
-        remaining = random.permutation(np.setdiff1d(graph.known, train))
-        splits.append(Split(train, remaining[:validation], np.sort(remaining[validation:])))
+        others = random.permutation(np.setdiff1d(graph.known, train))
+        classes = graph.labels[others]
+        sizes = np.bincount(classes, minlength=graph.num_classes)
+        if sizes.min() < per_class:
+            raise InputError(
+                f"validation-per-class {per_class} exceeds the {sizes.min()} nodes of class "
+                f"{graph.class_names[sizes.argmin()]!r} that training leaves; lower it"
+            )
+        first = np.concatenate([np.flatnonzero(classes == number)[:per_class] for number in range(len(sizes))])
+        of_each, others = others[first], np.delete(others, first)
+        splits.append(Split(train, np.concatenate([of_each, others[:validation]]), np.sort(others[validation:])))
     return tuple(splits)
 
 

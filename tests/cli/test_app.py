@@ -129,7 +129,8 @@ def test_compare_notes_what_reading_changed(mtgcn_command, own):
 
 
 @pytest.mark.usefixtures("few_epochs")
-def test_validation_nodes_are_never_scored(succeeds, monkeypatch):
+@pytest.mark.parametrize(("options", "validation"), [([], 500), (["--validation-per-class", 30], 300)])
+def test_validation_nodes_are_never_scored(succeeds, monkeypatch, options, validation):
     from mtgcn.experiments import compare
 
     tested = []
@@ -143,9 +144,11 @@ def test_validation_nodes_are_never_scored(succeeds, monkeypatch):
 
     run_cell = compare.run_cell
     monkeypatch.setattr(compare, "run_cell", watched)
-    succeeds("compare", "--dataset", "digits", "--labels-per-class", 2, "--runs", 2, "--methods", "gcn,gcn+v")
-    assert tested[0] == tested[1]
-    assert {len(nodes) for nodes in tested[0]} == {1797 - 20 - 500}
+    drawn = ["--dataset", "digits", "--labels-per-class", 2, "--runs", 2, *options]
+    succeeds("compare", *drawn, "--methods", "gcn,gcn+v")
+    succeeds("run", *drawn, "--method", "gcn+v")
+    assert tested[0] == tested[1] == tested[2]
+    assert {len(nodes) for nodes in tested[0]} == {1797 - 20 - validation}
 
 
 @pytest.mark.parametrize(
@@ -158,6 +161,8 @@ def test_validation_nodes_are_never_scored(succeeds, monkeypatch):
         ([*RUN_DIGITS, "--labels-per-class", "0"], "labels-per-class is 0; give at least 1"),
         ([*RUN_DIGITS, "--labels-per-class", "2,3"], "labels-per-class lists 2 numbers for 10 classes"),
         ([*RUN_DIGITS, "--labels-per-class", "two"], "labels-per-class is 'two'; give a whole number"),
+        ([*RUN_DIGITS, "--validation-per-class", "173"], "validation-per-class 173 exceeds the 172 nodes of class '8'"),
+        ([*RUN_DIGITS, "--validation-per-class", "-1"], "validation-per-class is -1; give at least 0"),
         ([*RUN_DIGITS, "--runs", "0"], "runs is 0; give at least 1"),
         ([*RUN_DIGITS, "--runs", "many"], "'--runs'"),
         ([*RUN_DIGITS, "--seed", "-1"], "seed is -1; give at least 0"),

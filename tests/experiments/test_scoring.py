@@ -237,6 +237,8 @@ def test_random_splits(ring, source, monkeypatch):
         assert (len(bare.validation), len(bare.test)) == (0, 6)
         assert (len(split.validation), len(split.test)) == (3, 3)
         assert set(split.test) < set(bare.test)
+    per_class = chosen_splits(source, ring, **options, with_validation=True, validation_per_class=1)
+    assert all(sorted(ring.labels[split.validation]) == [0, 1, 2] for split in per_class)
 
 
 def test_public_split_is_repeated(ring, monkeypatch):
@@ -254,6 +256,11 @@ def test_split_file(ring, split_file):
     assert len(chosen_splits(path, ring, runs=2)) == 2
     with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; leave --runs out"):
         chosen_splits(path, ring, runs=7)
+
+
+def test_fixed_splits_have_their_own_validation_nodes(ring, split_file):
+    with pytest.raises(InputError, match="has its own validation nodes; leave --validation-per-class out"):
+        chosen_splits(split_file([0, 1, 2]), ring, validation_per_class=1)
 
 
 def test_label_counts_of_a_file_are_checked(ring, split_file):

@@ -41,6 +41,8 @@ Dataset = Annotated[str | None, option(_DATASET_HELP, "NAME", default=False, com
 LabelsPerClass = Annotated[
     str | None, option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
 ]
+_VALIDATION_HELP = "Validation labels drawn from each class for methods that use them; no method is scored on them."
+ValidationPerClass = Annotated[int, option(_VALIDATION_HELP, "N", default="500 in all, if a method uses them")]
 Runs = Annotated[int | None, option("How many splits, or seeds on a fixed split.", "N", default="30")]
 _SPLIT_HELP = "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file."
 SplitSource = Annotated[str, option(_SPLIT_HELP, "NAME|FILE", "--split")]
@@ -62,6 +64,7 @@ def run(
         list[str] | None, option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
     ] = None,
     labels_per_class: LabelsPerClass = None,
+    validation_per_class: ValidationPerClass = 0,
     runs: Runs = None,
     seed: Seed = 0,
     split: SplitSource = "random",
@@ -75,7 +78,7 @@ def run(
     """Fit and score one method on many splits of a named graph or of your own files."""
     from mtgcn.report.comparisons import cell_table
 
-    splits = _Splits(labels_per_class, runs, seed, split, device)
+    splits = _Splits(labels_per_class, runs, seed, split, device, validation_per_class)
     compared = _compare([method], dataset, files, splits, settings, None, out, latex, report, context.obj or "")
     [cell] = compared.comparison.cells
     compared.show(asdict(cell), cell_table(cell), as_json)
@@ -113,6 +116,7 @@ def compare(
         ),
     ] = None,
     labels_per_class: LabelsPerClass = None,
+    validation_per_class: ValidationPerClass = 0,
     runs: Runs = None,
     seed: Seed = 0,
     split: SplitSource = "random",
@@ -127,7 +131,8 @@ def compare(
     differences."""
     from mtgcn.report.comparisons import comparison_table
 
-    names, splits = listed(methods, "methods"), _Splits(labels_per_class, runs, seed, split, device)
+    names = listed(methods, "methods")
+    splits = _Splits(labels_per_class, runs, seed, split, device, validation_per_class)
     compared = _compare(names, dataset, files, splits, settings, reference, out, latex, report, context.obj or "")
     compared.show(asdict(compared.comparison), comparison_table(compared.comparison), as_json)
 
@@ -166,6 +171,7 @@ class _Splits:
     seed: int = 0
     split: str = "random"
     device: str = "auto"
+    validation_per_class: int = 0
 
     @property
     def label_counts(self) -> int | tuple[int, ...] | None:
@@ -251,6 +257,7 @@ def _compare(
             labels_per_class=label_counts,
             runs=splits.runs,
             seed=splits.seed,
+            validation_per_class=splits.validation_per_class,
             device=chosen,
             reference=reference,
             progress=fitting_progress,

@@ -70,6 +70,7 @@ def compared_rows(
     labels_per_class: int | Sequence[int] | None = None,
     runs: int | None = None,
     seed: int = 0,
+    validation_per_class: int = 0,
     device: torch.device | str = "cpu",
     reference: str | None = None,
     progress: FittingProgress = silent_fitting,
@@ -92,6 +93,7 @@ def compared_rows(
         seed=seed,
         # Validation nodes of one method are test nodes of none.
         with_validation=any(method.uses_validation for method in methods.values()),
+        validation_per_class=validation_per_class,
     )
     split = split if isinstance(split, str) else GIVEN
     device = torch.device(device)

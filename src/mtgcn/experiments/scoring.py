@@ -87,10 +87,12 @@ def chosen_splits(
     runs: int | None = None,
     seed: int = 0,
     with_validation: bool = False,
+    validation_per_class: int = 0,
 ) -> tuple[Split, ...]:
     """One split per run. `source` is "random", "over-all", "public", the path of a split file, or `given_splits`.
 
-    A single fixed split is repeated: its runs differ by seed.
+    A single fixed split is repeated: its runs differ by seed. Of drawn splits, `validation_per_class` nodes of each
+    class are for validation or, if it is 0 and `with_validation`, 500 nodes.
     """
     check_runs(DEFAULT_RUNS if runs is None else runs, len(graph.known))
     check_seed(seed)
@@ -100,12 +102,13 @@ def chosen_splits(
     elif source in (RANDOM, OVER_ALL):
         if labels_per_class is None:
             raise InputError(f"{source} splits need to know how many labels to draw; add --labels-per-class, say 2")
-        validation = VALIDATION_NODES if with_validation else 0
+        validation = VALIDATION_NODES if with_validation and not validation_per_class else 0
+        numbers = runs or DEFAULT_RUNS, seed, validation, validation_per_class
         if source == RANDOM:
-            return draw_splits(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
+            return draw_splits(graph, labels_per_class, *numbers)
         if not isinstance(labels_per_class, int):
             raise InputError(f"labels-per-class lists {len(labels_per_class)} numbers; {source} splits take one")
-        return draw_over_all(graph, labels_per_class, runs or DEFAULT_RUNS, seed, validation)
+        return draw_over_all(graph, labels_per_class, *numbers)
     elif source == PUBLIC:
         fixed = (datasets.public_split(graph.name),)
     elif Path(source).exists():
@@ -113,6 +116,10 @@ def chosen_splits(
     else:
         raise InputError(
             f"split {source!r} is neither {RANDOM!r}, {OVER_ALL!r}, {PUBLIC!r} nor a file here; give one of these"
+        )
+    if validation_per_class:
+        raise InputError(
+            f"split {source!r} has its own validation nodes; leave --validation-per-class out, or use --split {RANDOM}"
         )
     if labels_per_class is not None:
         wanted = tuple(map(int, per_class_counts(graph, labels_per_class)))
