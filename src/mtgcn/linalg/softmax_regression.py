@@ -26,6 +26,7 @@ SETTLED = 1e-7  # convergence: largest step relative to the logits
 ROUNDING = 1e-6  # added to the bound, relative to the weights, so that it is positive definite in 32 bits
 
 STACK_SIZE = 2**14  # labels x classes (32 or more) up to which all problems of a view are solved as one stack
+CUDA_NUMBERS = 2**28  # weighted rows whose bounds are computed at once on a GPU
 TOLERANCE = 1e-5  # of L-BFGS: relative decrease of the loss at which it stops
 MEMORY = 8  # steps that L-BFGS remembers
 SUFFICIENT, SMALLEST_STEP = 1e-4, 1e-3  # of its line search: share of the expected decrease, and of a step
@@ -229,15 +230,19 @@ class _Examples:
 
     def inverse_bound(self) -> InverseBound:
         """The inverse of an upper bound of the second derivative."""
-        return torch.stack([self._inverse_bound(*one) for one in zip(self.weights, self.penalty, strict=True)])
+        # On a GPU several runs at once, since kernels would be small; on a CPU each with its own nodes alone.
+        at_once = max(1, CUDA_NUMBERS // self.rows.numel()) if self.rows.is_cuda else 1
+        parts = zip(self.weights.split(at_once), self.penalty.split(at_once), strict=True)
+        return torch.cat([self._inverse_bound(*part) for part in parts])
 
     def _inverse_bound(
-        self, weights: Float[Tensor, "nodes"], penalty: Float[Tensor, ""]
-    ) -> Float[Tensor, "width width"]:
-        used = weights > 0
-        rows = self.rows if bool(used.all()) else self.rows[used]
-        bound = self.total(CURVATURE * (rows * weights[used][:, None]).T @ rows)
-        bound.diagonal().add_(2 * penalty + ROUNDING * self.total(weights.sum()))
+        self, weights: Float[Tensor, "runs nodes"], penalty: Float[Tensor, "runs"]
+    ) -> Float[Tensor, "runs width width"]:
+        rows, given = self.rows, weights
+        if len(weights) == 1 and not bool((used := weights[0] > 0).all()):
+            rows, given = rows[used], weights[:, used]
+        bound = self.total(CURVATURE * (rows * given[..., None]).mT @ rows)
+        bound.diagonal(dim1=1, dim2=2).add_((2 * penalty + ROUNDING * self.total(weights.sum(1)))[:, None])
         inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
         return inverse
 
