@@ -17,7 +17,7 @@ from mtgcn._version import __version__
 from mtgcn.graph import Graph
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import METHODS, method_title, name_of
-from mtgcn.methods.mt_plus.views import EDGES, FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, INFOMAX, NEAR, SIZE
+from mtgcn.methods.mt_plus.views import FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, HOPS, INFOMAX, NEAR, SIZE
 from mtgcn.report.charts import (
     Chart,
     Scale,
@@ -75,11 +75,11 @@ MAX_EDGES = 150_000  # larger graphs keep the heaviest edges of each node
 # Inputs of the peers.
 PEER_VIEWS = {
     FEATURES: "features of the node",
+    HOPS: "features of the node, of its neighbours and of theirs, side by side",
     NEAR: "features of the node and its neighbours",
     FAR: "features of the wider neighbourhood",
     INFOMAX: "embedding learned from edges and features without labels",
     HELD_INFOMAX: "infomax embedding with stronger weight decay",
-    EDGES: "adjacency: the neighbours of the node",
     FAR_EDGES: "nodes reachable over several edges",
     SIZE: "numbers of neighbours and features, of the node and around it",
     "structure": "position in the graph",

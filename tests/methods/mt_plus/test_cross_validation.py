@@ -82,7 +82,7 @@ def test_num_folds(labels, expected):
 
 @pytest.mark.parametrize(
     ("per_class", "count", "repeats"),
-    [(1, 2, 3), (2, 2, 3), (3, 3, 2), (4, 4, 2), (5, 5, 1), (7, 5, 1), ([9, 1, 2], 4, 2)],
+    [(2, 2, 3), (3, 3, 2), (4, 4, 2), (5, 5, 1), (7, 5, 1), ([9, 1, 2], 4, 2)],
 )
 def test_folds_are_stratified(graph, per_class, count, repeats):
     task = drawn_task(graph, per_class)
@@ -90,7 +90,9 @@ def test_folds_are_stratified(graph, per_class, count, repeats):
     labels = task.labelled.index.shape[1]
     assert folds.shape == (2, count * repeats, labels)
     by_repeat = folds.unflatten(1, (repeats, count))
-    assert (by_repeat.sum(2) == 1).all()
+    counts = torch.stack([(task.labelled.classes == number).sum(1) for number in range(CLASSES)], 1)
+    held_out = counts.gather(1, task.labelled.classes) > 1  # the only label of a class is kept
+    assert (by_repeat.sum(2) == held_out[:, None]).all()
     sizes = by_repeat.sum(3)
     assert (sizes.amax(2) - sizes.amin(2)).max() <= 1
     for number in range(CLASSES):
@@ -126,11 +128,11 @@ def test_folds_follow_the_nodes(graph):
 
 def test_folds_of_runs_with_fewer_labels(graph):
     few, many = (split.train for split in draw_splits(graph, 5, 2, 0))
-    task = observe(graph, [Split(few[[0, 5, 10]], [], []), Split(many, [], [])], seed=0)
+    task = observe(graph, [Split(few[[0, 1, 5, 6, 10, 11]], [], []), Split(many, [], [])], seed=0)
     folds = folds_of(task)
     assert folds.shape == (2, 6, 15)
-    assert not folds[0, :, 3:].any()
-    assert (folds[0, :, :3].sum(0) == 3).all()  # two folds, three times
+    assert not folds[0, :, 6:].any()
+    assert (folds[0, :, :6].sum(0) == 3).all()  # two folds, three times
     assert (folds[1, :5].sum(0) == 1).all()
     assert not folds[1, 5].any()  # a part that only the first run needs
 
@@ -302,12 +304,22 @@ def test_padding_does_not_change_a_run(graph):
     torch.testing.assert_close(weights, weights_of(single, prior, alone, folds_of(alone)), rtol=1e-2, atol=1e-3)
 
 
-def test_one_label_per_class_is_enough(graph):
+def test_one_label_per_class_leaves_the_priors(graph):
     task = drawn_task(graph, 1)
-    for one in peers_of({"one": informative_rows(graph), "other": with_ones(noise_of(graph))}, task).values():
-        assert all(getattr(one, part).isfinite().all() for part in vars(one))
-        torch.testing.assert_close(one.held_out.sum(-1), torch.ones(one.held_out.shape[:3]))
-        assert (one.accuracy == 0).all()  # no other label of the class is left
+    folds = folds_of(task)
+    assert not folds.any()
+    peers = peers_of({"one": informative_rows(graph), "other": with_ones(noise_of(graph))}, task)
+    for one in peers.values():
+        assert one.accuracy.isnan().all()
+        torch.testing.assert_close(one.penalty, torch.full((2,), 10**-3.5))  # geometric mean of all penalties
+        logit_std = one.held_out.log().var(-1, correction=0).mean((1, 2)).sqrt()
+        np.testing.assert_allclose(logit_std, DEFAULT.logit_std, rtol=1e-4)
+    prior = {"one": 3.0, "other": 1.0}
+    weights = weights_of(peers, prior, task, folds)
+    torch.testing.assert_close(weights, torch.tensor([[0.75, 0.25]] * 2))
+    strength = module.teaching_strength(peers, weights, task.labelled, CLASSES, folds, DEFAULT)
+    effective_peers = 1 / (0.75**2 + 0.25**2)
+    torch.testing.assert_close(strength, torch.full((2,), effective_peers - 1).clamp(max=1))
 
 
 # Temperatures
@@ -351,7 +363,7 @@ def test_held_out_accuracy():
     folds = torch.tensor([[[1, 1, 0, 0], [0, 0, 1, 1]], [[1, 0, 0, 0], [0, 1, 1, 0]], [[0] * 4] * 2]).bool()
     held_out = functional.one_hot(found, 3).float().repeat(3, 1, 1, 1)
     classes = torch.tensor([[0, 2, 2, 2], [1, 0, 2, 0], [0, 0, 0, 0]])
-    np.testing.assert_allclose(held_out_accuracy(held_out, classes, folds), [3 / 4, 2 / 3, 0])
+    np.testing.assert_allclose(held_out_accuracy(held_out, classes, folds), [3 / 4, 2 / 3, np.nan])
 
 
 def test_skill():

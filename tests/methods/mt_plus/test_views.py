@@ -13,11 +13,11 @@ from mtgcn.methods.mt_plus import views as module
 from mtgcn.methods.mt_plus.encoders import encode, trained_encoders
 from mtgcn.methods.mt_plus.settings import ViewSettings
 from mtgcn.methods.mt_plus.views import (
-    EDGES,
     FAR,
     FAR_EDGES,
     FEATURES,
     HELD_INFOMAX,
+    HOPS,
     INFOMAX,
     NAMES,
     NEAR,
@@ -107,6 +107,17 @@ def test_neighbourhood_formulas(make_graph, dense_propagation):
         np.testing.assert_allclose(angles(rows[name]), angles(centred(table)), atol=2e-5)
 
 
+def test_hops_formula(make_graph, dense_propagation):
+    graph = make_graph(weighted=True)
+    features = functional.normalize(torch.from_numpy(graph.features.toarray()).double())
+    smooth = dense_propagation(graph)
+    parts = [part - part.mean(0) for part in (features, smooth @ features, smooth @ smooth @ features)]
+    table = torch.cat([part / part.square().sum(1).mean().sqrt() for part in parts], 1)  # parts of the same mean square
+    np.testing.assert_allclose(angles(rows_of(graph)[HOPS]), angles(centred(table)), atol=2e-5)
+    few = rows_of(graph, replace(QUICK, hop_directions=2))[HOPS]
+    assert few.shape[1] == 6
+
+
 def test_edges_formula(make_graph, dense_propagation):
     graph = make_graph(nodes=70, weighted=True)
     looped = replace(graph, adjacency=graph.adjacency.toarray() + np.diag(np.arange(70) % 2))  # self-loops are ignored
@@ -115,11 +126,10 @@ def test_edges_formula(make_graph, dense_propagation):
     vectors = torch.linalg.svd(scaled)[2][: 70 - module.OVERSAMPLING].T
     edges = scaled @ vectors
     for given in (graph, looped):
-        np.testing.assert_allclose(angles(rows_of(given)[EDGES]), angles(centred(edges)), atol=5e-3)
-    smooth, far = dense_propagation(graph), functional.normalize(edges)
-    for _ in range(20):
-        far = 0.9 * smooth @ far + 0.1 * functional.normalize(edges)
-    np.testing.assert_allclose(angles(rows_of(graph)[FAR_EDGES]), angles(centred(far)), atol=5e-3)
+        smooth, far = dense_propagation(given), functional.normalize(edges)
+        for _ in range(20):
+            far = 0.9 * smooth @ far + 0.1 * functional.normalize(edges)
+        np.testing.assert_allclose(angles(rows_of(given)[FAR_EDGES]), angles(centred(far)), atol=5e-3)
 
 
 def sizes_of(graph, device):
@@ -216,11 +226,11 @@ def test_views_of_a_single_node(make_graph):
 def test_number_of_directions(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
-    assert [rows[name].shape[1] for name in UNSEEDED] == [10, 10, 10, 6, 6, QUICK.size_waves]
+    assert [rows[name].shape[1] for name in UNSEEDED] == [10, 30, 10, 10, 6, QUICK.size_waves]
     monkeypatch.setattr(pagerank, "MAX_TABLE", 60 * 7)
     monkeypatch.setattr(pagerank, "MIN_COMPONENTS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
-    assert [rows[name].shape[1] for name in UNSEEDED] == [7, 7, 7, 7, 7, QUICK.size_waves]
+    assert [rows[name].shape[1] for name in UNSEEDED] == [7, 21, 7, 7, 7, QUICK.size_waves]
 
 
 def test_leading_directions_keep_angles(make_graph):
@@ -256,7 +266,6 @@ def test_graph_without_edges(make_graph):
     rows = rows_of(graph)
     for table in rows.values():
         assert table.isfinite().all()
-    assert not rows[EDGES].any()
     assert not rows[FAR_EDGES].any()
     for name in (NEAR, FAR):
         np.testing.assert_allclose(rows[name], rows[FEATURES], atol=1e-5)

@@ -69,8 +69,9 @@ def stratified_folds(
     labelled: Nodes, keys: Int[Tensor, "nodes"], num_classes: int, seeds: tuple[int, ...], settings: MTPlusSettings
 ) -> Folds:
     """Which labels each fold holds out. There are as many folds as the average class has labels, within bounds, and
-    they are drawn again until there are about `fold_fits`. Folds that a run does not need hold out nothing. They follow
-    from the seed of the run and the keys of the nodes, not from the order of the nodes."""
+    they are drawn again until there are about `fold_fits`. Folds that a run does not need hold out nothing. The only
+    label of a class is never held out: without it the class cannot be predicted. Folds follow from the seed of the run
+    and the keys of the nodes, not from the order of the nodes."""
     of_labelled = keys[labelled.index].cpu().numpy().view(np.uint64)
     on_host = labelled.to(torch.device("cpu"))
     by_run = []
@@ -85,7 +86,8 @@ def stratified_folds(
             fold, placed = np.full(len(classes), -1), 0
             for number in random.permutation(num_classes):
                 members = order[(present & (classes == number))[order]]
-                fold[members] = (placed + np.arange(len(members))) % count
+                if len(members) > 1:
+                    fold[members] = (placed + np.arange(len(members))) % count
                 placed += len(members)
             folds += [fold == number for number in range(count)]
         by_run.append(folds)
@@ -222,9 +224,12 @@ class _Trial:
         self.penalties, ratios = logits.new_tensor(settings.penalties), logits.new_tensor(settings.temperatures)
         held_out = folds[:, :, None].to(logits.dtype)
         count = folds.sum((1, 2)).clamp(min=1)[:, None]
+        # Without held-out labels, the logits of all labelled nodes give the expected temperature.
+        any_held_out = folds.any(2).any(1)[:, None, None]
+        measured = torch.where(any_held_out, folds, labelled.present[:, None])[:, :, None].to(logits.dtype)
         # The expected temperature gives all peers the same logit_std. The evidence of few labels is weak, and a peer
         # whose temperature is too high by mistake has lost its weight.
-        variance = (self.logits.var(-1, correction=0) * held_out).sum((1, 3)) / count
+        variance = (self.logits.var(-1, correction=0) * measured).sum((1, 3)) / measured.sum((1, 3)).clamp(min=1)
         expected = variance.sqrt().clamp(min=MIN_LOGIT_STD)[..., None] / settings.logit_std
         self.temperatures = expected * ratios  # runs, penalties, temperatures
         target = self.classes[:, None, None, :, None].expand(*self.logits.shape[:-1], 1)
@@ -235,7 +240,7 @@ class _Trial:
             .div(count)
             for one in self.temperatures.unbind(-1)
         ]
-        likelihood = torch.stack(by_temperature, -1) * labelled.present.sum(1)[:, None, None]
+        likelihood = torch.stack(by_temperature, -1) * num_held_out(folds)[:, None, None]
         self.evidence = likelihood - settings.temperature_labels * ratios.log().square()
         self.likelihood: Float[Tensor, "runs penalties"] = self.evidence.amax(2)
 
@@ -283,9 +288,14 @@ def average(
 def held_out_accuracy(
     held_out: Float[Tensor, "runs folds labelled classes"], classes: Int[Tensor, "runs labelled"], folds: Folds
 ) -> Float[Tensor, "runs"]:
-    """Accuracy on held-out labels."""
+    """Accuracy on held-out labels; NaN where no label is held out."""
     correct = (held_out.argmax(-1) == classes[:, None]) & folds
-    return correct.sum((1, 2)) / folds.sum((1, 2)).clamp(min=1)
+    return correct.sum((1, 2)) / folds.sum((1, 2))
+
+
+def num_held_out(folds: Folds) -> Int[Tensor, "runs"]:
+    """Number of labels that are held out in some fold."""
+    return folds.any(1).sum(1)
 
 
 def skill(accuracy: Float[Tensor, "*any"], num_classes: int) -> Float[Tensor, "*any"]:
@@ -303,7 +313,7 @@ def mixture_weights(
     target = labelled.classes[:, None, :, None].expand(*folds.shape, 1)
     likelihood = torch.stack([peer.held_out.gather(-1, target).flatten(1) for peer in peers.values()], -1)
     held_out = folds.flatten(1) / folds.sum((1, 2)).clamp(min=1)[:, None]
-    labels = labelled.present.sum(1)[:, None]
+    labels = num_held_out(folds)[:, None]
     weights = shares.expand(len(folds), -1)
     for _ in range(settings.em_steps):
         responsible = likelihood * weights[:, None]  # runs, held-out labels, peers
@@ -330,9 +340,9 @@ def teaching_strength(
     average_held_out = average(weights, [peer.held_out.flatten(1, 2) for peer in peers.values()])
     shape = next(iter(peers.values())).held_out.shape
     accuracy = held_out_accuracy(average_held_out.view(shape), labelled.classes, folds)
-    labels = labelled.present.sum(1)
-    count = accuracy.new_tensor([num_folds(number, num_classes, settings) for number in labels.tolist()])
-    measured = skill(accuracy, num_classes) * count / (count - 1)
+    given, labels = labelled.present.sum(1), num_held_out(folds)
+    count = accuracy.new_tensor([num_folds(number, num_classes, settings) for number in given.tolist()])
+    measured = skill(accuracy.nan_to_num(), num_classes) * count / (count - 1)
     pseudo_count = settings.expected_skill_labels
     expected = (labels * measured + pseudo_count * settings.expected_skill) / (labels + pseudo_count)
     effective_peers = 1 / weights.square().sum(1)

@@ -1,7 +1,8 @@
 """mt-plus: mutual teaching between eight linear peers, each on a view of its own of the nodes.
 
-The eight views are the features, the near and the far neighbourhood (Wu et al., 2019; Gasteiger et al., 2019), two
-infomax embeddings (Veličković et al., 2019), the edges, the far edges and the size of a node: see `views.py`.
+The eight views are the features, the hops side by side (Luan et al., 2019), the near and the far neighbourhood (Wu et
+al., 2019; Gasteiger et al., 2019), two infomax embeddings (Veličković et al., 2019), the far edges and the size of a
+node: see `views.py`.
 
     P_v = softmax(X_v W_v),   P = Σ_v w_v P_v,
     W_v = argmin  - (1 / |L|) Σ_{i in L} log P_v[i, y_i]  - τ s Σ_i m_i log P_v[i, ŷ_i]  + λ_v |W_v|²
@@ -12,9 +13,11 @@ infomax embeddings (Veličković et al., 2019), the edges, the far edges and the
     P_v, P  probabilities of the peer, and of all peers; nodes x classes
     w_v     weight of the peer: the mixture under which held-out labels are likeliest
     L, y_i  the labelled nodes and their classes
-    ŷ_i     the pseudo label of node i, the class with the largest P[i]
-    m_i     its weight, Σ m_i = 1: positive where P[i] is more confident than the mean, classes balanced
-    s       teaching strength, from 0 to 1: the cross-validated skill of P
+    ŷ_i     the pseudo label of node i: the class c with the largest P[i, c] (l_c / p_c)^(β b)
+    l, p    shares of the classes among the labels and in P
+    β, b    `share_power`; the class balance, 1 with few labels and less with more
+    m_i     its weight, Σ m_i = 1: positive where that is more confident than the mean, classes balanced
+    s       teaching strength, from 0 to 1: the cross-validated skill of P; 1 where no label can be held out
     τ       `teaching_weight`
     λ_v     penalty of the peer, by cross-validation; a temperature for P_v is found along with it
 

@@ -21,6 +21,7 @@ class ViewSettings(Settings):
 
     directions: PositiveInt = 256  # singular vectors of the features to keep; fewer on large graphs
     edge_directions: PositiveInt = 256  # singular vectors of the adjacency to keep; fewer on large graphs
+    hop_directions: PositiveInt = 64  # of them, in each part of the hops view
     near_steps: NonNegativeInt = 2  # propagation steps of the near neighbourhood
     far_steps: NonNegativeInt = 20  # personalised PageRank steps of the far neighbourhood and the far edges
     far_restart: Probability = 0.1  # restart probability of that PageRank
@@ -73,7 +74,7 @@ class MTPlusSettings(ViewSettings):
     prior_far_neighbourhood: NonNegativeFloat = 1.0  # prior weight of the far neighbourhood
     prior_infomax_embeddings: NonNegativeFloat = 2.0  # prior weight of the infomax embeddings
     prior_held_infomax_embeddings: NonNegativeFloat = 4.0  # prior weight of the held infomax embeddings
-    prior_edges: NonNegativeFloat = 0.5  # prior weight of the edges
+    prior_hops: NonNegativeFloat = 0.5  # prior weight of the hops
     prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
     prior_size: NonNegativeFloat = 0.5  # prior weight of the size
     prior_labels: NonNegativeFloat = 1.0  # labels per peer that the prior counts as
@@ -102,6 +103,7 @@ class MTPlusSettings(ViewSettings):
     rounds: NonNegativeInt = 10  # rounds of teaching
     steps: PositiveInt = 4  # gradient steps of each peer per round
     teaching_weight: NonNegativeFloat = 2.0  # weight of the pseudo labels' loss, relative to the labels' loss
+    share_power: NonNegativeFloat = 0.3  # of correcting the shares of the classes in the teacher's predictions
     few_labels: PositiveFloat = 3.0  # labels per class up to which all classes get equal weight
     taught_penalty: NonNegativeFloat = 1e-3  # largest penalty while teaching
     nodes_per_round: PositiveInt = 4096  # nodes sampled per round on larger graphs
@@ -109,7 +111,8 @@ class MTPlusSettings(ViewSettings):
     rounds_per_bound: PositiveInt = 3  # rounds that share a bound of the curvature
 
     # The ablation changes one of these at a time.
-    left_out: Literal["none", "features", "neighbourhoods", "infomax", "edges", "size"] = "none"  # views left out
+    # views left out
+    left_out: Literal["none", "features", "hops", "neighbourhoods", "infomax", "edges", "size"] = "none"
     votes: Literal["held-out", "equal"] = "held-out"  # peer weights: by held-out likelihood, or equal
     taught_by: Literal["all", "itself"] = "all"  # the teacher: the weighted average of all peers, or each peer itself
     taught: Literal["by-evidence", "always"] = "by-evidence"  # teaching strength: by cross-validation, or always full

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from mtgcn.linalg.node_keys import keyed_bits
 from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
@@ -18,6 +19,7 @@ from mtgcn.training.loop import PseudoLabelRecord
 from mtgcn.training.progress import report_progress
 
 SAMPLING_STREAM = 0xC1A55  # random numbers of the nodes sampled per round
+MIN_SHARE = 1e-6  # of a class in the predictions
 ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
 PSEUDO_LABELS = "pseudo labels"  # name of their number in the history
 
@@ -44,6 +46,8 @@ class Teaching:
         self.pseudo_weight = settings.teaching_weight * strength  # of all pseudo labels; all labels have weight 1
         self.balance = class_balance(labelled, task.num_classes, settings)
         self.by_class = self.balance * label_imbalance(labelled, task.num_classes)
+        counts = _class_sums(labelled.present.float(), labelled.classes, task.num_classes)
+        self.label_shares = (counts + 1) / (counts + 1).sum(1, keepdim=True)  # classes of few labels count as uniform
         self.num_labels = labelled.index.shape[1]
         self.record = PseudoLabelRecord(task)
         # Position of each node in a random order of all nodes.
@@ -111,12 +115,17 @@ class Teaching:
     ) -> tuple[Float[Tensor, "runs nodes"], Int[Tensor, "runs nodes"]]:
         """Weights of the pseudo labels, which sum to 1, and their classes.
 
-        A node is pseudo-labelled if the teacher's confidence exceeds the mean. Where classes have unequal numbers of
+        The shares of the classes in the teacher's predictions are first moved towards their shares among the labels. A
+        node is pseudo-labelled if the teacher's confidence exceeds the mean. Where classes have unequal numbers of
         labels, the teacher is more confident of the larger ones: then the mean over the predicted class counts, the
         more so the fewer labels there are.
         """
-        confidence, classes = probabilities.max(-1)
-        unlabelled, by_class = self.unlabelled[:, nodes].to(confidence.dtype), self.by_class
+        unlabelled, by_class = self.unlabelled[:, nodes].to(probabilities.dtype), self.by_class
+        predicted = self.sum((unlabelled[..., None] * probabilities).sum(1))
+        tiny = torch.finfo(predicted.dtype).tiny
+        predicted = predicted / predicted.sum(1, keepdim=True).clamp(min=tiny)
+        factor = (self.label_shares / predicted.clamp(min=MIN_SHARE)) ** (self.settings.share_power * self.balance)
+        confidence, classes = functional.normalize(probabilities * factor[:, None], p=1, dim=-1).max(-1)
 
         def class_sums(values: Float[Tensor, "runs nodes"]) -> Float[Tensor, "runs classes"]:
             return self.sum(_class_sums(values, classes, self.task.num_classes))
@@ -129,7 +138,7 @@ class Teaching:
         threshold = by_class * mean_of_class.gather(1, classes) + (1 - by_class) * mean
         weight = unlabelled * (confidence >= (1 - ROUNDING) * threshold)  # equally confident nodes all count
         weight = weight / (class_sums(weight).clamp(min=1) ** self.balance).gather(1, classes)
-        return weight / node_sum(weight).clamp(min=torch.finfo(weight.dtype).tiny), classes
+        return weight / node_sum(weight).clamp(min=tiny), classes
 
     def history(self) -> dict[str, Float[np.ndarray, "rounds runs peers"]]:
         """Number of pseudo labels of each peer, by round."""

@@ -1,12 +1,12 @@
 """Views of the nodes: eight tables with one row per node, one for each peer.
 
     features                  X, rows of length 1, projected on its leading singular vectors
+    hops                      X, Â X and Â² X side by side
     near neighbourhood        Â² X
     far neighbourhood         personalised PageRank of X
     infomax embeddings        Deep Graph Infomax encoder without weight decay
     held infomax embeddings   Deep Graph Infomax encoder with weight decay
-    edges                     D^-1/2 A, projected on its leading singular vectors
-    far edges                 personalised PageRank of the edges view
+    far edges                 personalised PageRank of D^-1/2 A, projected on its leading singular vectors
     size                      degree and feature sum of a node, its neighbours and theirs
 
 Rows are scaled to length 1, so that one penalty means the same for every view, centred, and scaled again; the held
@@ -59,9 +59,9 @@ from mtgcn.training.progress import stage
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
-FEATURES, NEAR, FAR = "features", "near neighbourhood", "far neighbourhood"
+FEATURES, HOPS, NEAR, FAR = "features", "hops", "near neighbourhood", "far neighbourhood"
 INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
-EDGES, FAR_EDGES, SIZE = "edges", "far edges", "size"
+FAR_EDGES, SIZE = "far edges", "size"
 ENCODERS = (INFOMAX, HELD_INFOMAX)  # in the order in which they are trained side by side
 
 MIN_ROW_LENGTH = 1e-5  # of a centred row in 32 bits; a shorter one is rounding error and becomes 0
@@ -102,6 +102,18 @@ def features(inputs: Inputs) -> Rows:
     return with_ones(inputs.reduced_features)
 
 
+@view(HOPS)
+def hops(inputs: Inputs) -> Rows:
+    features = inputs.reduced_features[:, : inputs.settings.hop_directions].contiguous()
+    parts = []
+    for steps in range(3):
+        part = inputs.walk(features, steps, restart=0.0)
+        part = part - inputs.to_device(inputs.learned(f"{HOPS}/mean {steps}", partial(inputs.mean_of_rows, part)))
+        squares = inputs.learned(f"{HOPS}/squares {steps}", partial(inputs.mean_of_rows, part**2))
+        parts.append(part / max(float(squares.sum()) ** 0.5, MIN_ROW_LENGTH))
+    return with_ones(torch.cat(parts, 1))
+
+
 @view(NEAR, "neighbourhoods")
 def near_neighbourhood(inputs: Inputs) -> Rows:
     return with_ones(inputs.walk(inputs.reduced_features, inputs.settings.near_steps, restart=0.0))
@@ -122,17 +134,10 @@ def held_infomax_embeddings(inputs: Inputs) -> Rows:
     return inputs.embeddings(HELD_INFOMAX)
 
 
-@view(EDGES, "edges", transferable=False)
-def edges(inputs: Inputs) -> Rows:
-    inputs.release()  # the SVD needs the memory
-    return with_ones(inputs.reduced_edges)
-
-
 @view(FAR_EDGES, "edges", transferable=False)
 def far_edges(inputs: Inputs) -> Rows:
-    rows = functional.normalize(inputs.reduced_edges)
-    inputs.release()
-    return with_ones(inputs.far(rows))
+    inputs.release()  # the SVD needs the memory
+    return with_ones(inputs.far(functional.normalize(inputs.reduced_edges())))
 
 
 @view(SIZE)
@@ -202,9 +207,7 @@ def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]
         if VIEWS[name].centred:  # in place, since tables may be large
             values = rows[:, :-1]
             functional.normalize(values, out=values)
-            values -= inputs.to_device(
-                inputs.learned(f"{name}/centre", partial(inputs.communicator.mean_of_rows, values))
-            )
+            values -= inputs.to_device(inputs.learned(f"{name}/centre", partial(inputs.mean_of_rows, values)))
             length = torch.linalg.vector_norm(values, dim=1, keepdim=True)
             values.mul_(torch.where(length < MIN_ROW_LENGTH, 0.0, 1 / length.clamp(min=MIN_ROW_LENGTH)))
         yield name, rows
@@ -233,6 +236,7 @@ class Inputs:
     ) -> None:
         self.graph, self.settings, self.device, self.seed = graph, settings, device, seed
         self.communicator = graph.communicator
+        self.mean_of_rows = self.communicator.mean_of_rows
         self.parameters = dict(parameters or {})
         self._tables: dict[str, Any] = {}  # not cached_property, whose lock is shared by all threads
 
@@ -284,13 +288,8 @@ class Inputs:
         table: Tensor = self._once("features", lambda: operators.feature_operator()(self.to_device(basis)))
         return table
 
-    @property
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
         """D^-1/2 A in its leading singular vectors."""
-        table: Tensor = self._once("edges", self._reduced_edges)
-        return table
-
-    def _reduced_edges(self) -> Float[Tensor, "nodes directions"]:
         # A is symmetric, so the transpose needs no matrix of its own.
         adjacency, degrees = self._neighbours()
         scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
@@ -417,7 +416,8 @@ def view_bytes(graph: Graph, settings: ViewSettings) -> int:
     encoders = settings.encoders(graph)
     of_features = min(num_components(settings.directions, graph), graph.num_features) + 1
     of_edges = min(num_components(settings.edge_directions, graph), max(1, graph.num_nodes - OVERSAMPLING)) + 1
-    other = 3 * of_features + 2 * of_edges + settings.size_waves + 1  # width of all views but the embeddings
+    hops = 3 * min(settings.hop_directions, of_features) + 1
+    other = 3 * of_features + hops + of_edges + settings.size_waves + 1  # width of all views but the embeddings
     number = torch.float32.itemsize
     svd = graph.num_nodes * (3 * of_features + SVD_TABLES * (of_edges + OVERSAMPLING))
     training = graph.num_nodes * other + encoders.bytes_for(graph) // number
