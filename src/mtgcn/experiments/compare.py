@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +14,13 @@ import torch
 
 from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.experiments.plan import decisive_versions
+from mtgcn.experiments.plan import decisive_versions, source_of
 from mtgcn.experiments.protocol import GIVEN, RANDOM, REFERENCE, check_not_final
 from mtgcn.experiments.scoring import (
     CellSummary,
     FittingProgress,
     chosen_splits,
+    plain_settings,
     run_cell,
     silent_fitting,
     summarise_cell,
@@ -30,7 +28,6 @@ from mtgcn.experiments.scoring import (
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
 from mtgcn.graph import Graph
-from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import Method
 from mtgcn.splits import Split
 from mtgcn.storage.cache import fingerprint
@@ -78,7 +75,7 @@ def compared_rows(
 ) -> dict[str, ComparedRows]:
     """Fit and score every method on the splits of `chosen_splits`; one row per run, by the name of the method.
 
-    A graph without features gets structural features, as in `fit`. Methods whose rows are in `store` are not run again;
+    Methods whose rows are in `store` are not run again;
     the rows of the others are stored as soon as they are fitted.
     """
     check_not_final(seed)
@@ -100,7 +97,6 @@ def compared_rows(
     sizes = graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes
     counts = GraphCounts(nodes=sizes[0], edges=sizes[1], features=sizes[2], classes=sizes[3])
     comparison = _comparison_id(graph, splits, split, seed, device)
-    described: Graph | None = None  # with structural features, made for the first method that needs features
     rows: dict[str, ComparedRows] = {}
     for name, method in methods.items():
         unit = _unit_id(comparison, name, method)
@@ -108,13 +104,10 @@ def compared_rows(
             rows[name] = tuple(row for row in store.units[unit] if isinstance(row, ComparedRow))
             continue
         with progress(f"{name} on {graph.name}" if graph.name else name):
-            seen = graph
-            if graph.features is None and method.uses_features:
-                seen = described = described or with_structural_features(graph, seed)
-            found = run_cell(seen, splits, method, name=name, seed=seed, split_source=split, device=device)
+            found = run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
         rows[name] = tuple(
             ComparedRow(
-                **vars(row) | {"settings": _plain_settings(method)},
+                **vars(row),
                 unit=unit,
                 protocol="ours",
                 validation=len(one.validation),
@@ -202,14 +195,5 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
 
 def _unit_id(comparison: str, name: str, method: Method) -> str:
     """Hash of a method in a comparison, with the source of a user's method; `comparison` covers our version."""
-    module, source = type(method).__module__, ""
-    if module.split(".")[0] != "mtgcn" and module in sys.modules:
-        with suppress(OSError, TypeError):  # defined in an interpreter
-            source = inspect.getsource(sys.modules[module])
-    identity = [comparison, name, _plain_settings(method), source]
+    identity = [comparison, name, plain_settings(method), source_of(method)]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _plain_settings(method: Method) -> dict[str, object]:
-    """Settings as they are read from the store; values without a JSON form as their repr."""
-    return json.loads(json.dumps(asdict(method), default=repr), parse_constant=str)
