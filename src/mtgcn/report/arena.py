@@ -61,7 +61,7 @@ def arena_page(arena: Arena) -> str:
         rank_chart=ranking and rank_chart(ranking, styles),
         rank_table=rank_table(rankings, arena.reference),
         margins=Table(
-            ["graph", *map(labels_title, arena.labels)],
+            ["graph", *(counted(labels, "label") for labels in arena.labels)],
             [Row(graph, [_margin(margins, (graph, labels)) for labels in arena.labels]) for graph in arena.graphs],
         ),
         heat=[(_rate(labels), _heat_table(arena, labels)) for labels in (None, *arena.labels)],
@@ -118,7 +118,7 @@ def rank_table(rankings: Rankings, reference: str = "") -> Table:
             bold = method == ranking.methods[0]
             entries.append(Entry(number(ranks[labels][method]), ends, bold=bold) if method in ranks[labels] else EMPTY)
         rows.append(Row(method, entries, style="reference" if method == reference else ""))
-    return Table(["method", *map(_rate, rankings)], rows)
+    return Table(["method", *("all" if one is None else counted(one, "label") for one in rankings)], rows)
 
 
 def _rate(labels: int | None) -> str:
@@ -130,7 +130,8 @@ def _margin(margins: Mapping[Cell, Margin], cell: Cell) -> Entry:
     if cell not in margins:
         return EMPTY
     difference, (low, high) = margins[cell].difference, margins[cell].difference.ci95
-    note = f"{writers.interval(difference, SIGNED)}, {margins[cell].opponent}"
+    opponent = margins[cell].opponent.replace("-", "\u2011")  # which pages do not take for a minus sign
+    note = f"{writers.interval(difference, SIGNED)}, {opponent}"
     return Entry(percent(difference.mean, SIGNED), note=note, bold=low > 0 or high < 0)
 
 

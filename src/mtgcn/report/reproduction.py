@@ -561,7 +561,7 @@ def _against_best(evidence: Evidence, cells: Sequence[Mapping[str, Line]]) -> li
 def margin_sentence(reference: str, margins: Sequence[Margin], worst: Margin, where: str) -> str:
     """The margins of a method over the best other method of each cell."""
     gaps = [one.difference.mean for one in margins]
-    clear = [one.difference.ci95[0] > 0 for one in margins if len(one.difference.per_run) > 1]
+    ends = np.array([one.difference.ci95 for one in margins if len(one.difference.per_run) > 1]).reshape(-1, 2)
     fewest, most = (extreme(one.opponents for one in margins) for extreme in (min, max))
     others = str(most) if fewest == most else f"{fewest} to {most}"
     mean, median, least = (
@@ -569,6 +569,7 @@ def margin_sentence(reference: str, margins: Sequence[Margin], worst: Margin, wh
     )
     return (
         f"{reference} against the best of the {others} others, which is known only afterwards: above it in "
-        f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} cells, in {sum(clear)} with a 95 % interval above 0; mean "
-        f"margin {mean} points, median {median}, smallest {least} ({worst.opponent} on {where})."
+        f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} cells; the 95 % interval of the difference is above 0 in "
+        f"{(ends[:, 0] > 0).sum()} and below 0 in {(ends[:, 1] < 0).sum()}; mean margin {mean} points, median "
+        f"{median}, smallest {least} ({worst.opponent} on {where})."
     )
