@@ -152,14 +152,18 @@ def test_validation_labels_are_a_column_of_their_own(tmp_path):
 
 
 def test_recomputed_rows():
-    [unit] = arena_units(["digits"], ["lp"], [2], runs=2)
-    rows = tuple(execute(unit))
-    stored_mean, here = recomputed(rows, "cpu")
-    assert stored_mean == here
-    stored_mean, here = recomputed(tuple(replace(row, accuracy=row.accuracy + 0.02) for row in rows), "cpu")
+    units = arena_units(["digits"], ["lp", "gcn"], [2], runs=2)
+    rows = tuple(execute(units[0]))
+    title = "lp on digits, 2 labels per class"
+    [(found, stored_mean, here)] = recomputed({"a": rows}, [], 0, "cpu")
+    assert (found, stored_mean) == (title, here)
+    altered = tuple(replace(row, accuracy=row.accuracy + 0.02) for row in rows)
+    [(_, stored_mean, here)] = recomputed({"a": altered} | stored(units[1:]), ["lp"], 0, "cpu")
     assert stored_mean - here == pytest.approx(0.02)
     with pytest.raises(InputError, match="other settings or another release"):
-        recomputed((replace(rows[0], settings={}), rows[1]), "cpu")
+        next(recomputed({"a": (replace(rows[0], settings={}), rows[1])}, [], 0, "cpu"))
+    with pytest.raises(InputError, match="0 units of the arena"):
+        next(recomputed({"a": rows}, ["gcn"], 0, "cpu"))
 
 
 BARE = """

@@ -72,28 +72,14 @@ def arena(
 
 def _check(folder: Path, methods: list[str], seed: int, device: str) -> None:
     """Recompute random units and compare their mean accuracies with those stored."""
-    from random import Random
-
     from mtgcn.environment import chosen_device, device_title
-    from mtgcn.experiments.arena import CHECKED_UNITS, TOLERANCE, recomputed
-    from mtgcn.experiments.protocol import ARENA_TABLE
+    from mtgcn.experiments.arena import TOLERANCE, recomputed
     from mtgcn.experiments.store import read_units
-    from mtgcn.methods import typed_method_class
 
-    for name in methods:
-        typed_method_class(name)
-    units = [rows for rows in read_units(folder).values() if rows[0].table == ARENA_TABLE]
-    units = [rows for rows in units if not methods or rows[0].method in methods]
-    if not units:
-        raise InputError(f"{folder} holds no rows of the arena{' of these methods' if methods else ''}; give others")
-    chosen = Random(seed).sample(units, min(CHECKED_UNITS, len(units)))
     differing = 0
-    for rows in chosen:
-        stored, again = recomputed(rows, device_title(chosen_device(device)))
-        agrees = abs(stored - again) <= TOLERANCE
-        differing += not agrees
-        title = f"{rows[0].method} on {rows[0].dataset}, {rows[0].labels_per_class} labels per class"
-        show(f"{title}: stored {100 * stored:.2f} %, here {100 * again:.2f} %{'' if agrees else ', DIFFERENT'}")
+    for title, stored, here in recomputed(read_units(folder), methods, seed, device_title(chosen_device(device))):
+        differs = abs(stored - here) > TOLERANCE
+        differing += differs
+        show(f"{title}: stored {100 * stored:.2f} %, here {100 * here:.2f} %{', DIFFERENT' if differs else ''}")
     if differing:
-        limit = f"{100 * TOLERANCE:g} point"
-        raise InputError(f"{differing} of {len(chosen)} units differ by more than {limit}; do not add these rows")
+        raise InputError(f"{differing} units differ by more than {100 * TOLERANCE:g} point; do not add these rows")

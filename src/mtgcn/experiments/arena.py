@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -211,18 +212,22 @@ def stored_arena(folder: Path, units: Mapping[str, Rows], seed: int | None = Non
     )
 
 
-def recomputed(rows: Rows, device: str) -> tuple[float, float]:
-    """The mean accuracies of a unit, as stored and computed here. A `module:Class` must have been imported."""
-    row = rows[0]
-    [unit] = arena_units(
-        [row.dataset],
-        [row.method],
-        [int(np.max(row.labels_per_class))],
-        runs=row.runs,
-        seed=row.seed,
-        validation_per_class=row.validation,
-        device=device,
-    )
-    if _recipe(unit) != _recipe(row):
-        raise InputError(f"{unit.title} was made by other settings or another release of mtgcn; take that release")
-    return float(np.mean([row.accuracy for row in rows])), float(np.mean([row.accuracy for row in execute(unit)]))
+def recomputed(
+    stored: Mapping[str, Rows], methods: Sequence[str], seed: int, device: str
+) -> Iterator[tuple[str, float, float]]:
+    """Random units of the arena, of these methods if any are given: title and mean accuracy, as stored and computed
+    here."""
+    for name in methods:
+        typed_method_class(name)  # imports a `module:Class`, which rows alone must not
+    found = [
+        rows for rows in stored.values() if rows[0].table == ARENA_TABLE and rows[0].method in (methods or METHODS)
+    ]
+    if not found:
+        raise InputError("0 units of the arena to recompute; name methods that have rows there")
+    for rows in Random(seed).sample(found, min(CHECKED_UNITS, len(found))):
+        row = rows[0]
+        options = {"runs": row.runs, "seed": row.seed, "validation_per_class": row.validation, "device": device}
+        [unit] = arena_units([row.dataset], [row.method], [int(np.max(row.labels_per_class))], **options)
+        if _recipe(unit) != _recipe(row):
+            raise InputError(f"{unit.title} was made by other settings or another release of mtgcn; take that release")
+        yield unit.title, *(float(np.mean([row.accuracy for row in some])) for some in (rows, execute(unit)))

@@ -75,8 +75,7 @@ def compared_rows(
 ) -> dict[str, ComparedRows]:
     """Fit and score every method on the splits of `chosen_splits`; one row per run, by the name of the method.
 
-    Methods whose rows are in `store` are not run again;
-    the rows of the others are stored as soon as they are fitted.
+    Methods whose rows are in `store` are not run again; the rows of the others are stored as soon as they are fitted.
     """
     check_not_final(seed)
     if not methods:
