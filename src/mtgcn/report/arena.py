@@ -100,9 +100,8 @@ def findings(arena: Arena, rankings: Rankings) -> list[str]:
             sentence += f"; the 95 % interval of the difference, {span}, {'excludes' if low > 0 else 'includes'} 0"
         sentences.append(f"{sentence}.")
     if margins := arena.margins():
-        (graph, labels), worst = min(margins.items(), key=lambda item: item[1].difference.mean)
-        where = f"{graph}, {labels_title(labels)}"
-        sentences.append(margin_sentence(arena.reference, list(margins.values()), worst, where))
+        places = {f"{graph}, {labels_title(labels)}": one for (graph, labels), one in margins.items()}
+        sentences.append(margin_sentence(arena.reference, places))
     return sentences
 
 

@@ -546,30 +546,29 @@ def findings(evidence: Evidence) -> list[str]:
 
 def _against_best(evidence: Evidence, cells: Sequence[Mapping[str, Line]]) -> list[str]:
     """The reference of a suite against the best other line of each cell."""
-    margins = []
+    margins = {}
     for cell in cells:
-        samples = {title: line.accuracy.per_run for title, line in cell.items()}
+        mine, samples = cell[evidence.reference], {title: line.accuracy.per_run for title, line in cell.items()}
+        place = f"{mine.dataset}, {labels_title(mine.labels_per_class, mine.split)}"
         groups = {title: line.groups for title, line in cell.items()}
-        margins.append((margin_over_best(samples, evidence.reference, groups), cell[evidence.reference]))
-    if not margins:
-        return []
-    worst, line = min(margins, key=lambda one: one[0].difference.mean)
-    where = f"{line.dataset}, {labels_title(line.labels_per_class, line.split)}"
-    return [margin_sentence(evidence.reference, [one for one, _ in margins], worst, where)]
+        margins[place] = margin_over_best(samples, evidence.reference, groups)
+    return [margin_sentence(evidence.reference, margins)] if margins else []
 
 
-def margin_sentence(reference: str, margins: Sequence[Margin], worst: Margin, where: str) -> str:
-    """The margins of a method over the best other method of each cell."""
-    gaps = [one.difference.mean for one in margins]
-    ends = np.array([one.difference.ci95 for one in margins if len(one.difference.per_run) > 1]).reshape(-1, 2)
-    fewest, most = (extreme(one.opponents for one in margins) for extreme in (min, max))
-    others = str(most) if fewest == most else f"{fewest} to {most}"
+def margin_sentence(reference: str, margins: Mapping[str, Margin]) -> str:
+    """The margins of a method over the best other method, by the title of the cell."""
+    worst = min(margins, key=lambda place: margins[place].difference.mean)
+    gaps = np.array([one.difference.mean for one in margins.values()])
+    low, high = np.array([one.difference.ci95 for one in margins.values()]).T
+    several = np.array([len(one.difference.per_run) > 1 for one in margins.values()])
+    counts = [one.opponents for one in margins.values()]
+    others = " to ".join(map(str, sorted({min(counts), max(counts)})))
     mean, median, least = (
-        with_minus_sign(percent(gap, SIGNED)) for gap in (float(np.mean(gaps)), float(np.median(gaps)), min(gaps))
+        with_minus_sign(percent(float(gap), SIGNED)) for gap in (gaps.mean(), np.median(gaps), gaps.min())
     )
     return (
-        f"{reference} against the best of the {others} others, which is known only afterwards: above it in "
-        f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} cells; the 95 % interval of the difference is above 0 in "
-        f"{(ends[:, 0] > 0).sum()} and below 0 in {(ends[:, 1] < 0).sum()}; mean margin {mean} points, median "
-        f"{median}, smallest {least} ({worst.opponent} on {where})."
+        f"{reference} against the best of the {others} others, which is known "
+        f"only afterwards: above it in {(gaps > 0).sum()} of {len(gaps)} cells; the 95 % interval of the "
+        f"difference is above 0 in {(several & (low > 0)).sum()} and below 0 in {(several & (high < 0)).sum()}; mean "
+        f"margin {mean} points, median {median}, smallest {least} ({margins[worst].opponent} on {worst})."
     )
