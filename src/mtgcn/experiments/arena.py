@@ -226,8 +226,15 @@ def recomputed(
         raise InputError("0 units of the arena to recompute; name methods that have rows there")
     for rows in Random(seed).sample(found, min(CHECKED_UNITS, len(found))):
         row = rows[0]
-        options = {"runs": row.runs, "seed": row.seed, "validation_per_class": row.validation, "device": device}
+        options: dict[str, Any] = {
+            "runs": row.runs,
+            "seed": row.seed,
+            "validation_per_class": row.validation,
+            "device": device,
+        }
         [unit] = arena_units([row.dataset], [row.method], [int(np.max(row.labels_per_class))], **options)
         if _recipe(unit) != _recipe(row):
             raise InputError(f"{unit.title} was made by other settings or another release of mtgcn; take that release")
-        yield unit.title, *(float(np.mean([row.accuracy for row in some])) for some in (rows, execute(unit)))
+        accuracies = ([one.accuracy for one in some] for some in (rows, execute(unit)))
+        before, here = (float(np.mean(values)) for values in accuracies)
+        yield unit.title, before, here
