@@ -16,6 +16,7 @@ from mtgcn import datasets, methods
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 PROGRAMS = {
+    "arena_rows.py": "--graphs cora --labels 3 --methods lp,mt-plus --runs 2 --out OUT",
     "attribution.py": "--dataset cora --epochs 2",
     "calibration.py": "--cells cora:5 --runs 1",
     "cells.py": "",

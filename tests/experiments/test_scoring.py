@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
 
 from mtgcn import datasets
 from mtgcn.environment import chosen_device
@@ -14,11 +14,13 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import scoring
 from mtgcn.experiments.scoring import (
     accuracy_over_epochs,
+    balanced_accuracy,
     calibration_error,
     chosen_splits,
     labels_per_class_of,
     macro_f1,
     pseudo_label_precision,
+    roc_auc,
     run_cell,
     score,
     score_better_peer,
@@ -30,7 +32,7 @@ from mtgcn.task import Prediction, run_seed
 
 FIELDS = (
     *("dataset", "labels_per_class", "split", "method", "settings", "run", "seed", "accuracy", "macro_f1"),
-    *("calibration_error", "seconds", "device", "threads", "versions", "group"),
+    *("calibration_error", "seconds", "device", "threads", "versions", "group", "balanced_accuracy", "roc_auc"),
 )
 
 
@@ -76,6 +78,38 @@ def test_pseudo_label_precision_by_hand(ring):
 def test_macro_f1_agrees_with_scikit_learn(seed):
     truth, predicted = np.random.default_rng(seed).integers(5, size=(2, 40))
     assert macro_f1(predicted, truth, num_classes=5) == pytest.approx(f1_score(truth, predicted, average="macro"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_balanced_accuracy_and_roc_auc_agree_with_scikit_learn(seed):
+    random = np.random.default_rng(seed)
+    truth, predicted = random.integers(5, size=(2, 40))
+    truth[truth == 3] = 4  # a class that is not tested
+    predicted[predicted == 3] = 4
+    assert balanced_accuracy(predicted, truth) == pytest.approx(balanced_accuracy_score(truth, predicted))
+    scores = random.integers(10, size=40) / 10  # with ties
+    assert roc_auc(scores, truth == 1) == pytest.approx(roc_auc_score(truth == 1, scores))
+
+
+def test_roc_auc_needs_two_classes(ring):
+    assert roc_auc(np.array([0.2, 0.7]), np.array([True, True])) is None
+    split = Split(train=[0, 1], validation=[], test=[2, 3, 4, 5])
+    [result] = score(Prediction(np.full((1, 12, 3), 1 / 3)), ring, [split])
+    assert result.roc_auc is None
+    two = replace(ring, labels=np.arange(12) % 2, class_names=("a", "b"))
+    [result] = score(Prediction(np.eye(2)[two.labels][None]), two, [split])
+    assert (result.roc_auc, result.balanced_accuracy) == (1, 1)
+
+
+def test_graph_without_features_gets_structural_ones(ring, constant):
+    @dataclass(frozen=True, kw_only=True)
+    class Seeing(constant):
+        def fit(self, task):
+            assert task.graph.features.shape[0] == 12
+            return super().fit(task)
+
+    splits = draw_splits(ring, labels_per_class=1, runs=1, seed=0)
+    assert len(run_cell(replace(ring, features=None), splits, Seeing(), name="seeing", seed=0)) == 1
 
 
 def test_macro_f1_of_missing_classes():

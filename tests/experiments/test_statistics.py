@@ -15,6 +15,7 @@ from mtgcn.experiments.statistics import (
     critical_difference,
     grouped_interval,
     holm_corrected,
+    margin_over_best,
     paired_difference,
     paired_tests,
     signed_rank_p_value,
@@ -231,6 +232,26 @@ def test_ranks_by_hand():
     assert comparison.critical_difference == pytest.approx(2.343 * np.sqrt(12 / 24), abs=1e-3)
     assert compare_ranks(np.full((3, 4), 0.5), list("abcd")).friedman_p_value == 1
     assert compare_ranks(np.tile([0.9, 0.8, 0.7], (40, 1)), list("abc")).friedman_p_value < 1e-10
+
+
+def test_intervals_of_ranks_resample_blocks():
+    # a is first in both cells of the first block, last in the only cell of the second.
+    accuracy = np.array([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
+    assert compare_ranks(accuracy, list("abc")).intervals == {}
+    assert compare_ranks(accuracy, list("abc"), ["x"] * 3).intervals == {}  # one block has no spread
+    comparison = compare_ranks(accuracy, list("abc"), ["x", "x", "y"])
+    assert comparison.intervals == {"a": (1, 3), "b": (2, 2), "c": (1, 3)}
+    assert comparison.behind == {"a": (0, 0), "b": (-1, 1), "c": (-2, 2)}
+
+
+def test_margin_over_best():
+    samples = {"mine": [0.5, 0.6, 0.9], "best": [0.4, 0.6], "other": [0.1, 0.2, 0.3]}
+    margin = margin_over_best(samples, "mine")
+    assert (margin.opponent, margin.opponents) == ("best", 2)
+    assert margin.difference.per_run == pytest.approx((0.1, 0))  # the third run has no counterpart
+    groups = {"mine": (0, 0, 1), "best": (0, 1)}
+    assert margin_over_best(samples, "mine", groups).difference == margin.difference
+    assert margin_over_best(samples, "best").opponent == "mine"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_rows_out_of_order_are_refused(two_units, path, order, line):
         ({"seed": 2**128 + 1}, "seed is '34028.*"),
         ({"threads": -1}, "threads is '-1': .*"),
         ({"protocol": "theirs"}, "protocol is 'theirs': .*"),
-        ({"versions": {"torch": "2"}}, "versions is .*mtgcn is missing"),
+        ({"versions": {"torch": "2"}}, "it is .*mtgcn is missing in its versions"),
         ({"unheard": 1}, "unheard is '1': .*"),
         (COMPARED | {"scored_nodes": "all"}, "scored_nodes is 'all': .*"),
         (COMPARED | {"comparison": 7}, "comparison is '7': .*"),

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 import mtgcn
-from mtgcn.cli import data, experiments, fit
+from mtgcn.cli import arena, data, experiments, fit
 from mtgcn.cli.options import QUIET, Quiet, remark
 from mtgcn.cli.process import collect_rarely, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
@@ -29,7 +29,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, fit.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods, data.cache),
-    "The paper's tables": (experiments.reproduce, experiments.report),
+    "Whole tables": (experiments.reproduce, arena.arena, experiments.report),
 }
 EXAMPLES = (
     "mtgcn datasets",
@@ -52,6 +52,9 @@ EXAMPLES = (
     "mtgcn reproduce --table 2 --methods gcn,mt-gcn --runs 10",
     "mtgcn reproduce --suite world --datasets dblp,chameleon",
     "mtgcn reproduce --suite world --ray head:6379",
+    "mtgcn arena --out arena/",
+    "mtgcn arena --graphs cora --methods lp,mine:Shares --labels 1,5 --out rows/",
+    "mtgcn arena --check theirs/ --methods mine:Shares",
     "mtgcn report model/",
     "mtgcn report model/ --out page.html",
     "mtgcn report reproduction/",

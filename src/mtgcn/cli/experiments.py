@@ -411,7 +411,8 @@ def report(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Where mtgcn fit put a model, or mtgcn reproduce, run or compare their rows.", metavar="MODEL|DIR"
+            help="Where mtgcn fit put a model, or mtgcn reproduce, arena, run or compare their rows.",
+            metavar="MODEL|DIR",
         ),
     ],
     out: Annotated[
@@ -422,7 +423,7 @@ def report(
 
     Of a model: report.html, with the map of its nodes and all predictions. Of stored rows: report.html and tables.tex
     for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
-    mtgcn run and compare put there.
+    mtgcn run and compare put there; arena.html for the arena.
     """
     from mtgcn.storage.files import check_file, current_path
 
@@ -436,9 +437,11 @@ def report(
         return
     if out is not None:
         raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
+    from mtgcn.experiments.arena import stored_arena
     from mtgcn.experiments.compare import stored_comparisons
     from mtgcn.experiments.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
     from mtgcn.experiments.tables import of_sweeps, stored_evidence, suites_in
+    from mtgcn.report.arena import write_arena
     from mtgcn.report.comparisons import write_comparisons
     from mtgcn.report.reproduction import write_report
 
@@ -450,7 +453,9 @@ def report(
     units = read_units(folder)
     comparisons = stored_comparisons(units.values())
     written = write_comparisons(folder, comparisons) if comparisons else []
-    if of_sweeps(units) or not comparisons:
+    if arena := stored_arena(folder, units):
+        written.append(write_arena(folder, arena))
+    if of_sweeps(units) or not written:
         for suite in suites_in(units):
             written += write_report(folder, stored_evidence(units, suite=suite))
     print_result({}, written, as_json=False, written=" and ".join(map(str, written)))

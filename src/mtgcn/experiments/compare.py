@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +14,13 @@ import torch
 
 from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.experiments.plan import decisive_versions
+from mtgcn.experiments.plan import decisive_versions, source_of
 from mtgcn.experiments.protocol import GIVEN, RANDOM, REFERENCE, check_not_final
 from mtgcn.experiments.scoring import (
     CellSummary,
     FittingProgress,
     chosen_splits,
+    plain_settings,
     run_cell,
     silent_fitting,
     summarise_cell,
@@ -110,7 +108,7 @@ def compared_rows(
             found = run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
         rows[name] = tuple(
             ComparedRow(
-                **vars(row) | {"settings": _plain_settings(method)},
+                **vars(row),
                 unit=unit,
                 protocol="ours",
                 validation=len(one.validation),
@@ -198,14 +196,5 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
 
 def _unit_id(comparison: str, name: str, method: Method) -> str:
     """Hash of a method in a comparison, with the source of a user's method; `comparison` covers our version."""
-    module, source = type(method).__module__, ""
-    if module.split(".")[0] != "mtgcn" and module in sys.modules:
-        with suppress(OSError, TypeError):  # defined in an interpreter
-            source = inspect.getsource(sys.modules[module])
-    identity = [comparison, name, _plain_settings(method), source]
+    identity = [comparison, name, plain_settings(method), source_of(method)]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _plain_settings(method: Method) -> dict[str, object]:
-    """Settings as they are read from the store; values without a JSON form as their repr."""
-    return json.loads(json.dumps(asdict(method), default=repr), parse_constant=str)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
 import torch
-from threadpoolctl import threadpool_limits
 
 from mtgcn import datasets, environment
 from mtgcn.environment import MAX_THREADS, fixed_threads
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments import protocol as paper
-from mtgcn.experiments.protocol import OVER_ALL, RANDOM, REFERENCE, Cell, Entry, Protocol, Table
-from mtgcn.experiments.scoring import run_cell, score, score_better_peer
+from mtgcn.experiments.protocol import OVER_ALL, RANDOM, REFERENCE, VALIDATED, Cell, Entry, Protocol, Table
+from mtgcn.experiments.scoring import plain_settings, run_cell, score, score_better_peer
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import CPU_BUDGET
@@ -93,7 +94,7 @@ class Unit:
     dataset: str
     labels_per_class: int
     split: str
-    validation: int  # nodes set aside and not scored
+    validation: int  # nodes set aside and not scored; of each class if `split` is VALIDATED
     method: str
     settings: Method
     runs: int
@@ -107,9 +108,11 @@ class Unit:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Units with equal identities have equal rows except for the seconds."""
-        parts = {**asdict(self), "versions": decisive_versions()}
+        parts = {**asdict(self), "settings": plain_settings(self.settings), "versions": decisive_versions()}
         del parts["table"], parts["line"]
-        return json.loads(json.dumps(parts))  # tuples as lists, as in the store
+        if source := source_of(self.settings):
+            parts["source"] = source
+        return parts
 
     @cached_property
     def id(self) -> str:
@@ -273,8 +276,17 @@ class Data:
 
 def data_of(unit: Unit) -> Data:
     """Load the input of a unit."""
-    fixed = unit.protocol == "ours" and unit.split not in (OVER_ALL, RANDOM)
+    fixed = unit.protocol == "ours" and unit.split == paper.PUBLIC
     return Data(datasets.load(unit.dataset), datasets.public_split(unit.dataset) if fixed else None)
+
+
+def source_of(method: Method) -> str:
+    """The source of the module of a user's own method; "" for ours, which the version of mtgcn covers."""
+    module = type(method).__module__
+    if module.split(".")[0] != "mtgcn" and module in sys.modules:
+        with suppress(OSError, TypeError):  # defined in an interpreter
+            return inspect.getsource(sys.modules[module])
+    return ""
 
 
 def decisive_versions() -> dict[str, str]:
@@ -290,6 +302,8 @@ def graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
     if unit.protocol == "paper":
         graph = paper.with_unknown_as_first_class(graph)
         return graph, paper.authors_splits(graph, labels, runs, seed)
+    if unit.split == VALIDATED:
+        return graph, paper.with_validation_per_class(graph, draw_splits(graph, labels, runs, seed), unit.validation)
     draw = draw_over_all if unit.split == OVER_ALL else draw_splits
     return graph, draw(graph, labels, runs, seed, unit.validation)
 
@@ -317,7 +331,11 @@ def execute(unit: Unit, data: Data | None = None) -> list[StoredRow]:
 @contextmanager
 def limited_threads(threads: int) -> Iterator[None]:
     """Fix the number of threads of torch and BLAS: the rounding of sums depends on it."""
-    with threadpool_limits(limits=threads), fixed_threads(threads):
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:  # where only torch, NumPy and SciPy are installed; OPENBLAS_NUM_THREADS limits BLAS there
+        threadpool_limits = nullcontext
+    with threadpool_limits(threads), fixed_threads(threads):
         yield
 
 

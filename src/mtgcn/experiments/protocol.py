@@ -18,6 +18,7 @@ from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
 
 RANDOM, PUBLIC = "random", "public"  # labels drawn from each class, or Planetoid's split
 OVER_ALL = "over-all"  # labels drawn over all nodes, so that class sizes stay unequal
+VALIDATED = "validated"  # as random, with as many validation nodes of each class
 GIVEN = "given"  # in the rows of splits that were passed as arrays
 VALIDATION_NODES = 500  # GCN+V selects its epoch on them, as in the paper
 
@@ -27,6 +28,7 @@ PROTOCOL_TITLES: dict[Protocol, str] = {
     "paper": "OPTIMISTIC, the authors' way of reporting: epoch by training accuracy, peer by test accuracy, "
     "the largest of ten averages",
 }
+ARENA_TABLE = "arena"  # in the rows of `mtgcn arena`
 REFERENCE = "mt-gcn"  # the method every other one is compared with
 AVERAGES = 10  # computed by the authors, who print the largest
 
@@ -279,8 +281,6 @@ class Suite:
     lead: str
     tables: tuple[Table, ...]
     reference: str  # title of the line that the others are compared with
-    plain: tuple[str, ...]  # titles of the baselines
-    margin: float  # points that the mean of the reference may lie below the best baseline
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -293,14 +293,11 @@ class Suite:
         return tuple(dict.fromkeys(entry.title for entry in entries))
 
 
-_BASELINES = (
+_WORLD_ENTRIES = (
     *(Entry(method) for method in ("logistic", "sgc", "ppr", "correct-and-smooth", "appnp", "lp")),
     Entry("gcn"),  # scaled by row sums as in the paper, which hardly trains on most of these graphs
     Entry("gcn", variant="length", settings={"feature_scaling": "length"}),
     Entry("gcn", variant="none", settings={"feature_scaling": "none"}),
-)
-_WORLD_ENTRIES = (
-    *_BASELINES,
     Entry("mt-gcn"),
     Entry("mt-gcn", variant="length", settings={"feature_scaling": "length"}),
     Entry("mt-plus"),
@@ -333,11 +330,22 @@ WORLD = Suite(
         for dataset in NODES
     ),
     reference="mt-plus",
-    plain=tuple(entry.title for entry in _BASELINES),
-    margin=1.0,
 )
 SUITES = {WORLD.name: WORLD}
 ALL_TABLES = {**TABLES, **{table.name: table for suite in SUITES.values() for table in suite.tables}}
+
+
+def with_validation_per_class(graph: Graph, splits: Sequence[Split], per_class: int) -> tuple[Split, ...]:
+    """The splits with this many test nodes of each class as validation nodes instead, at random and repeatably."""
+    found = []
+    for run, split in enumerate(splits):
+        order = np.random.default_rng([run, *split.train]).permutation(split.test)
+        chosen = [order[graph.labels[order] == number][:per_class] for number in range(graph.num_classes)]
+        if any(len(nodes) < per_class for nodes in chosen):
+            raise InputError(f"validation-per-class {per_class} exceeds the other nodes of a class; lower it")
+        validation = np.concatenate(chosen)
+        found.append(Split(split.train, validation, np.setdiff1d(split.test, validation)))
+    return tuple(found)
 
 
 def with_unknown_as_first_class(graph: Graph) -> Graph:

@@ -165,20 +165,7 @@ def carry_out(
 ) -> Reproduction:
     """Execute the units that are not stored and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
-    units = {unit.id: unit for unit in plan.units}
-    pending = {name: unit for name, unit in units.items() if name not in store.units}
-    workers = max(1, min(machines.at_a_time, len(pending)))
-
-    def time_left() -> float | None:
-        return seconds_left(pending.values(), store.units.values(), workers)
-
-    with sweep_progress(len(units), len(units) - len(pending), time_left()) as advance:
-
-        def on_done(unit: Unit) -> None:
-            del pending[unit.id]
-            advance(unit.title, time_left())
-
-        failed = run_missing(units.values(), store, machines.executor(workers), on_done)
+    failed = sweep(plan.units, store, machines, sweep_progress)
     summaries: dict[str, CellSummary] = {}
     tables = measured_tables(plan, store.units, summaries)
     evidence = None
@@ -194,6 +181,26 @@ def carry_out(
         curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
         failures=tuple(f"{unit.title}: {error}" for unit, error in failed),
     )
+
+
+def sweep(
+    planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress = silent_sweep
+) -> list[tuple[Unit, InputError]]:
+    """Execute and store the units that are not stored, with progress and time left; returns the failed ones."""
+    units = {unit.id: unit for unit in planned}
+    pending = {name: unit for name, unit in units.items() if name not in store.units}
+    workers = max(1, min(machines.at_a_time, len(pending)))
+
+    def time_left() -> float | None:
+        return seconds_left(pending.values(), store.units.values(), workers)
+
+    with progress(len(units), len(units) - len(pending), time_left()) as advance:
+
+        def on_done(unit: Unit) -> None:
+            del pending[unit.id]
+            advance(unit.title, time_left())
+
+        return run_missing(units.values(), store, machines.executor(workers), on_done)
 
 
 def run_missing(

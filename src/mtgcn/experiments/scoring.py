@@ -5,6 +5,7 @@ Only this module reads the labels of test nodes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -24,7 +25,7 @@ from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.graph_checks import as_array
 from mtgcn.methods import Method, fit_in_chunks, task_of
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import (
     SPLIT_PARTS,
     Split,
@@ -48,6 +49,8 @@ class Score:
     accuracy: float
     macro_f1: float
     calibration_error: float
+    balanced_accuracy: float
+    roc_auc: float | None  # None unless there are two classes
 
 
 @dataclass(frozen=True)
@@ -253,7 +256,7 @@ def run_cell(
             labels_per_class=labels_per_class_of(split, graph, split_source),
             split=split_source,
             method=name,
-            settings=asdict(method),
+            settings=plain_settings(method),
             run=run,
             seed=seed,
             **vars(result),
@@ -265,6 +268,11 @@ def run_cell(
         )
         for run, (split, result) in enumerate(zip(splits, scorer(prediction, graph, splits), strict=True))
     ]
+
+
+def plain_settings(method: Method) -> dict[str, Any]:
+    """Settings as they are read from the store; values without a JSON form as their repr."""
+    return json.loads(json.dumps(asdict(method), default=repr), parse_constant=str)
 
 
 def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
@@ -330,6 +338,8 @@ def _score_run(answer: Float[np.ndarray, "nodes classes"], split: Split, graph: 
         accuracy=float(np.mean(predicted == truth)),
         macro_f1=macro_f1(predicted, truth, graph.num_classes),
         calibration_error=calibration_error(answer[test], truth),
+        balanced_accuracy=balanced_accuracy(predicted, truth),
+        roc_auc=roc_auc(answer[test, 1], truth == 1) if graph.num_classes == 2 else None,
     )
 
 
@@ -345,6 +355,34 @@ def macro_f1(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"
     total = np.bincount(predicted, minlength=num_classes) + np.bincount(truth, minlength=num_classes)  # 2 TP + FP + FN
     seen = total > 0
     return float(np.mean(2 * hits[seen] / total[seen]))
+
+
+def balanced_accuracy(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"]) -> float:
+    """The mean over the tested classes of the share of their nodes that are predicted correctly.
+
+    >>> balanced_accuracy(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 0]))
+    0.75
+    >>> balanced_accuracy(np.array([0, 0, 0, 0]), np.array([0, 0, 0, 1]))
+    0.5
+    """
+    sizes = np.bincount(truth)
+    hits = np.bincount(truth[predicted == truth], minlength=len(sizes))
+    return float(np.mean(hits[sizes > 0] / sizes[sizes > 0]))
+
+
+def roc_auc(scores: Float[np.ndarray, "nodes"], positive: Bool[np.ndarray, "nodes"]) -> float | None:
+    """The probability that a positive node scores above a negative one, ties counting half; None without both kinds.
+
+    >>> roc_auc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]))  # of 4 pairs 3, and one tie
+    0.875
+    """
+    from scipy.stats import rankdata
+
+    count = int(positive.sum())
+    if not 0 < count < len(positive):
+        return None
+    above = rankdata(scores)[positive].sum() - count * (count + 1) / 2
+    return float(above / (count * (len(positive) - count)))
 
 
 def calibration_error(probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"]) -> float:

@@ -1,10 +1,10 @@
-"""Means over runs with confidence intervals, paired tests, and ranks over many cells."""
+"""Means over runs with confidence intervals, paired tests, ranks over many cells, and margins over the best rival."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -202,10 +202,20 @@ class RankComparison:
     friedman_p_value: float  # that all methods are equally good
     critical_difference: float  # of ranks, at the 5 % level (Nemenyi)
     groups: tuple[tuple[str, ...], ...]  # maximal sets of methods that do not differ
+    cells: int
+    # Ends of 95 % intervals from resampled blocks, by method: of the rank, and of the rank minus that of the best.
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    behind: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequence[str]) -> RankComparison:
-    """Rank the methods within each cell and compare their average ranks."""
+def compare_ranks(
+    accuracy: Float[np.ndarray, "cells methods"], methods: Sequence[str], blocks: Sequence[str] = ()
+) -> RankComparison:
+    """Rank the methods within each cell and compare their average ranks.
+
+    Cells of one block, such as a graph, are not independent. With the block of every cell, and two blocks or more,
+    intervals are computed from resamples of whole blocks.
+    """
     from scipy.stats import friedmanchisquare, rankdata
 
     accuracy = np.asarray(accuracy, dtype=np.float64)
@@ -215,7 +225,8 @@ def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequenc
             f"accuracies of shape {accuracy.shape} for {len(methods)} methods cannot be ranked; "
             "give at least 2 cells and 3 methods, each in every cell"
         )
-    ranks = rankdata(-accuracy, axis=1).mean(axis=0)
+    in_cells = rankdata(-accuracy, axis=1)
+    ranks = in_cells.mean(axis=0)
     order = np.argsort(ranks, kind="stable")
     names, sorted_ranks = tuple(methods[index] for index in order), ranks[order]
     same = bool((accuracy == accuracy[:, :1]).all())  # where the test statistic is 0 / 0
@@ -225,13 +236,52 @@ def compare_ranks(accuracy: Float[np.ndarray, "cells methods"], methods: Sequenc
         end = int(np.searchsorted(sorted_ranks, rank + difference, side="right"))
         if end - first > 1 and (not groups or end > groups[-1][1]):  # not part of the group before it
             groups.append((first, end))
+    intervals: list[dict[str, tuple[float, float]]] = [{}, {}]
+    if len(set(blocks)) > 1:
+        found, block_of = np.unique(blocks, return_inverse=True)
+        sums = np.stack([in_cells[block_of == block].sum(axis=0) for block in range(len(found))])[:, order]
+        drawn = np.random.default_rng(BOOTSTRAP_SEED).integers(len(found), size=(RESAMPLES, len(found)))
+        means = sums[drawn].sum(axis=1) / np.bincount(block_of)[drawn].sum(axis=1, keepdims=True)
+        for ends, values in zip(intervals, (means, means - means[:, :1]), strict=True):
+            low, high = np.percentile(values, [2.5, 97.5], axis=0).tolist()
+            ends.update(zip(names, zip(low, high, strict=True), strict=True))
     return RankComparison(
         methods=names,
         average_ranks=tuple(map(float, sorted_ranks)),
         friedman_p_value=1.0 if same else float(friedmanchisquare(*accuracy.T).pvalue),
         critical_difference=difference,
         groups=tuple(names[first:end] for first, end in groups),
+        cells=cells,
+        intervals=intervals[0],
+        behind=intervals[1],
     )
+
+
+@dataclass(frozen=True)
+class Margin:
+    """A method against the best of all others on the same splits."""
+
+    opponent: str  # with the highest mean of the others, known only afterwards
+    opponents: int  # number of others
+    difference: SampleSummary  # of the method from it, paired by split
+
+
+def margin_over_best(
+    samples: Mapping[str, Sequence[float]], reference: str, groups: Mapping[str, Groups] | None = None
+) -> Margin:
+    """The margin of the reference; runs that only one of the two has are left out.
+
+    >>> margin_over_best({"a": [0.5, 0.7], "b": [0.4, 0.5], "c": [0.1, 0.2]}, "a").opponent
+    'b'
+    """
+    others = [title for title in samples if title != reference]
+    best = max(others, key=lambda title: float(np.mean(samples[title])))
+    runs = min(len(samples[title]) for title in (reference, best))
+    shared = [(groups or {}).get(title) for title in (reference, best)]
+    difference = paired_difference(
+        samples[reference][:runs], samples[best][:runs], *(one and one[:runs] for one in shared)
+    )
+    return Margin(best, len(others), difference)
 
 
 def critical_difference(methods: int, cells: int, level: float = SIGNIFICANCE_LEVEL) -> float:

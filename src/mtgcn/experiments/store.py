@@ -2,7 +2,8 @@
 
 `rows.jsonl` holds one JSON object per row. The rows of a unit are consecutive and in order, and are written and synced
 in one call. So only the end of the file can be incomplete after a crash, and the rows alone show whether a unit is
-complete. `rows.jsonl.gz` is read too.
+complete. `rows.jsonl.gz` is read too. Rows are validated by pydantic, which is imported when rows are read, so that
+`scoring` and `plan` also run where only torch, NumPy and SciPy are installed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from mtgcn.errors import InputError
@@ -28,6 +28,9 @@ from mtgcn.experiments.protocol import RANDOM
 from mtgcn.memory import check_fits
 from mtgcn.splits import LARGEST_SEED
 from mtgcn.storage.files import HeldElsewhere, OwnedLock, read_plain
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 FORMAT: Final = 3  # of stored rows and curves
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
@@ -37,15 +40,20 @@ PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # only read
 SHARED_IN_A_UNIT = (
     *("dataset", "split", "method", "settings", "seed", "protocol", "validation", "runs", "averages", "table", "line"),
 )
-STORED = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-Count = Annotated[int, Field(ge=0, le=2**31)]
+STORED: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
 
-def _with_release(versions: dict[str, str]) -> dict[str, str]:
-    if "mtgcn" not in versions:
-        raise ValueError("mtgcn is missing")
-    return versions
+class Constrained:
+    """Limits of a stored value in the words of pydantic's core schemas, as `pydantic.Field` without its import."""
+
+    def __init__(self, **limits: object) -> None:
+        self.limits = limits
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], dict[str, object]]) -> object:
+        return handler(source) | self.limits
+
+
+Count = Annotated[int, Constrained(ge=0, le=2**31)]
 
 
 class GraphCounts(TypedDict):
@@ -63,21 +71,27 @@ class ResultRow:
 
     dataset: str
     # One number if all classes have as many, or the mean if labels are drawn over all classes.
-    labels_per_class: Count | Annotated[tuple[Count, ...], Field(min_length=1)]
+    labels_per_class: Count | Annotated[tuple[Count, ...], Constrained(min_length=1)]
     split: str  # "random", "over-all", "public" or the path of a split file
     method: str
     settings: dict[str, Any]
     run: Count
-    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)]  # of the cell; the seed of a run follows from it and `run`
+    seed: Annotated[int, Constrained(ge=0, le=LARGEST_SEED)]  # of the cell; the seed of a run follows from it and `run`
     accuracy: float
     macro_f1: float
     calibration_error: float
-    seconds: Annotated[float, Field(ge=0)]  # wall time of fitting the cell, divided by its runs
+    seconds: Annotated[float, Constrained(ge=0)]  # wall time of fitting the cell, divided by its runs
     device: str
     threads: Count
-    versions: Annotated[dict[str, str], AfterValidator(_with_release)]
+    versions: dict[str, str]
     # Runs of a cell with the same number share random parts, such as an embedding; None: no shared parts.
     group: Count | None = field(default=None, kw_only=True)
+    balanced_accuracy: float | None = field(default=None, kw_only=True)  # None in rows of earlier releases
+    roc_auc: float | None = field(default=None, kw_only=True)  # None unless there are two classes
+
+    def __post_init__(self) -> None:
+        if "mtgcn" not in self.versions:
+            raise ValueError("mtgcn is missing in its versions")
 
 
 @dataclass(frozen=True)
@@ -233,6 +247,7 @@ def _scan(path: Path, content: bytes) -> tuple[dict[str, Rows], int]:
 @cache
 def _adapter() -> TypeAdapter[StoredRow]:
     """Built at the first use, since building takes longer than reading a small file."""
+    from pydantic import Discriminator, Tag, TypeAdapter
 
     def kind(content: Any) -> str:
         return "comparison" if isinstance(content, dict) and "comparison" in content else "sweep"
@@ -244,6 +259,8 @@ def _adapter() -> TypeAdapter[StoredRow]:
 
 def _parsed(line: bytes, path: Path, number: int) -> StoredRow | None:
     """The row of a line; None if the line is incomplete or no row."""
+    from pydantic import ValidationError
+
     if not line.endswith(b"\n"):
         return None
     try:

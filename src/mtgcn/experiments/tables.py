@@ -13,6 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, Plan, place_of
 from mtgcn.experiments.protocol import (
     ABLATION_TITLES,
+    ARENA_TABLE,
     BACKBONE_TITLES,
     REFERENCE,
     SUITES,
@@ -25,7 +26,7 @@ from mtgcn.experiments.protocol import (
 )
 from mtgcn.experiments.scoring import CellSummary, summarise_cell
 from mtgcn.experiments.statistics import PairedTest, paired_tests
-from mtgcn.experiments.store import ComparedRow, Rows, StoredRow
+from mtgcn.experiments.store import Rows, StoredRow
 
 NETWORK_ALONE = "the network alone"  # the rival of every taught backbone
 
@@ -120,8 +121,8 @@ def measured_tables(
 
 
 def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
-    """The units of sweeps, without those of comparisons."""
-    return {name: rows for name, rows in units.items() if not isinstance(rows[0], ComparedRow)}
+    """The units of the paper's tables and suites, without those of comparisons and of the arena."""
+    return {name: rows for name, rows in units.items() if rows[0].table not in ("", ARENA_TABLE)}
 
 
 def suites_in(units: Mapping[str, Rows]) -> list[Suite | None]:

@@ -34,6 +34,7 @@ RING_WIDTH = 2.0  # of ringed dots
 HOLE = 0.55  # of the size of a hollow dot
 LINE_GAP = 16.0  # between the names at the ends of lines
 MAX_BANDS = 3  # more intervals in one chart hide each other
+MAX_RANKS = 20  # numbers on the axis of ranks
 MAX_POINTS = 200  # of a curve
 
 
@@ -383,7 +384,7 @@ def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Chart:
     names_from = axis + 26 + 9 * len(ranks.groups)
     x = Scale(1, count, side, width - side)
     marks = [line([(x.start, axis), (x.end, axis)], "soft", 1.0)]
-    for tick in range(1, count + 1):
+    for tick in range(1, count + 1, math.ceil(count / MAX_RANKS)):
         marks.append(line([(x(tick), axis), (x(tick), axis - 6)], "soft", 1.0))
         marks.append(text(x(tick), axis - 11, str(tick), "middle"))
     end = min(x(1 + ranks.critical_difference), float(width))

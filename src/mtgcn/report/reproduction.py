@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,14 @@ from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.protocol import ALL_TABLES, BACKBONE_NAMES, FINAL_SEEDS, OVER_ALL, PUBLIC, TAUGHT, labels_title
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary, compare_ranks
+from mtgcn.experiments.statistics import (
+    Margin,
+    PairedTest,
+    RankComparison,
+    SampleSummary,
+    compare_ranks,
+    margin_over_best,
+)
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
 from mtgcn.report import tables as writers
 from mtgcn.report.charts import Chart, curve_chart, difference_chart, label_rate_chart, rank_chart
@@ -526,7 +533,7 @@ def findings(evidence: Evidence) -> list[str]:
     if cells:
         best = sum(cell[evidence.reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
         sentences.append(f"{reference} has the highest mean in {best} of {len(cells)} cells with random splits.")
-    sentences += _against_plain_methods(evidence)
+    sentences += _against_best(evidence, cells) if evidence.suite else []
     tests = [line.against_rival for line in lines if line.against_rival]
     if tests:
         ahead, behind = _significant(tests)
@@ -537,26 +544,31 @@ def findings(evidence: Evidence) -> list[str]:
     return sentences
 
 
-def _against_plain_methods(evidence: Evidence) -> list[str]:
-    """The reference of a suite against the best plain method of each cell."""
-    suite, cells = evidence.suite, random_cells(evidence)
-    if suite is None:
-        return []
-    gaps: list[tuple[float, Line]] = []
+def _against_best(evidence: Evidence, cells: Sequence[Mapping[str, Line]]) -> list[str]:
+    """The reference of a suite against the best other line of each cell."""
+    margins = {}
     for cell in cells:
-        plain = [cell[title].reported for title in suite.plain if title in cell]
-        if plain and suite.reference in cell:
-            gaps.append((cell[suite.reference].reported - max(plain), cell[suite.reference]))
-    if not gaps:
-        return []
-    above = sum(gap > 0 for gap, _ in gaps)
-    within = sum(gap >= -suite.margin for gap, _ in gaps)
-    worst, line = min(gaps, key=lambda one: one[0])
-    where = f"{line.dataset}, {labels_title(line.labels_per_class, line.split)}"
-    sentences = [
-        f"The mean of {suite.reference} is above that of the best plain method in {above} of {len(gaps)} cells and at "
-        f"most {suite.margin:g} point below it in {within}; the largest deficit is "
-        f"{with_minus_sign(number(worst, SIGNED))} ({where}). Plain methods: {'; '.join(suite.plain)}."
-    ]
-    missing = sorted({title for title in suite.plain if any(title not in cell for cell in cells)})
-    return [*sentences, *([f"Not run in all of these cells: {'; '.join(missing)}."] if missing else [])]
+        mine, samples = cell[evidence.reference], {title: line.accuracy.per_run for title, line in cell.items()}
+        place = f"{mine.dataset}, {labels_title(mine.labels_per_class, mine.split)}"
+        groups = {title: line.groups for title, line in cell.items()}
+        margins[place] = margin_over_best(samples, evidence.reference, groups)
+    return [margin_sentence(evidence.reference, margins)] if margins else []
+
+
+def margin_sentence(reference: str, margins: Mapping[str, Margin]) -> str:
+    """The margins of a method over the best other method, by the title of the cell."""
+    worst = min(margins, key=lambda place: margins[place].difference.mean)
+    gaps = np.array([one.difference.mean for one in margins.values()])
+    low, high = np.array([one.difference.ci95 for one in margins.values()]).T
+    several = np.array([len(one.difference.per_run) > 1 for one in margins.values()])
+    counts = [one.opponents for one in margins.values()]
+    others = " to ".join(map(str, sorted({min(counts), max(counts)})))
+    mean, median, least = (
+        with_minus_sign(percent(float(gap), SIGNED)) for gap in (gaps.mean(), np.median(gaps), gaps.min())
+    )
+    return (
+        f"{reference} against the best of the {others} others, which is known "
+        f"only afterwards: above it in {(gaps > 0).sum()} of {len(gaps)} cells; the 95 % interval of the "
+        f"difference is above 0 in {(several & (low > 0)).sum()} and below 0 in {(several & (high < 0)).sum()}; mean "
+        f"margin {mean} points, median {median}, smallest {least} ({margins[worst].opponent} on {worst})."
+    )

@@ -1,0 +1,85 @@
+"""`mtgcn arena`: every method on every graph at every label rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from mtgcn.cli.options import Device, listed, method_lists, option, remark, show
+from mtgcn.errors import InputError
+
+METHODS_HELP = "Names that mtgcn methods lists; module:Class is one of your own."
+
+
+def arena(
+    *,
+    graphs: Annotated[str | None, option("Only these.", "NAME,NAME…", default="all twelve")] = None,
+    methods: Annotated[
+        str | None,
+        option(METHODS_HELP, "NAME,NAME…", default="all that need no validation labels", complete=method_lists),
+    ] = None,
+    labels: Annotated[str, option("Labels per class.", "N,N…")] = "1,2,3,5,10,20",
+    runs: Annotated[int, option("Splits of each graph and label rate.", "N")] = 30,
+    seed: Annotated[int | None, option("Of splits and methods.", "N", default="0")] = None,
+    final: Annotated[bool, option("Use splits reserved for final figures.", "", "--final")] = False,
+    validation_per_class: Annotated[int, option("Validation labels, for methods that use them.", "N")] = 0,
+    out: Annotated[Path | None, option("Folder of rows and page; stored units are not run again.", "DIR")] = None,
+    check: Annotated[Path | None, option("Recompute some of the rows in a folder instead.", "DIR")] = None,
+    workers: Annotated[int | None, option("Processes.", "N", default="by cores")] = None,
+    ray: Annotated[str | None, option("Instead of --workers, a Ray cluster.", "ADDRESS|local")] = None,
+    device: Device = "auto",
+) -> None:
+    """Compare every method on every graph at every label rate, and write one page. An interrupted command resumes when
+    started again."""
+    from mtgcn.experiments.arena import GRAPHS, arena_units, missing_units, record_failure, stored_arena
+    from mtgcn.experiments.protocol import checked_seed
+    from mtgcn.experiments.reproduce import machines, sweep
+    from mtgcn.experiments.store import Store
+    from mtgcn.report.arena import rank_table, rankings_of, write_arena
+    from mtgcn.report.progress import sweep_progress
+    from mtgcn.report.tables import markdown_lines
+
+    names = None if methods is None else listed(methods, "methods")
+    if check is not None:
+        _check(check, names or [], seed or 0, device)
+        return
+    if out is None:
+        raise InputError("no folder for the rows; add --out DIR")
+    try:
+        rates = [int(part) for part in listed(labels, "labels")]
+    except ValueError:
+        raise InputError(f"labels is {labels!r}; give whole numbers with commas between, such as 1,5,20") from None
+    seed = checked_seed(seed, final=final)
+    with machines(device, 1, workers, ray) as found, Store(out, warn=lambda text: remark(f"warning: {text}")) as store:
+        units = arena_units(
+            GRAPHS if graphs is None else listed(graphs, "graphs"),
+            names,
+            rates,
+            runs=runs,
+            seed=seed,
+            validation_per_class=validation_per_class,
+            device=found.device,
+        )
+        for unit, error in sweep(missing_units(units, store.units), store, found, sweep_progress):
+            record_failure(out, unit, error)
+            remark(f"{unit.title}: {error}")
+        stored = stored_arena(out, store.units, seed)
+    if stored is None:
+        raise InputError(f"all {len(units)} units failed; the lines above give the reasons")
+    remark(f"wrote {write_arena(out, stored)}")
+    show(*markdown_lines(rank_table(rankings_of(stored))))
+
+
+def _check(folder: Path, methods: list[str], seed: int, device: str) -> None:
+    """Recompute random units and compare their mean accuracies with those stored."""
+    from mtgcn.environment import chosen_device, device_title
+    from mtgcn.experiments.arena import TOLERANCE, recomputed
+    from mtgcn.experiments.store import read_units
+
+    differing = 0
+    for title, stored, here in recomputed(read_units(folder), methods, seed, device_title(chosen_device(device))):
+        differs = abs(stored - here) > TOLERANCE
+        differing += differs
+        show(f"{title}: stored {100 * stored:.2f} %, here {100 * here:.2f} %{', DIFFERENT' if differs else ''}")
+    if differing:
+        raise InputError(f"{differing} units differ by more than {100 * TOLERANCE:g} point; do not add these rows")

@@ -1,0 +1,240 @@
+"""The arena: every method on every graph at every label rate, on the same random splits.
+
+A unit is one method on one cell, a graph at a label rate. Rows may come from several machines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from mtgcn import datasets
+from mtgcn.errors import InputError, unknown_name
+from mtgcn.experiments.plan import Unit, decisive_versions, execute, source_of
+from mtgcn.experiments.protocol import ARENA_TABLE, RANDOM, VALIDATED
+from mtgcn.experiments.scoring import plain_settings
+from mtgcn.experiments.statistics import Margin, RankComparison, compare_ranks, margin_over_best
+from mtgcn.experiments.store import Rows, StoredRow
+from mtgcn.methods import METHODS, create, typed_method_class
+from mtgcn.splits import check_runs
+
+GRAPHS = (
+    *("cora", "citeseer", "pubmed", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon"),
+    *("minesweeper", "facebook-pages", "twitch-de", "airports-usa"),
+)
+LABELS = (1, 2, 3, 5, 10, 20)  # per class
+RUNS = 30
+REFERENCE = "mt-plus"  # whose margins over the best other method are shown
+FAILURES_FILE = "failures.jsonl"
+CHECKED_UNITS = 5
+TOLERANCE = 0.01  # of the mean accuracy of a unit that is recomputed, since other devices round differently
+
+Cell = tuple[str, int]  # graph and labels per class
+
+
+def default_methods(*, validation: bool = False) -> list[str]:
+    """Every method that needs no validation labels, or every one that does."""
+    return [name for name, kind in METHODS.items() if kind.uses_validation == validation]
+
+
+def arena_units(
+    graphs: Sequence[str] = GRAPHS,
+    methods: Sequence[str] | None = None,
+    labels: Sequence[int] = LABELS,
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    validation_per_class: int = 0,
+    device: str = "cpu",
+) -> list[Unit]:
+    """The units, graph by graph. No method sees validation labels unless `validation_per_class` are drawn; the default
+    methods are then those that use them."""
+    methods = default_methods(validation=validation_per_class > 0) if methods is None else methods
+    for graph in graphs:
+        if graph not in datasets.NAMES:
+            raise unknown_name("graph", graph, datasets.NAMES)
+    for name in methods:
+        if typed_method_class(name).uses_validation and not validation_per_class:
+            raise InputError(f"{name} uses validation labels and the arena gives none; add --validation-per-class 30")
+    if min(labels) < 1:
+        raise InputError(f"{min(labels)} labels per class; give at least 1")
+    check_runs(runs, 1)
+    shared: dict[str, Any] = {"protocol": "ours", "averages": 1, "threads": 1, "table": ARENA_TABLE}
+    shared |= {"runs": runs, "seed": seed, "device": device, "validation": validation_per_class}
+    shared |= {"split": VALIDATED if validation_per_class else RANDOM}
+    return [
+        Unit(**shared, dataset=graph, labels_per_class=count, method=name, settings=create(name))
+        for graph in graphs
+        for count in labels
+        for name in methods
+    ]
+
+
+def missing_units(units: Iterable[Unit], stored: Mapping[str, Rows]) -> list[Unit]:
+    """The units without rows. Rows of another device or of other library versions count, except for a user's own
+    method, whose source only the id of a unit covers."""
+    done = {_recipe(rows[0]) for rows in stored.values()}
+    return [unit for unit in units if unit.id not in stored and (source_of(unit.settings) or _recipe(unit) not in done)]
+
+
+def _recipe(one: Unit | StoredRow) -> tuple[object, ...]:
+    """Everything that decides the numbers, up to rounding."""
+    settings = one.settings if isinstance(one, StoredRow) else plain_settings(one.settings)
+    versions = one.versions if isinstance(one, StoredRow) else decisive_versions()
+    place = one.table, one.dataset, one.labels_per_class, one.split, one.validation, one.method, one.runs, one.seed
+    return *place, versions["mtgcn"], json.dumps(settings, sort_keys=True)
+
+
+def record_failure(folder: Path, unit: Unit, error: Exception) -> None:
+    """Append to the failures, which the page names in its empty cells."""
+    reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    key = unit.dataset, unit.labels_per_class, title_of(unit)
+    with (folder / FAILURES_FILE).open("a", encoding="utf-8") as file:
+        file.write(json.dumps([unit.seed, decisive_versions()["mtgcn"], *key, reason]) + "\n")
+
+
+def title_of(one: Unit | StoredRow) -> str:
+    """The method, and whether it saw validation labels."""
+    return f"{one.method}, {one.validation} validation labels" if one.split == VALIDATED else one.method
+
+
+def mean_of(rows: Rows, measure: str = "accuracy") -> float | None:
+    """The mean of a field over runs; None without rows, or if some lack it."""
+    values = [getattr(row, measure) for row in rows]
+    return None if None in values or not values else float(np.mean(values))
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The results of one seed and release in a folder of rows."""
+
+    cells: Mapping[Cell, Mapping[str, Rows]]  # of every cell, by the title of the method
+    failures: Mapping[tuple[Cell, str], str]
+    units_left_out: int  # of other seeds or releases, or of fewer runs than another unit in their place
+
+    @cached_property
+    def graphs(self) -> list[str]:
+        return list(dict.fromkeys(graph for graph, _ in self.cells))
+
+    @cached_property
+    def labels(self) -> list[int]:
+        return list(dict.fromkeys(labels for _, labels in self.cells))
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Titles: first those that are ranked over all label rates, the best first."""
+        ranking = self.ranking()
+        ranked = ranking.methods if ranking else ()
+        found = {title for rows in self.cells.values() for title in rows} | {title for _, title in self.failures}
+        return [*ranked, *sorted(found - set(ranked))]
+
+    @property
+    def reference(self) -> str:
+        return REFERENCE if REFERENCE in self.methods else self.methods[0]
+
+    @cached_property
+    def compared(self) -> dict[Cell, dict[str, Rows]]:
+        """The results without validation labels."""
+        return {
+            cell: {title: rows for title, rows in found.items() if rows[0].split != VALIDATED}
+            for cell, found in self.cells.items()
+        }
+
+    def ranked_cells(self, labels: int | None = None) -> list[Cell]:
+        """The cells, of one label rate or all, in which at least half of the methods have results."""
+        titles = {title for found in self.compared.values() for title in found}
+        return [
+            cell for cell, found in self.compared.items() if labels in (None, cell[1]) and 2 * len(found) >= len(titles)
+        ]
+
+    def ranking(self, labels: int | None = None) -> RankComparison | None:
+        """Ranks of the methods with results in all ranked cells; None for fewer than 2 cells or 3 methods."""
+        cells = self.ranked_cells(labels)
+        found = [self.compared[cell] for cell in cells]
+        methods = [title for title in (found[0] if found else ()) if all(title in one for one in found)]
+        if len(cells) < 2 or len(methods) < 3:
+            return None
+        accuracy = np.array([[mean_of(one[title]) for title in methods] for one in found], dtype=float)
+        return compare_ranks(accuracy, methods, [graph for graph, _ in cells])
+
+    def margins(self) -> dict[Cell, Margin]:
+        """The reference against the best other method of each cell."""
+        found = {}
+        for cell, here in self.compared.items():
+            if self.reference in here and len(here) > 1:
+                samples = {title: [row.accuracy for row in rows] for title, rows in here.items()}
+                groups = {title: groups_of(rows) for title, rows in here.items()}
+                found[cell] = margin_over_best(samples, self.reference, groups)
+        return found
+
+
+def groups_of(rows: Sequence[StoredRow]) -> tuple[int, ...] | None:
+    """The groups of runs that share random parts; None without any."""
+    numbers = [row.group for row in rows if row.group is not None]
+    return tuple(numbers) if len(numbers) == len(rows) else None
+
+
+def stored_arena(folder: Path, units: Mapping[str, Rows], seed: int | None = None) -> Arena | None:
+    """The arena in a folder of rows, of this seed and release or else of the most frequent ones; None without rows."""
+    arena = [rows for rows in units.values() if rows[0].table == ARENA_TABLE]
+    kinds = Counter((rows[0].seed, rows[0].versions["mtgcn"]) for rows in arena)
+    kind = (seed, decisive_versions()["mtgcn"]) if seed is not None else max(kinds, key=kinds.__getitem__, default=None)
+    found: dict[tuple[Cell, str], Rows] = {}
+    for row, *_ in (rows for rows in arena if (rows[0].seed, rows[0].versions["mtgcn"]) == kind):
+        key = (row.dataset, int(np.max(row.labels_per_class))), title_of(row)
+        if row.runs >= len(found.get(key, ())):
+            found[key] = units[row.unit]
+    if not found:
+        return None
+    path, failures = folder / FAILURES_FILE, {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        its_seed, release, graph, labels, title, reason = json.loads(line)
+        if (its_seed, release) == kind and ((graph, labels), title) not in found:
+            failures[(graph, labels), title] = reason
+    graphs, rates = zip(*(cell for cell, _ in (*found, *failures)), strict=True)
+    order = {name: place for place, name in enumerate(GRAPHS)}
+    return Arena(
+        {
+            (graph, labels): {title: rows for (cell, title), rows in found.items() if cell == (graph, labels)}
+            for graph in sorted(set(graphs), key=lambda name: (order.get(name, len(order)), name))
+            for labels in sorted(set(rates))
+        },
+        failures,
+        len(arena) - len(found),
+    )
+
+
+def recomputed(
+    stored: Mapping[str, Rows], methods: Sequence[str], seed: int, device: str
+) -> Iterator[tuple[str, float, float]]:
+    """Random units of the arena, of these methods if any are given: title and mean accuracy, as stored and computed
+    here."""
+    for name in methods:
+        typed_method_class(name)  # imports a `module:Class`, which rows alone must not
+    found = [
+        rows for rows in stored.values() if rows[0].table == ARENA_TABLE and rows[0].method in (methods or METHODS)
+    ]
+    if not found:
+        raise InputError("0 units of the arena to recompute; name methods that have rows there")
+    for rows in Random(seed).sample(found, min(CHECKED_UNITS, len(found))):
+        row = rows[0]
+        options: dict[str, Any] = {
+            "runs": row.runs,
+            "seed": row.seed,
+            "validation_per_class": row.validation,
+            "device": device,
+        }
+        [unit] = arena_units([row.dataset], [row.method], [int(np.max(row.labels_per_class))], **options)
+        if _recipe(unit) != _recipe(row):
+            raise InputError(f"{unit.title} was made by other settings or another release of mtgcn; take that release")
+        accuracies = ([one.accuracy for one in some] for some in (rows, execute(unit)))
+        before, here = (float(np.mean(values)) for values in accuracies)
+        yield unit.title, before, here
