@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -172,21 +172,25 @@ def beside_table(source: str, other: str) -> Rows:
     return rows
 
 
-def suite_table(source: str, name: str) -> Rows:
-    """The reference of a suite beside the best of all other lines, cell by cell."""
+def suite_margins(source: str, name: str) -> Iterator[tuple[Line, Line, SampleSummary]]:
+    """Cell by cell, the reference of a suite, the best of all other lines and the difference."""
     suite = SUITES[name]
     lines: defaultdict[tuple[str, int, str], dict[str, Line]] = defaultdict(dict)
     for table in stored_evidence(read_units(DOCS / source), suite=suite).ours:
         for one in table.lines:
             lines[one.dataset, one.labels_per_class, one.split][one.title] = one
-    rows = [["", "best other row", "", suite.reference, "95 % interval", "difference", "95 % interval"]]
-    for (dataset, labels, split), found in lines.items():
+    for found in lines.values():
         best = max((one for title, one in found.items() if title != suite.reference), key=lambda one: one.accuracy.mean)
         mine = found[suite.reference]
-        gain = paired_difference(mine.accuracy.per_run, best.accuracy.per_run, mine.groups, best.groups)
-        drawn = f"{labels} over all" if split == OVER_ALL else str(labels)
+        yield mine, best, paired_difference(mine.accuracy.per_run, best.accuracy.per_run, mine.groups, best.groups)
+
+
+def suite_table(source: str, name: str) -> Rows:
+    rows = [["", "best other row", "", SUITES[name].reference, "95 % interval", "difference", "95 % interval"]]
+    for mine, best, gain in suite_margins(source, name):
+        drawn = f"{mine.labels_per_class} over all" if mine.split == OVER_ALL else str(mine.labels_per_class)
         means = [f"`{best.title}`", percent(best.accuracy.mean), percent(mine.accuracy.mean), interval(mine.accuracy)]
-        rows.append([f"{dataset} {drawn}", *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
+        rows.append([f"{mine.dataset} {drawn}", *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
     return rows
 
 
