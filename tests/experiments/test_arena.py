@@ -43,8 +43,8 @@ def test_validation_labels_are_drawn_on_request():
         assert set(split.validation) | set(split.test) == set(same.test)
     [row, _] = execute(replace(unit, settings=replace(unit.settings, epochs=1)))
     assert (row.split, row.validation, row.labels_per_class) == ("validated", 3, 2)
-    with pytest.raises(InputError, match="validation-per-class 500 exceeds"):
-        graph_and_splits(replace(unit, validation=500), data_of(unit))
+    with pytest.raises(InputError, match="validation-per-class 175 exceeds"):
+        graph_and_splits(replace(unit, validation=175), data_of(unit))
 
 
 @pytest.mark.parametrize("wrong", [{"graphs": ["moon"]}, {"methods": ["magic"]}, {"labels": [0]}, {"runs": 0}], ids=str)

@@ -101,17 +101,6 @@ def test_roc_auc_needs_two_classes(ring):
     assert (result.roc_auc, result.balanced_accuracy) == (1, 1)
 
 
-def test_graph_without_features_gets_structural_ones(ring, constant):
-    @dataclass(frozen=True, kw_only=True)
-    class Seeing(constant):
-        def fit(self, task):
-            assert task.graph.features.shape[0] == 12
-            return super().fit(task)
-
-    splits = draw_splits(ring, labels_per_class=1, runs=1, seed=0)
-    assert len(run_cell(replace(ring, features=None), splits, Seeing(), name="seeing", seed=0)) == 1
-
-
 def test_macro_f1_of_missing_classes():
     # Class 1 is never predicted and class 2 never tested: F1 is 0 for both. Class 3 is neither tested nor predicted.
     truth, predicted = np.array([0, 0, 1]), np.array([0, 0, 2])

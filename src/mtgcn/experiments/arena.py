@@ -226,13 +226,9 @@ def recomputed(
         raise InputError("0 units of the arena to recompute; name methods that have rows there")
     for rows in Random(seed).sample(found, min(CHECKED_UNITS, len(found))):
         row = rows[0]
-        options: dict[str, Any] = {
-            "runs": row.runs,
-            "seed": row.seed,
-            "validation_per_class": row.validation,
-            "device": device,
-        }
-        [unit] = arena_units([row.dataset], [row.method], [int(np.max(row.labels_per_class))], **options)
+        shared: dict[str, Any] = {"runs": row.runs, "seed": row.seed, "validation_per_class": row.validation}
+        labels = [int(np.max(row.labels_per_class))]
+        [unit] = arena_units([row.dataset], [row.method], labels, device=device, **shared)
         if _recipe(unit) != _recipe(row):
             raise InputError(f"{unit.title} was made by other settings or another release of mtgcn; take that release")
         accuracies = ([one.accuracy for one in some] for some in (rows, execute(unit)))

@@ -303,7 +303,7 @@ def graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
         graph = paper.with_unknown_as_first_class(graph)
         return graph, paper.authors_splits(graph, labels, runs, seed)
     if unit.split == VALIDATED:
-        return graph, paper.with_validation_per_class(graph, draw_splits(graph, labels, runs, seed), unit.validation)
+        return graph, draw_splits(graph, labels, runs, seed, validation_per_class=unit.validation)
     draw = draw_over_all if unit.split == OVER_ALL else draw_splits
     return graph, draw(graph, labels, runs, seed, unit.validation)
 

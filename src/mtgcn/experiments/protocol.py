@@ -335,19 +335,6 @@ SUITES = {WORLD.name: WORLD}
 ALL_TABLES = {**TABLES, **{table.name: table for suite in SUITES.values() for table in suite.tables}}
 
 
-def with_validation_per_class(graph: Graph, splits: Sequence[Split], per_class: int) -> tuple[Split, ...]:
-    """The splits with this many test nodes of each class as validation nodes instead, at random and repeatably."""
-    found = []
-    for run, split in enumerate(splits):
-        order = np.random.default_rng([run, *split.train]).permutation(split.test)
-        chosen = [order[graph.labels[order] == number][:per_class] for number in range(graph.num_classes)]
-        if any(len(nodes) < per_class for nodes in chosen):
-            raise InputError(f"validation-per-class {per_class} exceeds the other nodes of a class; lower it")
-        validation = np.concatenate(chosen)
-        found.append(Split(split.train, validation, np.setdiff1d(split.test, validation)))
-    return tuple(found)
-
-
 def with_unknown_as_first_class(graph: Graph) -> Graph:
     """The graph with every node of unknown class assigned to the first class.
 
