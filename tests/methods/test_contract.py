@@ -31,7 +31,7 @@ def quick(name, **settings):
 
 def without_chance(name):
     """The method with nothing drawn for single nodes, as far as its settings allow."""
-    return quick(name, dropout=0.0, input_dropout=0.0, order="together")
+    return quick(name, dropout=0.0, input_dropout=0.0, node_dropout=0.0, order="together")
 
 
 # Walks, and the numbers that skip-gram starts from, are drawn for one node after the other.
@@ -85,7 +85,7 @@ def test_docstring_has_formula(name):
 def test_karate_club(name):
     task, accuracy = karate_club(with_validation=METHODS[name].uses_validation)
     epochs = {"planetoid": {"epochs": 200}, "multi-stage": {"epochs": 100}, "m3s": {"epochs": 100}}
-    assert accuracy(create(name, **epochs.get(name, {})).fit(task)) == 25 / 26
+    assert accuracy(create(name, **epochs.get(name, {})).fit(task)) >= 25 / 26
 
 
 def test_unknown_setting_is_refused(name):
