@@ -37,7 +37,8 @@ def test_consistency_loss_by_hand():
 @pytest.mark.parametrize("rate", [0.5, 0.3])
 def test_node_dropout_keeps_the_mean(two_runs, rate):
     samples = 4000
-    network = create("grand", dropout=0.0, node_dropout=rate, samples=samples, hidden_channels=3).network(two_runs)
+    settings = {"dropout": 0.0, "input_dropout": 0.0, "node_dropout": rate, "hidden_channels": 3}
+    network = create("grand", **settings, samples=samples).network(two_runs)
     with torch.no_grad():
         network.bias0.fill_(10.0)  # ReLU changes nothing
         network.new_epoch()
@@ -49,7 +50,7 @@ def test_node_dropout_keeps_the_mean(two_runs, rate):
 
 
 def test_samples_drop_other_nodes(two_runs):
-    network = create("grand", dropout=0.0, steps=0, samples=64, hidden_channels=9).network(two_runs)
+    network = create("grand", dropout=0.0, input_dropout=0.0, steps=0, samples=64, hidden_channels=9).network(two_runs)
     with torch.no_grad():
         network.new_epoch()
         dropped = (network.train().logits() == 0).all(1)  # without propagation and bias; nodes, runs, samples
@@ -61,7 +62,8 @@ def test_samples_drop_other_nodes(two_runs):
 def test_equals_plain_adam(make_graph, dense_propagation, dense_features, weights_of):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
-    settings = {"epochs": 12, "dropout": 0, "node_dropout": 0, "weight_decay": 0.05, "learning_rate": 0.05}
+    settings = dict.fromkeys(("dropout", "input_dropout", "node_dropout"), 0)
+    settings |= {"epochs": 12, "weight_decay": 0.05, "learning_rate": 0.05}
     method = create("grand", **settings, steps=3, consistency=0.7, temperature=0.4, feature_scaling="sum")
     found, walk = method.fit(task), dense_propagation(graph)
     eye = torch.eye(len(walk), dtype=torch.float64)

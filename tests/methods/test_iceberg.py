@@ -30,6 +30,12 @@ def test_pseudo_labels_by_hand():
     assert found[..., 1].nonzero().tolist() == [[1, 0], [2, 0], [3, 0], [4, 0]]  # not below the mean
 
 
+def test_features_propagated_once_or_in_every_epoch(two_runs):
+    once, each = (create("iceberg", input_dropout=rate).network(two_runs) for rate in (0.0, 0.3))
+    assert (once.steps, each.steps) == (0, 20)
+    torch.testing.assert_close(each.eval().logits(), once.eval().logits())
+
+
 def test_equals_plain_adam(make_graph, dense_propagation, weights_of):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)

@@ -42,6 +42,7 @@ class GRAND(TrainedOnLabels):
     """
 
     hidden_channels: PositiveInt = 32  # of the hidden layer
+    input_dropout: Rate = 0.5  # on the features, before nodes are dropped
     steps: NonNegativeInt = 8  # K: longest walk
     samples: PositiveInt = 4  # S: random propagations in each epoch
     node_dropout: Rate = 0.5  # δ: probability that a node is dropped

@@ -15,12 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.operators import SparseOperator
+from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
+from mtgcn.linalg.operators import DENSE_DISCOUNT, DenseOperator, SparseOperator, on_device
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.base import TrainedOnLabels
 from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, StackedNetwork, TwoLayerNetwork, rows_at
@@ -104,7 +105,8 @@ def balanced_log_softmax(
 
 
 class PropagatedMLP(TwoLayerNetwork):
-    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated instead of X, which has more columns."""
+    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated in every epoch, or X once if products with X̄, a dense table, are
+    cheaper."""
 
     def __init__(self, task: Task, settings: IceBerg) -> None:
         super().__init__(task, 1, settings)
@@ -112,8 +114,16 @@ class PropagatedMLP(TwoLayerNetwork):
         self.input = self._feature_product()
         self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
         self._add_layers(self._initial)
+        dense_cost = DENSE_DISCOUNT[task.device.type] * task.num_nodes * task.graph.num_features
+        if not settings.input_dropout and dense_cost < self.input.cost + self.steps * self.adjacency.nnz:
+            features = scaled_features(task.graph, settings.feature_scaling)
+            table = features if isinstance(features, np.ndarray) else features.toarray()
+            self.input.chain = (DenseOperator(self._propagated(on_device(table, np.float32, task.device))),)
+            self.steps = 0
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        products = self.input(self.weight0, drops=self.training)
-        hidden = personalized_page_rank(products, self.adjacency, self.steps, self.restart)
-        return modelwise_product(self._activated(hidden + self.bias0), self._readout_weight).add_(self.bias1)
+        hidden = self._propagated(self.input(self.weight0, drops=self.training)) + self.bias0
+        return modelwise_product(self._activated(hidden), self._readout_weight).add_(self.bias1)
+
+    def _propagated(self, values: Float[Tensor, "nodes *rest"]) -> Float[Tensor, "nodes *rest"]:
+        return personalized_page_rank(values, self.adjacency, self.steps, self.restart)
