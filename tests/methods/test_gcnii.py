@@ -27,7 +27,7 @@ def test_one_layer_by_hand():
 
 @pytest.mark.parametrize("restart", [0.1, 0.5])
 def test_without_identity_weight_it_is_a_walk(two_runs, restart):
-    network = create("gcnii", layers=5, restart=restart, identity=0.0, dropout=0.0).network(two_runs)
+    network = create("gcnii", layers=5, restart=restart, identity=0.0, dropout=0.0, input_dropout=0.0).network(two_runs)
     before = network.logits()
     with torch.no_grad():
         network.weights.add_(1.0)  # β = 0
@@ -65,8 +65,8 @@ def test_dropout_differs_between_layers_and_keeps_the_mean(two_runs):
 def test_equals_plain_adam(make_graph, dense_propagation, dense_features, weights_of):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
-    settings = {"epochs": 10, "dropout": 0, "weight_decay": 0.05, "layer_decay": 0.2, "learning_rate": 0.02}
-    method = create("gcnii", **settings, layers=3, hidden_channels=8, feature_scaling="sum")
+    settings = {"epochs": 10, "dropout": 0, "input_dropout": 0, "weight_decay": 0.05, "layer_decay": 0.2}
+    method = create("gcnii", **settings, learning_rate=0.02, layers=3, hidden_channels=8, feature_scaling="sum")
     found, propagation, features = method.fit(task), dense_propagation(graph), dense_features(graph)
 
     def logits(weights, layers):

@@ -40,7 +40,7 @@ def test_equals_plain_adam(make_graph, dense_propagation, weights_of):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
     settings = {"epochs": 10, "dropout": 0, "weight_decay": 0.05, "learning_rate": 0.02, "hidden_channels": 8}
-    method = create("iceberg", **settings, steps=2, restart=0.3, self_training=0.6)
+    method = create("iceberg", **settings, steps=2, restart=0.3, self_training=0.6, feature_scaling="none")
     found, walk = method.fit(task), dense_propagation(graph)
     features = torch.from_numpy(graph.features.toarray().astype(np.float64))
     propagated = features

@@ -33,7 +33,8 @@ from mtgcn.training.losses import supervised_loss
 class GRAND(TrainedOnLabels):
     """The last of `epochs` epochs.
 
-    The paper has other settings for each graph; here they are the same for all.
+    The paper has other settings for each graph; here all have those of Cora. Dropout falls on X instead of X^s, so that
+    products with Θ0 can be propagated instead of features.
 
     >>> from mtgcn.methods import karate_club
     >>> task, accuracy = karate_club()
@@ -73,10 +74,7 @@ class GRANDWithValidation(GRAND):
 
 
 class RandomPropagation(TwoLayerNetwork):
-    """An MLP on propagated features. In training, the last axis of the logits has the samples of DropNode.
-
-    Products with Θ0 are propagated instead of features, which have more columns.
-    """
+    """An MLP on propagated features. In training, the last axis of the logits has the samples of DropNode."""
 
     def __init__(self, task: Task, settings: GRAND) -> None:
         super().__init__(task, 1, settings)

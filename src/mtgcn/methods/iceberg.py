@@ -38,10 +38,13 @@ from mtgcn.training.pseudo_labels import confidence, labelled_mask, one_hot_clas
 class IceBerg(TrainedOnLabels):
     """The last of `epochs` epochs.
 
+    Settings are those of the authors' program for Cora, except that it does not scale features and trains for up to
+    5000 epochs. Its loss against noise has the weight 0 and is left out.
+
     >>> from mtgcn.methods import karate_club
     >>> task, accuracy = karate_club()
-    >>> accuracy(IceBerg().fit(task))
-    1.0
+    >>> round(accuracy(IceBerg().fit(task)), 2)
+    0.96
     """
 
     hidden_channels: PositiveInt = 128  # of the hidden layer
@@ -52,7 +55,7 @@ class IceBerg(TrainedOnLabels):
     weight_decay: NonNegativeFloat = 5e-3  # of Adam: added to the gradient
     decay_on: Literal["all", "first-layer"] = "first-layer"  # which parameters the weight decay pulls on
     init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: FeatureScaling = "none"  # what each feature row is divided by
+    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
 
     def network(self, task: Task) -> PropagatedMLP:
         return PropagatedMLP(task, self)
