@@ -31,7 +31,7 @@ def quick(name, **settings):
 
 def without_chance(name):
     """The method with nothing drawn for single nodes, as far as its settings allow."""
-    return quick(name, dropout=0.0, input_dropout=0.0, order="together")
+    return quick(name, dropout=0.0, input_dropout=0.0, node_dropout=0.0, order="together")
 
 
 # Walks, and the numbers that skip-gram starts from, are drawn for one node after the other.

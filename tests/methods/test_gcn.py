@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.methods import create
+from mtgcn.methods import METHODS, create
 from mtgcn.nn.networks import APPNP, GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
@@ -77,11 +77,12 @@ def test_validation_chooses_the_epoch(task):
     assert epochs - 1 not in best_epochs
 
 
-def test_missing_validation_is_refused(make_graph):
+@pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("+v")])
+def test_missing_validation_is_refused(make_graph, name):
     graph = make_graph()
     task = observe(graph, draw_splits(graph, 1, runs=1, seed=0), seed=0)
     with pytest.raises(InputError, match="validation"):
-        create("gcn+v", epochs=1).fit(task)
+        create(name, epochs=1).fit(task)
 
 
 def test_padding_of_validation_nodes_is_ignored(make_graph):

@@ -64,9 +64,9 @@ DATASETS = (
     *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa"),
 )
 METHODS = (
-    *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "ica", "intersection"),
-    *("logistic", "lp", "m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage", "planetoid", "ppr", "self-training"),
-    *("semi-emb", "sgc", "union"),
+    *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "gcnii", "gcnii+v"),
+    *("grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "logistic", "lp", "m3s", "mani-reg", "mt-gcn"),
+    *("mt-plus", "multi-stage", "planetoid", "ppr", "self-training", "semi-emb", "sgc", "union"),
 )
 
 

@@ -19,7 +19,10 @@ from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.methods.correct_and_smooth import CorrectAndSmooth
 from mtgcn.methods.deepwalk import DeepWalk
 from mtgcn.methods.gcn import GCNWithoutValidation, GCNWithValidation
+from mtgcn.methods.gcnii import GCNII, GCNIIWithValidation
+from mtgcn.methods.grand import GRAND, GRANDWithValidation
 from mtgcn.methods.ica import IterativeClassification
+from mtgcn.methods.iceberg import IceBerg, IceBergWithValidation
 from mtgcn.methods.linear import Logistic, PageRankFeatures, SimpleGraphConvolution
 from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S, MultiStage
@@ -39,8 +42,14 @@ METHODS: dict[str, type[Method]] = {
     "deepwalk": DeepWalk,
     "gcn": GCNWithoutValidation,
     "gcn+v": GCNWithValidation,
+    "gcnii": GCNII,
+    "gcnii+v": GCNIIWithValidation,
+    "grand": GRAND,
+    "grand+v": GRANDWithValidation,
     "intersection": Intersection,
     "ica": IterativeClassification,
+    "iceberg": IceBerg,
+    "iceberg+v": IceBergWithValidation,
     "logistic": Logistic,
     "lp": ParWalks,
     "m3s": M3S,

@@ -24,7 +24,7 @@ from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt, Settings
 from mtgcn.shapes import Float
 from mtgcn.splits import Split
-from mtgcn.task import Prediction, Task, observe
+from mtgcn.task import Nodes, Prediction, Task, observe
 from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
 from mtgcn.training.progress import watching_divergence
@@ -156,14 +156,51 @@ class NetworkMethod(NetworkSettings, Method):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOnLabels(NetworkMethod):
-    """One network per run, trained on the labels alone; the last epoch predicts."""
+    """One network per run, trained for a fixed number of epochs. The last epoch predicts; in subclasses with
+    `uses_validation` it is the epoch with the best validation accuracy."""
 
     epochs: NonNegativeInt = 200  # of training
 
+    def step(self, network: StackedNetwork, task: Task) -> Step:
+        """The losses of one epoch."""
+        return supervised_step(network, task)
+
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        history = self.train(network, [Phase(self.epochs, lambda: supervised_step(network, task))])
+        phase = Phase(self.epochs, lambda: self.step(network, task))
+        if not self.uses_validation:
+            return network_prediction(network, self.train(network, [phase]))
+        if task.validation is None:
+            raise InputError(
+                f"{type(self).__name__} chooses its epoch on validation nodes and this task has none; "
+                "give some, or use the method without +v"
+            )
+        best = BestValidationAccuracy(network, task.validation)
+        history = self.train(network, [replace(phase, after_epoch=best.keep)])
+        network.load_state_dict(best.parameters)
         return network_prediction(network, history)
+
+
+class BestValidationAccuracy:
+    """Keeps the parameters of the epoch with the best validation accuracy; of equals, the one with the smallest loss
+    there."""
+
+    def __init__(self, network: StackedNetwork, validation: Nodes) -> None:
+        self.network, self.validation = network, validation
+        self.parameters = network.clone_parameters()
+        self.best = torch.full((network.runs,), -torch.inf, device=network.device)
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        network, validation = self.network, self.validation
+        network.eval()
+        log_probabilities = network.logits_at(validation.index).log_softmax(CLASSES)
+        network.train()
+        correct = (log_probabilities.max(CLASSES).indices[..., 0] == validation.classes.T) & validation.present.T
+        # The bonus for a small loss is below any step of accuracy.
+        score = correct.sum(0) + 0.5 / (1 + supervised_loss(log_probabilities, validation)[:, 0])
+        network.copy_runs(network.clone_parameters(), self.parameters, score > self.best)
+        torch.maximum(score, self.best, out=self.best)
 
 
 def network_prediction(network: StackedNetwork, history: dict[str, np.ndarray], **more: Any) -> Prediction:

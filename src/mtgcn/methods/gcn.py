@@ -12,15 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
-from mtgcn.errors import InputError
-from mtgcn.methods.base import NetworkMethod, TrainedOnLabels, network_prediction, supervised_step
-from mtgcn.nn.base import CLASSES
-from mtgcn.settings import NonNegativeInt
-from mtgcn.task import Prediction, Task
-from mtgcn.training.loop import Phase
-from mtgcn.training.losses import supervised_loss
+from mtgcn.methods.base import TrainedOnLabels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,33 +21,7 @@ class GCNWithoutValidation(TrainedOnLabels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GCNWithValidation(NetworkMethod):
+class GCNWithValidation(GCNWithoutValidation):
     """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
 
     uses_validation: ClassVar[bool] = True
-    epochs: NonNegativeInt = 200  # of training
-
-    def fit(self, task: Task) -> Prediction:
-        validation = task.validation
-        if validation is None:
-            raise InputError(
-                "gcn+v chooses its epoch on validation nodes and this task has none; give some, or use gcn"
-            )
-        network = self.network(task)
-        best = network.clone_parameters()
-        best_score = torch.full((task.runs,), -torch.inf, device=task.device)
-
-        @torch.no_grad()
-        def keep_the_best() -> None:
-            network.eval()
-            log_probabilities = network.logits_at(validation.index).log_softmax(CLASSES)
-            network.train()
-            right = (log_probabilities.max(CLASSES).indices[..., 0] == validation.classes.T) & validation.present.T
-            # The bonus for a small loss is below any step of accuracy.
-            score = right.sum(0) + 0.5 / (1 + supervised_loss(log_probabilities, validation)[:, 0])
-            network.copy_runs(network.clone_parameters(), best, score > best_score)
-            torch.maximum(score, best_score, out=best_score)
-
-        history = self.train(network, [Phase(self.epochs, lambda: supervised_step(network, task), keep_the_best)])
-        network.load_state_dict(best)
-        return network_prediction(network, history)

@@ -1,0 +1,129 @@
+"""GRAND (Feng et al., NeurIPS 2020): nodes are dropped at random before propagation; all samples must agree.
+
+    Z^s = softmax(ReLU(X^s Θ0) Θ1),  X^s = 1 / (K + 1) Σ_k Â^k E^s X,  k = 0 … K,  s = 1 … S,
+    Â = D̃^-1/2 (A + I) D̃^-1/2,  E^s diagonal: 1 / (1 - δ) with probability 1 - δ, else 0 (DropNode),
+    loss = mean over s of (- mean over labelled i of log Z^s[i, y_i] + λ mean over all i of |Z^s_i - T_i|²),
+    T_ic = Z̄_ic^(1/τ) / Σ_c' Z̄_ic'^(1/τ),  Z̄ = mean over s of Z^s.
+
+X are the features, A the adjacency with row sums D̃ - I, Θ the weights. T are the sharpened mean predictions, to which
+no gradient flows. Without dropout E = I, and Z predicts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.operators import SparseOperator
+from mtgcn.methods.base import TrainedOnLabels
+from mtgcn.nn.base import CLASSES, NODES, PEERS, FeatureScaling, StackedNetwork, TwoLayerNetwork, rows_at
+from mtgcn.nn.layers import DropoutStream, modelwise_product
+from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Rate
+from mtgcn.shapes import Float
+from mtgcn.task import Task
+from mtgcn.training.loop import Step
+from mtgcn.training.losses import supervised_loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRAND(TrainedOnLabels):
+    """The last of `epochs` epochs.
+
+    The paper has other settings for each graph; here all have those of Cora. Dropout falls on X instead of X^s, so that
+    products with Θ0 can be propagated instead of features.
+
+    >>> from mtgcn.methods import karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(GRAND().fit(task)), 2)
+    0.96
+    """
+
+    hidden_channels: PositiveInt = 32  # of the hidden layer
+    input_dropout: Rate = 0.5  # on the features, before nodes are dropped
+    steps: NonNegativeInt = 8  # K: longest walk
+    samples: PositiveInt = 4  # S: random propagations in each epoch
+    node_dropout: Rate = 0.5  # δ: probability that a node is dropped
+    consistency: NonNegativeFloat = 1.0  # λ: weight of the consistency loss
+    temperature: PositiveFloat = 0.5  # τ: below 1 sharpens the mean prediction
+    init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
+    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
+
+    def network(self, task: Task) -> RandomPropagation:
+        return RandomPropagation(task, self)
+
+    def step(self, network: StackedNetwork, task: Task) -> Step:
+        log_probabilities = network.logits().log_softmax(CLASSES)  # nodes, classes, runs, samples
+        at_labelled = rows_at(log_probabilities, task.labelled.index)
+        supervised = supervised_loss(at_labelled, task.labelled).mean(-1, keepdim=True)
+        consistency = consistency_loss(log_probabilities, self.temperature)
+        return Step({"supervised": supervised, "consistency": self.consistency * consistency})
+
+    def bytes_per_run(self, task: Task) -> int:
+        return self.samples * RandomPropagation.bytes_per_model(task, self.hidden_channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRANDWithValidation(GRAND):
+    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+
+    uses_validation: ClassVar[bool] = True
+
+
+class RandomPropagation(TwoLayerNetwork):
+    """An MLP on propagated features. In training, the last axis of the logits has the samples of DropNode."""
+
+    def __init__(self, task: Task, settings: GRAND) -> None:
+        super().__init__(task, 1, settings)
+        self.steps, hidden, samples = settings.steps, settings.hidden_channels, settings.samples
+        self.input = self._feature_product()
+        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
+        self._add_layers(self._initial)
+        self.dropout = DropoutStream(task.seeds, samples * hidden, settings.dropout, task.device)
+        self.node_dropout = DropoutStream(task.seeds, samples, settings.node_dropout, task.device, label=0xD4)
+
+    def new_epoch(self) -> None:
+        super().new_epoch()
+        self.node_dropout.advance()
+
+    def logits(self) -> Float[Tensor, "nodes classes runs samples"]:
+        products = self.input(self.weight0, drops=self.training)  # nodes, runs, 1, hidden
+        if self.training:
+            kept = self.node_dropout.kept(self._all_nodes)[..., None]  # nodes, runs, samples, 1
+            products = products * (kept / (1 - self.node_dropout.rate))
+        hidden = self._activated(mean_over_steps(products, self.adjacency, self.steps) + self.bias0)
+        return modelwise_product(hidden, self._readout_weight.expand(-1, hidden.shape[2], -1, -1)).add_(self.bias1)
+
+
+def mean_over_steps(
+    values: Float[Tensor, "nodes *rest"], adjacency: SparseOperator, steps: int
+) -> Float[Tensor, "nodes *rest"]:
+    """1 / (K + 1) Σ_k Â^k · values, k = 0 … K, by Horner's scheme."""
+    values = total = values / (steps + 1)
+    for _ in range(steps):
+        total = values + adjacency(total)
+    return total
+
+
+def sharpened(
+    log_probabilities: Float[Tensor, "nodes classes *rest"], temperature: float
+) -> Float[Tensor, "nodes classes *rest"]:
+    """p^(1/τ), scaled to sum 1.
+
+    >>> import torch
+    >>> sharpened(torch.tensor([[0.75, 0.25]]).log(), temperature=0.5)
+    tensor([[0.9000, 0.1000]])
+    """
+    return (log_probabilities / temperature).softmax(CLASSES)
+
+
+def consistency_loss(
+    log_probabilities: Float[Tensor, "nodes classes runs samples"], temperature: float
+) -> Float[Tensor, "runs 1"]:
+    """The squared distance of every sample from the sharpened mean of all samples; the mean over nodes and samples."""
+    log_mean = log_probabilities.detach().logsumexp(PEERS, keepdim=True) - math.log(log_probabilities.shape[PEERS])
+    distance = (log_probabilities.exp() - sharpened(log_mean, temperature)).square().sum(CLASSES)
+    return distance.mean((NODES, -1))[:, None]

@@ -1,0 +1,72 @@
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from mtgcn.methods import create
+from mtgcn.methods.iceberg import balanced_log_softmax, class_counts, pseudo_labels
+from mtgcn.splits import draw_splits
+from mtgcn.task import MISSING, Nodes, observe
+
+
+def test_balanced_log_softmax_by_hand():
+    logits = torch.tensor([2.0, 1.0, 0.0]).log().clamp(min=-30).view(1, 3, 1, 1)
+    found = balanced_log_softmax(logits, torch.tensor([[1], [4], [0]])).exp().flatten()
+    torch.testing.assert_close(found, torch.tensor([2 / 6, 4 / 6, 0.0]))  # 2 · 1, 1 · 4 and 0 · 1
+
+
+def test_class_counts_ignore_padding():
+    labelled = Nodes(torch.tensor([[5, 3, 8], [2, 7, MISSING]]), torch.tensor([[0, 2, 2], [1, 1, 0]]))
+    assert class_counts(labelled, 3).tolist() == [[1, 0], [0, 2], [2, 0]]
+
+
+def test_pseudo_labels_by_hand():
+    probabilities = torch.tensor([[0.99, 0.01], [0.9, 0.1], [0.45, 0.55], [0.2, 0.8], [0.5, 0.5]])
+    logits = torch.stack([probabilities.log(), torch.zeros(5, 2)], -1)  # the second run knows nothing
+    labelled = torch.zeros(5, 2, dtype=torch.bool)
+    labelled[0] = True
+    found = pseudo_labels(logits, labelled)
+    # The mean over unlabelled nodes is (0.9 + 0.55 + 0.8 + 0.5) / 4 = 0.6875.
+    assert found[..., 0].nonzero().tolist() == [[1, 0], [3, 1]]
+    assert found[..., 1].nonzero().tolist() == [[1, 0], [2, 0], [3, 0], [4, 0]]  # not below the mean
+
+
+def test_features_propagated_once_or_in_every_epoch(two_runs):
+    once, each = (create("iceberg", input_dropout=rate).network(two_runs) for rate in (0.0, 0.3))
+    assert (once.steps, each.steps) == (0, 20)
+    torch.testing.assert_close(each.eval().logits(), once.eval().logits())
+
+
+def test_equals_plain_adam(make_graph, dense_propagation, weights_of):
+    graph = make_graph(weighted=True)
+    task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
+    settings = {"epochs": 10, "dropout": 0, "weight_decay": 0.05, "learning_rate": 0.02, "hidden_channels": 8}
+    method = create("iceberg", **settings, steps=2, restart=0.3, self_training=0.6, feature_scaling="none")
+    found, walk = method.fit(task), dense_propagation(graph)
+    features = torch.from_numpy(graph.features.toarray().astype(np.float64))
+    propagated = features
+    for _ in range(2):
+        propagated = 0.7 * walk @ propagated + 0.3 * features
+    for run in range(2):
+        weight0, bias0, weight1, bias1 = weights = [
+            part.requires_grad_() for part in weights_of(method.network(task), run, 0)
+        ]
+        groups = [{"params": weights[:2], "weight_decay": 0.05}, {"params": weights[2:]}]
+        optimizer = torch.optim.Adam(groups, lr=0.02)
+        nodes, classes = task.labelled.index[run], task.labelled.classes[run]
+        unlabelled = torch.ones(len(walk), dtype=torch.bool)
+        unlabelled[nodes] = False
+        for epoch in range(10):
+            logits = torch.relu(propagated @ weight0 + bias0) @ weight1 + bias1
+            sure, predicted = logits.detach().softmax(1).max(1)
+            chosen = unlabelled & (sure >= sure[unlabelled].mean())
+            counts = [torch.bincount(some, minlength=3).clamp(min=1) for some in (classes, predicted[chosen])]
+            supervised = cross_entropy(logits[nodes] + counts[0].log(), classes)
+            pseudo = 0.6 * cross_entropy(logits[chosen] + counts[1].log(), predicted[chosen])
+            notes = {"supervised": supervised.item(), "pseudo-label": pseudo.item(), "pseudo labels": chosen.sum()}
+            for name, value in notes.items():
+                np.testing.assert_allclose(found.history[name][epoch, run, 0], value, rtol=1e-3)
+            optimizer.zero_grad()
+            (supervised + pseudo).backward()
+            optimizer.step()
+        expected = (torch.relu(propagated @ weight0 + bias0) @ weight1 + bias1).softmax(1).detach()
+        np.testing.assert_allclose(found.probabilities[run], expected, atol=1e-4)
