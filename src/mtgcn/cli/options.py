@@ -67,6 +67,7 @@ METHODS = (
     *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "ica", "intersection"),
     *("logistic", "lp", "m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage", "planetoid", "ppr", "self-training"),
     *("semi-emb", "sgc", "union"),
+    *("krylov", "logistic-self", "poisson", "ppr-self", "sgc-self"),
 )
 
 

@@ -20,13 +20,22 @@ from mtgcn.methods.correct_and_smooth import CorrectAndSmooth
 from mtgcn.methods.deepwalk import DeepWalk
 from mtgcn.methods.gcn import GCNWithoutValidation, GCNWithValidation
 from mtgcn.methods.ica import IterativeClassification
-from mtgcn.methods.linear import Logistic, PageRankFeatures, SimpleGraphConvolution
+from mtgcn.methods.krylov import TruncatedKrylov
+from mtgcn.methods.linear import (
+    Logistic,
+    PageRankFeatures,
+    SelfTrainedGraphConvolution,
+    SelfTrainedLogistic,
+    SelfTrainedPageRank,
+    SimpleGraphConvolution,
+)
 from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S, MultiStage
 from mtgcn.methods.mani_reg import ManifoldRegularization
 from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.methods.mt_plus.method import MTPlus
 from mtgcn.methods.planetoid import Planetoid
+from mtgcn.methods.poisson import PoissonLearning
 from mtgcn.methods.self_training import CoTraining, Intersection, SelfTraining, Union
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
 from mtgcn.settings import parse_settings
@@ -41,7 +50,9 @@ METHODS: dict[str, type[Method]] = {
     "gcn+v": GCNWithValidation,
     "intersection": Intersection,
     "ica": IterativeClassification,
+    "krylov": TruncatedKrylov,
     "logistic": Logistic,
+    "logistic-self": SelfTrainedLogistic,
     "lp": ParWalks,
     "m3s": M3S,
     "mani-reg": ManifoldRegularization,
@@ -49,10 +60,13 @@ METHODS: dict[str, type[Method]] = {
     "mt-plus": MTPlus,
     "multi-stage": MultiStage,
     "planetoid": Planetoid,
+    "poisson": PoissonLearning,
     "ppr": PageRankFeatures,
+    "ppr-self": SelfTrainedPageRank,
     "semi-emb": SemiSupervisedEmbedding,
     "self-training": SelfTraining,
     "sgc": SimpleGraphConvolution,
+    "sgc-self": SelfTrainedGraphConvolution,
     "union": Union,
 }
 
