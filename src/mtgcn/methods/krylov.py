@@ -59,21 +59,21 @@ class TruncatedKrylov(TrainedOnLabels):
         return RowNetwork(task, 1, self, self._rows(task.graph, self._basis(task.graph, task.device)))
 
     def fit(self, task: Task) -> Prediction:
-        prediction = super().fit(task)
-        # The basis of the rows is shared, and only a single run is applied elsewhere.
-        basis = {"basis": on_host(self._basis(task.graph, task.device))}
-        return replace(prediction, parameters={**(prediction.parameters or {}), **basis} if task.runs == 1 else None)
+        prediction, basis = super().fit(task), on_host(self._basis(task.graph, task.device))
+        shared = {"basis": np.broadcast_to(basis, (task.runs, *basis.shape))}  # without a copy for each run
+        return replace(prediction, parameters={**(prediction.parameters or {}), **shared})
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        basis = torch.from_numpy(np.array(parameters["basis"])).to(device)
+        basis = torch.from_numpy(np.array(parameters["basis"][0])).to(device)
         if graph.num_features != len(basis):
             raise InputError(
                 f"a graph with {graph.num_features} features, where the model has learned from {len(basis)}; "
                 "use a graph with the features that it was trained with"
             )
-        network = RowNetwork(Task.without_labels(graph, 1, device), 1, self, self._rows(graph, basis))
+        task = Task.without_labels(graph, len(parameters["basis"]), device)
+        network = RowNetwork(task, 1, self, self._rows(graph, basis))
         network.load_trained(parameters)
         return each_peer(network.probabilities())
 
