@@ -14,8 +14,8 @@ labels, `rounds` times:
 
     W = argmin  - (1 / |L|) Σ_{i in L} log P[i, y_i]  - τ Σ_i m_i log P[i, ŷ_i]  + λ |W|²,   P = softmax(R W)
 
-    ŷ_i     pseudo label of node i: the class with the largest P[i] of the round before, whose class shares are corrected
-            as in `mt-plus`
+    ŷ_i     pseudo label of node i: the class with the largest P[i] of the round before, with the class shares of P
+            corrected as in `mt-plus`
     m_i     its weight, Σ m_i = 1: positive where that is more confident than the mean, classes balanced
     τ       `teaching_weight`
 
