@@ -6,7 +6,6 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from mtgcn.graph import Graph
 from mtgcn.linalg import pagerank
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
@@ -16,7 +15,6 @@ from mtgcn.linalg.pagerank import (
     leading_singular_vectors,
     num_components,
     personalized_page_rank,
-    propagated_features,
 )
 
 CPU = torch.device("cpu")
@@ -58,55 +56,6 @@ def test_slices_give_the_same_bits(make_graph, monkeypatch):
     for columns in (1, 3, 16, 34):
         monkeypatch.setattr(pagerank, "CACHED_BYTES", 4 * 60 * columns)
         assert torch.equal(personalized_page_rank(start, adjacency, 4, 0.2), whole)
-
-
-def scaled(rows, scaling):
-    if scaling == "none":
-        return rows
-    sizes = np.linalg.norm(rows, axis=1) if scaling == "length" else np.abs(rows).sum(1)
-    return rows / np.where(sizes > 0, sizes, 1)[:, None]
-
-
-def reference(graph, propagation, scaling, steps, restart):
-    """Scaled, propagated and scaled again, densely."""
-    start = scaled(
-        np.asarray(graph.features.todense() if hasattr(graph.features, "todense") else graph.features), scaling
-    )
-    place = start
-    for _ in range(steps):
-        place = (1 - restart) * propagation @ place + restart * start
-    return scaled(place, scaling) if steps else place
-
-
-@pytest.fixture(params=["few entries", "many entries", "dense"])
-def graph(request, make_graph):
-    given = make_graph(sparse=request.param != "dense", weighted=True, unreached=True)
-    features = given.features * -1.5  # a sum of absolute values is not a sum
-    if request.param == "few entries":
-        features = sp.csr_array(features @ np.diag([1.0, 1.0] + [0.0] * (given.num_features - 2)))
-    return Graph(given.adjacency, features)
-
-
-def test_few_entries_stay_sparse(graph, request):
-    features = propagated_features(graph, "length", 2, 0.1, CPU).features
-    assert isinstance(features, SparseOperator) == (request.node.callspec.params["graph"] == "few entries")
-
-
-@pytest.mark.parametrize("scaling", ["length", "sum", "none"])
-@pytest.mark.parametrize(("steps", "restart"), [(0, 0.0), (2, 0.0), (7, 0.2)])
-@pytest.mark.parametrize("columns_at_once", [None, 5])
-def test_propagated_features_match_dense(
-    graph, dense_propagation, scaling, steps, restart, columns_at_once, monkeypatch
-):
-    if columns_at_once:
-        monkeypatch.setattr(pagerank, "_columns_at_once", lambda *_: columns_at_once)
-    expected = reference(graph, np.asarray(dense_propagation(graph)), scaling, steps, restart)
-    found = propagated_features(graph, scaling, steps, restart, CPU)
-    index = torch.tensor([[3, 0, 39, 38, 7, 8, 9], [3, 5, 38, -1, -1, -1, -1]])
-    np.testing.assert_allclose(found.rows_at(index)[0], expected[[3, 0, 39, 38, 7, 8, 9]], atol=1e-6)
-    np.testing.assert_allclose(found.rows_at(index)[1, :3], expected[[3, 5, 38]], atol=1e-6)
-    weight = torch.rand(graph.num_features, 3, 2, generator=torch.Generator().manual_seed(0))
-    np.testing.assert_allclose(found.times(weight), np.einsum("nf,fab->nab", expected, weight), atol=1e-5)
 
 
 def singular_vectors(matrix, count, columns=None):

@@ -193,7 +193,7 @@ def test_dense_equals_sparse_features(name, graph):
 
 # ---- one graph with components without labels, lone nodes, weights and self-edges
 
-USES_EDGES_ALONE = {"deepwalk", "lp", "planetoid"}  # planetoid uses features if there are some
+USES_EDGES_ALONE = {"deepwalk", "lp", "planetoid", "poisson"}  # planetoid uses features if there are some
 
 
 @pytest.fixture(scope="module")

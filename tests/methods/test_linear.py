@@ -1,4 +1,4 @@
-"""Logistic regression on features: alone, of the near and of the far neighbourhood."""
+"""Logistic regression on features: alone, of the near and of the far neighbourhood; self-trained or not."""
 
 from dataclasses import replace
 
@@ -12,25 +12,35 @@ from mtgcn.methods import create, fit_in_chunks
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
-METHODS = ("logistic", "sgc", "ppr")
+PLAIN = ("logistic", "sgc", "ppr")
+SELF_TRAINED = ("logistic-self", "sgc-self", "ppr-self")
 
 
 def unit(rows):
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1)
+    return rows / np.where(lengths > 1e-5, lengths, 1)
 
 
 def rows_of(name, graph, propagation):
-    """What each method sees, by its formula."""
+    """R of each method, by its formula."""
     start = unit(graph.features.toarray())
-    if name == "logistic":
-        return start
-    if name == "sgc":
-        return unit(propagation @ propagation @ start)
-    place = start
-    for _ in range(20):
-        place = 0.9 * propagation @ place + 0.1 * start
-    return unit(place)
+    place = propagation @ propagation @ start if name == "sgc" else start
+    if name == "ppr":
+        for _ in range(20):
+            place = 0.9 * propagation @ place + 0.1 * start
+    place = unit(place)
+    return np.column_stack([unit(place - place.mean(0)), np.ones(len(place))])
+
+
+def centred_logits(probabilities):
+    logits = np.log(np.asarray(probabilities, dtype=np.float64))
+    return logits - logits.mean(-1, keepdims=True)
+
+
+def without_temperature(probabilities):
+    """Logits of each run divided by their size."""
+    logits = centred_logits(probabilities)
+    return logits / np.sqrt(np.square(logits).mean((-1, -2), keepdims=True))
 
 
 @pytest.fixture
@@ -43,30 +53,51 @@ def splits_of(graph):
     return draw_splits(reached, [4, 2, 1], runs=2, seed=0) + draw_splits(reached, 2, runs=1, seed=1)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_equals_scikit_learn(name, graph, dense_propagation):
+@pytest.fixture
+def task(graph):
+    return observe(graph, splits_of(graph), seed=0)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_equals_scikit_learn(name, graph, task, dense_propagation):
     rows = rows_of(name, graph, np.asarray(dense_propagation(graph)))
-    with_constant = np.column_stack([rows, np.ones(60)])
-    splits = splits_of(graph)
-    found = create(name).fit(observe(graph, splits, seed=0)).probabilities
-    for run, split in enumerate(splits):
-        # mean loss + 1e-4 |W|² has its minimum where C Σ loss + |W|² / 2 has.
-        strength = 1 / (2 * 1e-4 * len(split.train))
+    found = without_temperature(create(name, penalty=1e-3).fit(task).probabilities)
+    for run, split in enumerate(splits_of(graph)):
+        # mean loss + 1e-3 |W|² has its minimum where C Σ loss + |W|² / 2 has.
+        strength = 1 / (2 * 1e-3 * len(split.train))
         reference = LogisticRegression(C=strength, fit_intercept=False, tol=1e-9, max_iter=10_000)
-        reference.fit(with_constant[split.train], graph.labels[split.train])
-        np.testing.assert_allclose(found[run], reference.predict_proba(with_constant), atol=1e-3)
+        reference.fit(rows[split.train], graph.labels[split.train])
+        np.testing.assert_allclose(found[run], without_temperature(reference.predict_proba(rows)), atol=2e-3)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_labels_choose_the_penalty(name, task):
+    found = without_temperature(create(name).fit(task).probabilities)
+    fixed = [
+        without_temperature(create(name, penalty=penalty).fit(task).probabilities)
+        for penalty in (1e-5, 1e-4, 1e-3, 1e-2)
+    ]
+    differences = np.array([np.abs(found - one).max((1, 2)) for one in fixed])  # penalties, runs
+    np.testing.assert_allclose(differences.min(0), 0, atol=1e-5)
+    assert (differences.max(0) > 1e-2).all()
+
+
+def test_one_label_per_class(graph):
+    task = observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0)
+    for name in PLAIN + SELF_TRAINED:
+        np.testing.assert_allclose(create(name).fit(task).probabilities.sum(2), 1, atol=1e-5)
 
 
 def test_many_labels(graph, monkeypatch):
     task = observe(graph, draw_splits(graph, 14, runs=2, seed=0), seed=0)
     few = create("sgc", penalty=1e-3).fit(task).probabilities
     monkeypatch.setattr("mtgcn.linalg.softmax_regression.STACK_SIZE", 32)
-    monkeypatch.setattr("mtgcn.methods.linear.fit_to_labels", None)  # whose cost is quadratic in the labels
-    np.testing.assert_allclose(create("sgc", penalty=1e-3).fit(task).probabilities, few, atol=1e-2)
+    monkeypatch.setattr("mtgcn.methods.mt_plus.cross_validation.fit_to_labels", None)  # its cost is quadratic
+    found = create("sgc", penalty=1e-3).fit(task).probabilities
+    np.testing.assert_allclose(without_temperature(found), without_temperature(few), atol=2e-2)
 
 
-def test_without_steps_all_are_logistic(graph):
-    task = observe(graph, splits_of(graph), seed=0)
+def test_without_steps_all_are_logistic(task):
     expected = create("logistic").fit(task).probabilities
     for name in ("sgc", "ppr"):
         np.testing.assert_allclose(create(name, steps=0).fit(task).probabilities, expected, atol=1e-6)
@@ -76,35 +107,71 @@ def test_without_steps_all_are_logistic(graph):
     np.testing.assert_allclose(without_restarts, create("sgc").fit(task).probabilities, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_settings_matter(name, graph):
-    task = observe(graph, splits_of(graph), seed=0)
-    usual = create(name).fit(task).probabilities
-    for settings in ({"penalty": 1e-2}, {"feature_scaling": "sum"}, {"feature_scaling": "none"}):
-        assert np.abs(create(name, **settings).fit(task).probabilities - usual).max() > 1e-2
-    strong = create(name, penalty=1e4).fit(task).probabilities
-    np.testing.assert_allclose(strong, 1 / 3, atol=1e-3)
+@pytest.mark.parametrize("name", PLAIN + SELF_TRAINED)
+def test_directions_reduce_the_features(name, task):
+    prediction = create(name, directions=3).fit(task.select(np.array([0])))
+    assert prediction.parameters["features/basis"].shape == (12, 3)
+    assert prediction.parameters["weight"].shape == (1, 4, 3)
+    assert create(name).bytes_per_run(task) > create(name, directions=3).bytes_per_run(task)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_apply_to_other_graphs(name, graph, make_graph):
+@pytest.mark.parametrize("name", PLAIN + SELF_TRAINED)
+def test_apply_to_other_graphs(name, graph, task, make_graph):
     method, order = create(name), np.random.default_rng(0).permutation(60)
-    prediction = method.fit(observe(graph, splits_of(graph), seed=0))
-    assert {key: len(values) for key, values in prediction.parameters.items()} == {"weight": 3, "bias": 3}
+    assert method.fit(task).parameters is None  # only a single run is applied elsewhere
+    prediction = method.fit(task.select(np.array([2])))
     shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], class_names=graph.class_names)
     found = method.apply(prediction.parameters, shuffled)
-    assert found.shape == (3, 1, 60, 3)
-    np.testing.assert_allclose(method.combined(found), prediction.probabilities[:, order], atol=1e-6)
+    assert found.shape == (1, 1, 60, 3)
+    np.testing.assert_allclose(method.combined(found), prediction.probabilities[:, order], atol=1e-5)
 
     unseen = make_graph(nodes=30, seed=5, sparse=False)
-    assert method.apply(prediction.parameters, unseen).shape == (3, 1, 30, 3)
+    assert method.apply(prediction.parameters, unseen).shape == (1, 1, 30, 3)
     narrower = replace(unseen, features=unseen.features[:, :-1])
-    with pytest.raises(InputError, match="trained weights of 12 features where this graph has 11; use a graph with"):
+    with pytest.raises(InputError, match="a graph with 11 features, where the model has learned from 12; use a graph"):
         method.apply(prediction.parameters, narrower)
 
 
-def test_runs_cut_into_chunks_are_the_same(graph):
-    task = observe(graph, splits_of(graph), seed=0)
-    together, apart = create("ppr").fit(task), fit_in_chunks(create("ppr"), task, memory_budget=1)
-    np.testing.assert_allclose(apart.probabilities, together.probabilities, atol=1e-4)
-    np.testing.assert_allclose(apart.parameters["weight"], together.parameters["weight"], atol=1e-2)
+def test_runs_cut_into_chunks_are_the_same(task):
+    for name in ("ppr", "ppr-self"):
+        together, apart = create(name).fit(task), fit_in_chunks(create(name), task, memory_budget=1)
+        np.testing.assert_allclose(apart.probabilities, together.probabilities, atol=1e-4)
+
+
+# --------------------------------------------------------------------------------------------------------- self-trained
+
+
+@pytest.mark.parametrize("name", SELF_TRAINED)
+def test_without_rounds_is_plain(name, task):
+    expected = create(name.removesuffix("-self")).fit(task)
+    found = create(name, rounds=0).fit(task)
+    assert np.array_equal(found.probabilities, expected.probabilities)
+    assert found.pseudo_labelled_at is None
+
+
+@pytest.mark.parametrize("name", SELF_TRAINED)
+def test_settles_where_its_formula_does(name, make_graph, dense_propagation):
+    """After many rounds, a refit to the pseudo labels of the last prediction changes nothing."""
+    graph = make_graph(nodes=60, easy=True)
+    [split] = splits = draw_splits(graph, 2, runs=1, seed=0)
+    method = create(name, rounds=150, penalty=1e-2, teaching_weight=0.5)
+    prediction = method.fit(observe(graph, splits, seed=0))
+    probabilities = prediction.probabilities[0].astype(np.float64)
+
+    unlabelled = np.setdiff1d(np.arange(60), split.train)
+    shares = probabilities[unlabelled].mean(0)
+    corrected = probabilities * (1 / 3 / shares) ** 0.3  # two labels per class: equal shares among the labels
+    corrected /= corrected.sum(1, keepdims=True)
+    confidence, classes = corrected.max(1), corrected.argmax(1)
+    pseudo = unlabelled[confidence[unlabelled] >= confidence[unlabelled].mean()]
+    share = 1 / np.bincount(classes[pseudo], minlength=3)[classes[pseudo]]  # few labels: classes balanced
+    nodes = np.concatenate([split.train, pseudo])
+    weights = np.concatenate([np.full(6, 1 / 6), 0.5 * share / share.sum()])
+    rows = rows_of(name.removesuffix("-self"), graph, np.asarray(dense_propagation(graph)))
+    reference = LogisticRegression(C=1 / (2 * 1e-2), fit_intercept=False, tol=1e-9, max_iter=10_000)
+    reference.fit(rows[nodes], np.concatenate([graph.labels[split.train], classes[pseudo]]), weights)
+    np.testing.assert_allclose(probabilities, reference.predict_proba(rows), atol=5e-3)
+
+    assert set(pseudo) <= set(np.flatnonzero(prediction.pseudo_labelled_at[0]))
+    assert prediction.history["pseudo labels"].shape == (150, 1, 1)
+    assert prediction.history["pseudo labels"][-1] == len(pseudo)

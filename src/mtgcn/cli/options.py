@@ -65,8 +65,9 @@ DATASETS = (
 )
 METHODS = (
     *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "gcnii", "gcnii+v"),
-    *("grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "logistic", "lp", "m3s", "mani-reg", "mt-gcn"),
-    *("mt-plus", "multi-stage", "planetoid", "ppr", "self-training", "semi-emb", "sgc", "union"),
+    *("grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "krylov", "logistic", "logistic-self", "lp"),
+    *("m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage", "planetoid", "poisson", "ppr", "ppr-self"),
+    *("self-training", "semi-emb", "sgc", "sgc-self", "union"),
 )
 
 

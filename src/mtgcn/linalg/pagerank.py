@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.normalisation import MIN_ROW_SIZE, graph_operators, normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import DenseOperator, Operator, SparseOperator, on_device, operator, reshaped
-from mtgcn.shapes import Float, Int
+from mtgcn.linalg.normalisation import graph_operators
+from mtgcn.linalg.operators import SparseOperator, reshaped
+from mtgcn.shapes import Float
 
 CACHED_BYTES = 8 * 2**20  # of values that stay in the cache through all steps
 MIN_COLUMNS = 16  # propagated together; fewer waste memory bandwidth
-CUDA_COLUMNS = 512  # propagated together
 SVD_ROUNDS = 4  # of subspace iteration
 OVERSAMPLING = 16  # additional vectors, which make the leading ones more exact
 MAX_TABLE = 2**25  # numbers in a table of all nodes
@@ -76,69 +73,8 @@ def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float
 
 
 def _columns_at_once(nodes: int, like: Tensor) -> int:
-    """The number of columns propagated together: on the CPU as many as fit the cache."""
-    return CUDA_COLUMNS if like.is_cuda else max(MIN_COLUMNS, CACHED_BYTES // (like.element_size() * max(1, nodes)))
-
-
-@dataclass(frozen=True, eq=False)
-class PropagatedFeatures:
-    """The rows of diag(scale) · walk · X, X scaled before; the walk is symmetric, as Â is."""
-
-    adjacency: SparseOperator
-    steps: int
-    restart: float
-    features: Operator  # X
-    scale: Float[Tensor, "nodes"]
-
-    def walk(self, start: Float[Tensor, "nodes *rest"]) -> Float[Tensor, "nodes *rest"]:
-        return personalized_page_rank(start, self.adjacency, self.steps, self.restart)
-
-    def times(self, weight: Float[Tensor, "features *rest"]) -> Float[Tensor, "nodes *rest"]:
-        """All rows · weight, by propagating the product instead of the rows."""
-        return self.walk(self.features(weight)) * self.scale.view(-1, *[1] * (weight.ndim - 1))
-
-    def rows_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "runs some features"]:
-        """The rows of some nodes; a negative index gives node 0. By symmetry a row of the walk is one of
-        its columns."""
-        nodes, place = index.clamp(min=0).unique(return_inverse=True)
-        rows = torch.cat([self._rows(some) for some in nodes.split(_columns_at_once(len(self.scale), self.scale))])
-        return (rows * self.scale[nodes, None])[place]
-
-    def _rows(self, nodes: Int[Tensor, "some"]) -> Float[Tensor, "some features"]:
-        features = self.features
-        if self.steps:
-            start = self.scale.new_zeros(len(self.scale), len(nodes))
-            start[nodes, torch.arange(len(nodes), device=nodes.device)] = 1
-            reached = self.walk(start)
-            if isinstance(features, DenseOperator):
-                return reached.T @ features.matrix
-            return features.transposed.multiply(reached).T
-        if isinstance(features, DenseOperator):
-            return features.matrix[nodes]
-        return on_device(features.matrix[nodes.cpu().numpy()].toarray(), np.float32, nodes.device)
-
-
-@cached_per_graph
-def propagated_features(
-    graph: Graph, scaling: str, steps: int, restart: float, device: torch.device
-) -> PropagatedFeatures:
-    """Feature rows divided by their `scaling` (see `scaled_features`), `steps` along the walk, and divided again."""
-    features = scaled_features(graph, scaling)
-    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True)
-    scale = torch.ones(graph.num_nodes, device=device)
-    propagated = PropagatedFeatures(adjacency, steps, restart, operator(features, device), scale)
-    if steps and scaling != "none":
-        # The length of every propagated row, or the sum of its absolute values, a few columns at a time.
-        by_column = sp.csc_array(features) if sp.issparse(features) else features
-        sizes, at_once = scale.double().zero_(), _columns_at_once(graph.num_nodes, scale)
-        for first in range(0, graph.num_features, at_once):
-            some = by_column[:, first : first + at_once]
-            dense = sp.csc_array(some).toarray() if sp.issparse(some) else some
-            moved = propagated.walk(on_device(dense, np.float32, device))
-            sizes += (moved.square() if scaling == "length" else moved.abs()).sum(1)
-        sizes = sizes.sqrt() if scaling == "length" else sizes
-        scale.copy_(torch.where(sizes > MIN_ROW_SIZE, 1 / sizes, 1))
-    return propagated
+    """The number of columns propagated together on the CPU: as many as fit the cache."""
+    return max(MIN_COLUMNS, CACHED_BYTES // (like.element_size() * max(1, nodes)))
 
 
 def leading_singular_vectors(

@@ -106,6 +106,30 @@ class AbsorbingWalk:
         everywhere = 1 / (self.alpha * self.component_sizes[component])
         return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
+    def poisson_solution(self, right: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
+        """u with L u = right and Σ D_ii u_i = 0 on every component, where `right` must sum to 0. For a tiny α, which
+        stands for 0."""
+        even = np.ones(len(right))
+        if self.factored:
+            found = self._factors.solve(right)
+        else:
+            found = np.empty_like(right)
+            for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
+                found[:, some] = refined(
+                    self.matrix, self._in_32_bits, right[:, some], lambda step, _: self._without_mean(step, even)
+                )
+        return self._without_mean(found, self.degrees)
+
+    def _without_mean(
+        self, values: Float[np.ndarray, "nodes some"], weights: Float[np.ndarray, "nodes"]
+    ) -> Float[np.ndarray, "nodes some"]:
+        """Values without their weighted mean over each component."""
+        shape = len(weights), len(self.component_sizes)
+        sums = sp.csr_array((weights, self.component, np.arange(len(weights) + 1)), shape).T @ values
+        whole = np.bincount(self.component, weights)[:, None]
+        means = np.divide(sums, whole, out=np.zeros_like(sums), where=whole > 0)
+        return np.asarray(values - means[self.component])
+
     def by_class(self, labelled: Nodes, num_classes: int, combine: np.ufunc) -> Float[np.ndarray, "runs classes nodes"]:
         """For every run and class, the columns of its labelled nodes combined by `np.maximum` or `np.add`. A node that
         is labelled in several runs is solved for once."""

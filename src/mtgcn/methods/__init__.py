@@ -23,13 +23,22 @@ from mtgcn.methods.gcnii import GCNII, GCNIIWithValidation
 from mtgcn.methods.grand import GRAND, GRANDWithValidation
 from mtgcn.methods.ica import IterativeClassification
 from mtgcn.methods.iceberg import IceBerg, IceBergWithValidation
-from mtgcn.methods.linear import Logistic, PageRankFeatures, SimpleGraphConvolution
+from mtgcn.methods.krylov import TruncatedKrylov
+from mtgcn.methods.linear import (
+    Logistic,
+    PageRankFeatures,
+    SelfTrainedGraphConvolution,
+    SelfTrainedLogistic,
+    SelfTrainedPageRank,
+    SimpleGraphConvolution,
+)
 from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S, MultiStage
 from mtgcn.methods.mani_reg import ManifoldRegularization
 from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.methods.mt_plus.method import MTPlus
 from mtgcn.methods.planetoid import Planetoid
+from mtgcn.methods.poisson import PoissonLearning
 from mtgcn.methods.self_training import CoTraining, Intersection, SelfTraining, Union
 from mtgcn.methods.semi_emb import SemiSupervisedEmbedding
 from mtgcn.settings import parse_settings
@@ -50,7 +59,9 @@ METHODS: dict[str, type[Method]] = {
     "ica": IterativeClassification,
     "iceberg": IceBerg,
     "iceberg+v": IceBergWithValidation,
+    "krylov": TruncatedKrylov,
     "logistic": Logistic,
+    "logistic-self": SelfTrainedLogistic,
     "lp": ParWalks,
     "m3s": M3S,
     "mani-reg": ManifoldRegularization,
@@ -58,10 +69,13 @@ METHODS: dict[str, type[Method]] = {
     "mt-plus": MTPlus,
     "multi-stage": MultiStage,
     "planetoid": Planetoid,
+    "poisson": PoissonLearning,
     "ppr": PageRankFeatures,
+    "ppr-self": SelfTrainedPageRank,
     "semi-emb": SemiSupervisedEmbedding,
     "self-training": SelfTraining,
     "sgc": SimpleGraphConvolution,
+    "sgc-self": SelfTrainedGraphConvolution,
     "union": Union,
 }
 

@@ -24,7 +24,6 @@ from mtgcn.linalg.normalisation import normalized_laplacian
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import Method
 from mtgcn.methods.linear import Logistic
-from mtgcn.nn.base import FeatureScaling
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.task import Prediction, Task
 
@@ -43,8 +42,7 @@ class CorrectAndSmooth(Method):
     correction_steps: NonNegativeInt = 50  # of propagating them
     smoothing_alpha: Annotated[float, Ge(0), Le(1)] = 0.65  # α2: how far predictions are propagated
     smoothing_steps: NonNegativeInt = 50  # of propagating them
-    penalty: PositiveFloat = 1e-4  # of `logistic`
-    feature_scaling: FeatureScaling = "length"  # of `logistic`
+    penalty: PositiveFloat | None = None  # of `logistic`
 
     def fit(self, task: Task) -> Prediction:
         adjacency = _adjacency_operator(task.graph, task.device)
@@ -76,7 +74,7 @@ class CorrectAndSmooth(Method):
 
     @property
     def _logistic(self) -> Logistic:
-        return Logistic(penalty=self.penalty, feature_scaling=self.feature_scaling)
+        return Logistic(penalty=self.penalty)
 
     def bytes_per_run(self, task: Task) -> int:
         return self._logistic.bytes_per_run(task) + 4 * 8 * task.num_nodes * task.num_classes

@@ -1,122 +1,185 @@
-"""Multinomial logistic regression on feature rows, propagated along edges or not.
+"""Multinomial logistic regression on rows of the nodes, propagated along edges or not, self-trained or not.
 
-    P = softmax(R W + b),  loss = - mean over labelled i of log P[i, y_i] + λ (|W|² + |b|²)
+    P = softmax(R W / T),   W = argmin  - (1 / |L|) Σ_{i in L} log softmax(R W)[i, y_i]  + λ |W|²
 
-R holds the rows of a method, each of length 1; λ is `penalty`. The loss is convex, so nothing is random.
+    P       probabilities, nodes x classes
+    R       rows of a method, nodes x width: features in their leading singular vectors, propagated or not, scaled to
+            length 1, centred, scaled again; and a column of ones
+    W       coefficients, width x classes
+    L, y_i  the labelled nodes and their classes
+    λ, T    penalty and temperature under which held-out labels are likely
+
+Rows, cross-validation and pseudo labels are those of the peers of `mt-plus`. A self-trained method adds its own pseudo
+labels, `rounds` times:
+
+    W = argmin  - (1 / |L|) Σ_{i in L} log P[i, y_i]  - τ Σ_i m_i log P[i, ŷ_i]  + λ |W|²,   P = softmax(R W)
+
+    ŷ_i     pseudo label of node i: the class with the largest P[i] of the round before, with the class shares of P
+            corrected as in `mt-plus`
+    m_i     its weight, Σ m_i = 1: positive where that is more confident than the mean, classes balanced
+    τ       `teaching_weight`
+
+>>> from mtgcn.methods import create, karate_club
+>>> task, accuracy = karate_club()
+>>> round(accuracy(create("ppr-self").fit(task)), 2)
+0.96
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mtgcn.errors import InputError
-from mtgcn.linalg.pagerank import PropagatedFeatures, propagated_features
-from mtgcn.linalg.softmax_regression import FitToMany, are_many, fit_to_labels
+from mtgcn.graph_cache import cached_per_graph
+from mtgcn.linalg.node_keys import node_keys
+from mtgcn.linalg.operators import on_host
+from mtgcn.linalg.pagerank import num_components
+from mtgcn.linalg.softmax_regression import are_many, probabilities_of
 from mtgcn.methods.base import CPU, Method
-from mtgcn.nn.base import CLASSES, FeatureScaling, each_peer, mean_of_peers
-from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
+from mtgcn.methods.mt_plus.cross_validation import fit_peers
+from mtgcn.methods.mt_plus.settings import MTPlusSettings, ViewSettings
+from mtgcn.methods.mt_plus.teaching import Teaching
+from mtgcn.methods.mt_plus.views import FAR, FEATURES, NEAR, Inputs, NodeViews, views_elsewhere, views_of
+from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
-MAX_STEPS = 1000  # of the solver, which needs fewer unless the penalty is tiny
-
 
 @dataclass(frozen=True, kw_only=True)
-class LinearOnFeatures(Method):
-    """The fit that all methods of this file share; each has its own `rows`."""
+class LinearOnView(Method):
+    """The fit that all methods of this file share; each has its own view of the nodes."""
 
-    penalty: PositiveFloat = 1e-4  # λ: of the squared weights, biases included
-    feature_scaling: FeatureScaling = "length"  # what each row is divided by; if propagated, before and after
+    view: ClassVar[str]  # of mt-plus
+    penalty: PositiveFloat | None = None  # λ: of the squared weights, biases included; none: by cross-validation
+    directions: PositiveInt = 256  # singular vectors of the features to keep; fewer on large graphs
 
-    @abstractmethod
-    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
-        """R for the nodes of a graph."""
+    @property
+    def peer(self) -> MTPlusSettings:
+        """The settings as those of a single peer of `mt-plus`."""
+        settings = MTPlusSettings(directions=self.directions, penalty_pooling=0.0, rounds=0)
+        return (
+            settings
+            if self.penalty is None
+            else replace(settings, penalties=(self.penalty,), taught_penalty=self.penalty)
+        )
 
     def fit(self, task: Task) -> Prediction:
-        rows = self.rows(task.graph, task.device)
-        labelled, present, classes = rows.rows_at(task.labelled.index), task.labelled.present, task.labelled.classes
-        with_constant = torch.cat([labelled, torch.ones_like(labelled[..., :1])], -1)
-        weights = present / present.sum(1, keepdim=True).clamp(min=1)
-        if are_many(labelled.shape[1], task.num_classes) and labelled.shape[1] > labelled.shape[2]:
-            each = [FitToMany(*one, task.num_classes) for one in zip(with_constant, classes, strict=True)]
-            found = [
-                fit.coefficients(one, self.penalty, None, MAX_STEPS) for fit, one in zip(each, weights, strict=True)
-            ]
-            fitted = torch.stack([fit.weight(one) for fit, one in zip(each, found, strict=True)])
-        else:
-            penalty = torch.tensor([self.penalty], device=task.device)
-            kernel = with_constant @ with_constant.mT
-            coefficients = fit_to_labels(kernel, classes, task.num_classes, weights[:, None], penalty, MAX_STEPS)
-            fitted = with_constant.mT @ coefficients[:, 0, 0]  # runs, features and the constant, classes
-        parameters = {"weight": fitted[:, :-1].contiguous(), "bias": fitted[:, -1].contiguous()}
-        probabilities = _logits(rows, **parameters).softmax(CLASSES)
-        trained = {name: values.cpu().numpy() for name, values in parameters.items()}
-        return Prediction(mean_of_peers(probabilities), parameters=trained)
+        settings, keys = self.peer, node_keys(task.graph, task.device)
+        view = _view(task.graph, self.view, settings.of_views, task.device)
+        rows, classes, prior = view.rows, task.num_classes, {self.view: 1.0}
+        peers, _, _ = fit_peers(rows, task.labelled, keys, classes, task.seeds, prior, settings)
+        weight, temperature = peers[self.view].weight, peers[self.view].temperature
+        probabilities = probabilities_of(rows[self.view], weight, temperature)
+        if not settings.rounds:
+            return self._prediction(probabilities, view, weight, temperature)
+        full = torch.ones(task.runs, 1, device=task.device)
+        teaching = Teaching(task, rows, keys, peers, full, full[:, 0], task.labelled, settings)
+        after, coefficients = teaching.run({self.view: probabilities})
+        taught = self._prediction(after[self.view], view, coefficients[self.view], full[:, 0])
+        return replace(taught, history=teaching.history(), pseudo_labelled_at=teaching.record.first_epochs())
+
+    def _prediction(
+        self,
+        probabilities: Float[Tensor, "runs nodes classes"],
+        view: NodeViews,
+        weight: Float[Tensor, "runs width classes"],
+        temperature: Float[Tensor, "runs"],
+    ) -> Prediction:
+        parameters = {"weight": on_host(weight), "temperature": on_host(temperature), **view.parameters}
+        # The basis of the rows is shared, and only a single run is applied elsewhere.
+        return Prediction(on_host(probabilities.contiguous()), parameters=parameters if len(weight) == 1 else None)
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        weight, bias = (torch.from_numpy(np.array(parameters[name])).to(device) for name in ("weight", "bias"))
-        if weight.shape[1] != graph.num_features:
-            raise InputError(
-                f"trained weights of {weight.shape[1]} features where this graph has {graph.num_features}; "
-                "use a graph with the features that it was trained with"
-            )
-        return each_peer(_logits(self.rows(graph, device), weight, bias).softmax(CLASSES))
+        [(_, rows)] = views_elsewhere(parameters, self.peer, graph, device, [self.view])
+        fitted = (torch.from_numpy(np.array(parameters[name])).to(device) for name in ("weight", "temperature"))
+        return on_host(probabilities_of(rows, *fitted)[:, None].contiguous())
 
     def bytes_per_run(self, task: Task) -> int:
-        labels = task.labelled.index.shape[1]
-        many = are_many(labels, task.num_classes)
-        pairs = 10 * (min(labels, task.graph.num_features) if many else labels)
-        at_labels = labels * (4 * task.graph.num_features + pairs + 8 * task.num_classes)
-        return 4 * (at_labels + 5 * task.num_nodes * task.num_classes)
+        labels, classes = task.labelled.index.shape[1], task.num_classes
+        width = num_components(self.directions, task.graph) + 1
+        at_labels = labels * (60 * classes + 5 * width if are_many(labels, classes) else 60 * (labels + 8 * classes))
+        return 4 * (task.num_nodes * (8 * classes + 4) + 3 * width**2 + at_labels)
+
+    def shared_bytes(self, task: Task) -> int:
+        return 4 * 3 * task.num_nodes * (num_components(self.directions, task.graph) + 1)
 
 
-def _logits(
-    rows: PropagatedFeatures, weight: Float[Tensor, "runs features classes"], bias: Float[Tensor, "runs classes"]
-) -> Float[Tensor, "nodes classes runs 1"]:
-    """One product for all runs."""
-    return (rows.times(weight.permute(1, 2, 0).contiguous()) + bias.T)[..., None]
+@cached_per_graph
+def _view(graph: Graph, name: str, settings: ViewSettings, device: torch.device) -> NodeViews:
+    return views_of(Inputs(graph, settings, device), [name])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logistic(LinearOnFeatures):
+class Logistic(LinearOnView):
     """Features alone, without edges: R = X."""
 
-    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
-        return propagated_features(graph, self.feature_scaling, 0, 0.0, device)
+    view: ClassVar[str] = FEATURES
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimpleGraphConvolution(LinearOnFeatures):
+class SimpleGraphConvolution(LinearOnView):
     """SGC (Wu, Zhang, de Souza, Fifty, Yu and Weinberger, ICML 2019), a GCN without nonlinearities: R = Â^K X.
 
     Â = D̃^-1/2 (A + I) D̃^-1/2, with the row sums D̃ of A + I."""
 
+    view: ClassVar[str] = NEAR
     steps: NonNegativeInt = 2  # K: how often features are propagated
 
-    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
-        return propagated_features(graph, self.feature_scaling, self.steps, 0.0, device)
+    @property
+    def peer(self) -> MTPlusSettings:
+        return replace(super().peer, near_steps=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageRankFeatures(LinearOnFeatures):
+class PageRankFeatures(LinearOnView):
     """Personalised PageRank (after Gasteiger, Bojchevski and Günnemann, ICLR 2019) before the classifier: R = Z_K.
 
     Z_0 = X,  Z_k+1 = (1 - α) Â Z_k + α X, with Â of `sgc`. Restarts keep nodes apart however long the walk."""
 
+    view: ClassVar[str] = FAR
     steps: NonNegativeInt = 20  # K of the walk
     restart: Annotated[float, Ge(0), Le(1)] = 0.1  # α: probability that a walk returns to its start
 
-    def rows(self, graph: Graph, device: torch.device) -> PropagatedFeatures:
-        return propagated_features(graph, self.feature_scaling, self.steps, float(self.restart), device)
+    @property
+    def peer(self) -> MTPlusSettings:
+        return replace(super().peer, far_steps=self.steps, far_restart=self.restart)
+
+
+# --------------------------------------------------------------------------------------------------------- self-trained
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrained(LinearOnView):
+    """Adds rounds of self-training to a method of this file."""
+
+    rounds: NonNegativeInt = 30  # of pseudo labels
+    teaching_weight: NonNegativeFloat = 2.0  # τ: weight of the pseudo labels' loss, relative to the labels' loss
+
+    @property
+    def peer(self) -> MTPlusSettings:
+        return replace(super().peer, rounds=self.rounds, teaching_weight=self.teaching_weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrainedLogistic(SelfTrained, Logistic):
+    """`logistic`, self-trained: R = X."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrainedGraphConvolution(SelfTrained, SimpleGraphConvolution):
+    """`sgc`, self-trained: R = Â^K X."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrainedPageRank(SelfTrained, PageRankFeatures):
+    """`ppr`, self-trained: R = Z_K."""

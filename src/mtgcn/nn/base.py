@@ -186,10 +186,12 @@ class TwoLayerNetwork(StackedNetwork):
         chain = (operator(features, self.device),)
         return InputProduct(chain, features, None, self.task, self.peers, self.settings.input_dropout)
 
-    def _add_layers(self, initial: Callable[[int, int, int], Tensor], hidden: int | None = None) -> None:
+    def _add_layers(
+        self, initial: Callable[[int, int, int], Tensor], hidden: int | None = None, inputs: int | None = None
+    ) -> None:
         """Add weights and biases of both layers, and dropout; `initial(inputs, outputs, label)` draws weights."""
         hidden = hidden or self.settings.hidden_channels
-        inputs, classes = self.task.graph.num_features, self.task.num_classes
+        inputs, classes = inputs or self.task.graph.num_features, self.task.num_classes
         bias0, bias1 = self._initial_bias(hidden, label=1), self._initial_bias(classes, label=3).permute(2, 0, 1)
         self.add_parameter("weight0", initial(inputs, hidden, 0).permute(2, 0, 1, 3), run_axis=1)
         self.add_parameter("bias0", bias0, run_axis=0, trained=self.settings.bias)

@@ -155,6 +155,33 @@ class APPNP(TwoLayerNetwork):
         return personalized_page_rank(alone, self.adjacency, self.STEPS, self.RESTART)
 
 
+class RowNetwork(TwoLayerNetwork):
+    """Z = ReLU(R Θ0) Θ1 with the same dense rows R of the nodes for all runs and peers. Only the rows of the nodes that
+    are asked for are computed."""
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings, rows: Float[Tensor, "nodes width"]) -> None:
+        super().__init__(task, peers, settings)
+        self.rows = rows
+        self._add_layers(self._initial, inputs=rows.shape[1])
+
+    def new_epoch(self) -> None:
+        self.dropout.advance()
+
+    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+        product = self.rows @ self.weight0.flatten(1)
+        hidden = self._activated(product.view(-1, *self.weight0.shape[1:]).add_(self.bias0))
+        return modelwise_product(hidden, self._readout_weight).add_(self.bias1)
+
+    def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
+        nodes = index.clamp(min=0)
+        run = torch.arange(len(index), device=index.device)[:, None].expand_as(index)
+        weight = self.weight0.flatten(2).transpose(0, 1)  # runs, width, peers · hidden
+        hidden = torch.baddbmm(self.bias0.flatten(1)[:, None], self.rows[nodes], weight).flatten(0, 1)
+        kept = self.dropout.kept(nodes.flatten(), run.flatten()) if self._drops else None
+        hidden = ReluDropout.apply(hidden, kept).view(*index.shape, self.peers, -1)
+        return torch.einsum("rsph,rphc->scrp", hidden, self._readout_weight) + self.bias1
+
+
 HEADS = 8  # of the first layer; the second has one
 SLOPE = 0.2  # of the leaky ReLU
 # Messages are computed for a few runs at a time, and again for the gradient, to save memory.

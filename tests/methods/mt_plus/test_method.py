@@ -13,7 +13,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.node_keys import node_keys
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.mt_plus import method as module
-from mtgcn.methods.mt_plus.cross_validation import Peer, teaching_strength
+from mtgcn.methods.mt_plus.cross_validation import Peer, stratified_folds, teaching_strength
 from mtgcn.methods.mt_plus.views import FAR_EDGES, NAMES, VIEWS
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
@@ -83,7 +83,7 @@ def strength_of(graph, accuracy, weights=None, labels=4):
     """Teaching strength of peers with this accuracy on the held-out labels of one run."""
     task = observe(graph, draw_splits(graph, labels, 1, 0), 0)
     labelled, method = task.labelled, create("mt-plus")
-    folds = module.stratified_folds(labelled, node_keys(graph, task.device), task.num_classes, task.seeds, method)
+    folds = stratified_folds(labelled, node_keys(graph, task.device), task.num_classes, task.seeds, method)
     classes = labelled.classes[0]
     correct = torch.arange(len(classes)) < accuracy * len(classes)
     predicted = torch.where(correct, classes, (classes + 1) % task.num_classes)

@@ -7,7 +7,7 @@ against the other peers, and tell how strongly the peers may teach each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -103,6 +103,24 @@ def num_folds(labels: int, num_classes: int, settings: MTPlusSettings) -> int:
 
 
 # ------------------------------------------------------------------------------------------- penalty and temperature
+
+
+def fit_peers(
+    views: Mapping[str, Float[Tensor, "nodes width"]],
+    labelled: Nodes,
+    keys: Int[Tensor, "nodes"],
+    num_classes: int,
+    seeds: tuple[int, ...],
+    prior: Mapping[str, float],
+    settings: MTPlusSettings,
+) -> tuple[dict[str, Peer], Nodes, Folds]:
+    """A cross-validated peer on every view, the labels that were held out, and their folds."""
+    many = are_many(labelled.index.shape[1], num_classes)
+    tuned = tuning_sample(labelled, keys, num_classes, seeds, settings)
+    once = replace(settings, fold_fits=1) if many else settings  # folds of many labels are not repeated
+    folds = stratified_folds(tuned, keys, num_classes, seeds, once)
+    peers = cross_validate(views, tuned, num_classes, folds, prior, settings, labelled if many else None)
+    return peers, tuned, folds.any(1, keepdim=True) if many else folds
 
 
 def cross_validate(

@@ -27,21 +27,19 @@ cross-validation and teach each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from mtgcn.linalg.operators import on_host
-from mtgcn.linalg.softmax_regression import are_many, probabilities_of
+from mtgcn.linalg.softmax_regression import probabilities_of
 from mtgcn.methods.mt_plus.base import PeerMethod, blend, stored_parameters
 from mtgcn.methods.mt_plus.cross_validation import (
     average,
-    cross_validate,
+    fit_peers,
     mixture_weights,
-    stratified_folds,
     teaching_strength,
-    tuning_sample,
 )
 from mtgcn.methods.mt_plus.teaching import Teaching
 from mtgcn.methods.mt_plus.views import NodeViews
@@ -66,13 +64,9 @@ class MTPlus(PeerMethod):
 
         with stage("cross-validation"):
             # 2  A peer on every view: penalty, temperature, held-out probabilities.
-            many = are_many(index.shape[1], classes)
-            tuned = tuning_sample(labelled, gathered["keys"], classes, task.seeds, self)
-            once = replace(self, fold_fits=1) if many else self  # folds of many labels are not repeated
-            folds = stratified_folds(tuned, gathered["keys"], classes, task.seeds, once)
-            fitted_to = labelled if many else None
-            peers = cross_validate(labelled_rows, tuned, classes, folds, self.prior, self, fitted_to)
-            folds = folds.any(1, keepdim=True) if many else folds
+            peers, tuned, folds = fit_peers(
+                labelled_rows, labelled, gathered["keys"], classes, task.seeds, self.prior, self
+            )
             # 3  Weights of the peers.
             if self.votes == "equal":
                 weights = torch.full((task.runs, len(peers)), 1 / len(peers), device=task.device)

@@ -186,9 +186,13 @@ def views_of(inputs: Inputs, names: Iterable[str]) -> NodeViews:
 
 
 def views_elsewhere(
-    parameters: Mapping[str, np.ndarray], settings: ViewSettings, graph: Graph, device: torch.device
+    parameters: Mapping[str, np.ndarray],
+    settings: ViewSettings,
+    graph: Graph,
+    device: torch.device,
+    names: Iterable[str] = TRANSFERABLE,
 ) -> Iterator[tuple[str, Rows]]:
-    """The transferable views of another graph, one after the other, computed as those that peers were fitted on."""
+    """Transferable views of another graph, one after the other, computed as those that peers were fitted on."""
     trained_on = len(parameters[f"{FEATURES}/basis"])
     if graph.num_features != trained_on:
         raise InputError(
@@ -196,7 +200,7 @@ def views_elsewhere(
             "use a graph with the features that it was trained with"
         )
     inputs = Inputs(graph, settings, device, parameters=parameters)
-    return each_view(inputs, TRANSFERABLE)
+    return each_view(inputs, names)
 
 
 def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
