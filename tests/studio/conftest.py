@@ -7,10 +7,9 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
-from mtgcn.studio.fitting import FitOptions
+from mtgcn.studio.fitting import FitOptions, Progress
 from mtgcn.studio.project import Project
-from mtgcn.studio.worker import Progress
-from mtgcn.studio.workspace import Workspace
+from mtgcn.studio.state import Studio
 
 NODES, CLASSES = 36, ("cat", "dog", "eel")
 
@@ -61,7 +60,7 @@ def files(tmp_path):
 @pytest.fixture
 def project(files, tmp_path):
     """A project with three classes and no labels."""
-    opened = Project.open(tmp_path / "project")
+    opened = Project(tmp_path / "project")
     opened.load_files(files)
     for name in CLASSES:
         opened.add_class(name)
@@ -101,5 +100,5 @@ def worker():
 
 
 @pytest.fixture
-def workspace(project, worker):
-    return Workspace(project, worker)
+def studio(project, worker):
+    return Studio(project, worker)

@@ -13,10 +13,9 @@ from browser import chromium
 from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.datasets import load
 from mtgcn.io.options import TableOptions
-from mtgcn.studio.fitting import FitOptions
+from mtgcn.studio.fitting import FitOptions, FitWorker
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import redirect_page
-from mtgcn.studio.worker import FitWorker
 from studio_server import environment, studio
 
 pytestmark = pytest.mark.long
@@ -29,8 +28,11 @@ NODE = "return document.querySelector('[data-node]')?.dataset.node"
 SHOWS = "return document.querySelector('[data-node]')?.dataset.node === arguments[0]"
 SHOWS_ANOTHER = "return document.querySelector('[data-node]')?.dataset.node !== arguments[0]"
 LABELS = "return document.querySelector('#labels')?.innerText === arguments[0]"
-MESSAGE = "return document.querySelector('.message:not(.hidden)')?.innerText"
-HAS_MESSAGE = "return document.querySelector('.message:not(.hidden)')?.innerText.includes(arguments[0])"
+MESSAGE = "return document.querySelector('.q-notification__message')?.innerText"
+HAS_MESSAGE = """
+    const shown = Array.from(document.querySelectorAll(".q-notification__message"), (one) => one.innerText);
+    return shown.find((text) => text.includes(arguments[0]));
+"""
 HAS_STATE = "return document.querySelector('#pill').innerText.startsWith(arguments[0])"
 HAS_MAP = "return window.studioMap?.own.state.classes"
 MAP_STATE = """
@@ -93,7 +95,7 @@ def browser():
 def fitted(tmp_path_factory):
     """A studio with digits, two labels per class and a model."""
     folder = tmp_path_factory.mktemp("fitted")
-    project = Project.open(folder / "mtgcn-studio")
+    project = Project(folder / "mtgcn-studio")
     project.load_dataset("digits")
     graph = load("digits")
     for number in range(10):
@@ -128,6 +130,14 @@ def go(browser, view):
     browser.wait_until("return document.querySelector(`[data-view=${arguments[0]}]`).ariaCurrent === 'page'", view)
 
 
+def choose(browser, role, path):
+    """Choose a file and wait until it is uploaded."""
+    browser.choose_file(f".{role} input", path)
+    browser.wait_until(
+        "return document.querySelector(arguments[0]).innerText.includes(arguments[1])", f".{role}", path.name
+    )
+
+
 def change(browser, selector, value):
     browser.run(
         "const one = document.querySelector(arguments[0]); one.value = arguments[1];"
@@ -150,17 +160,14 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
     with studio(tmp_path, "--project", "mine") as running:
         browser.show(width=1280)
         visit(browser, running.address)
-        browser.wait_until("return document.querySelectorAll('.file input').length === 4")
+        browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "No file is chosen")
-        for place, name in ((1, "broken.csv"), (2, "nodes.csv")):
-            browser.choose_file(f".file:nth-child({place}) input", tmp_path / name)
-        browser.wait_until("return document.querySelectorAll('.file')[1].innerText.includes('ready')")
+        for role, name in (("edges", "broken.csv"), ("nodes", "nodes.csv")):
+            choose(browser, role, tmp_path / name)
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "broken.csv")
-        browser.choose_file(".file:nth-child(1) input", tmp_path / "edges.csv")
-        browser.choose_file(".file:nth-child(2) input", tmp_path / "nodes.csv")
-        browser.wait_until("return document.querySelector('.file').innerText.includes('ready')")
+        choose(browser, "edges", tmp_path / "edges.csv")
         browser.click("#data .main")
         browser.wait_until(NODE)
         go(browser, "data")
@@ -244,7 +251,7 @@ def test_key_pressed_twice_labels_one_node(page):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_view_fits_the_screen_with_contrast(page, width, dark):
     page.show(width=width, dark=dark)
-    for view in ("label", "teaching", "results", "data"):
+    for view in ("label", "model", "data"):
         go(page, view)
         page.wait_until(
             "return document.querySelector(`#${arguments[0]}`)?.innerText", {"label": "around"}.get(view, view)
@@ -264,9 +271,7 @@ def test_keyboard_alone(page):
         seen = page.run("const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]")
         assert seen == ["solid", "3px"], reached[-1]
     text = " ".join(reached).replace("\n", " ")
-    assert all(
-        name in text for name in ("Label", "Teaching", "Results", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS")
-    )
+    assert all(name in text for name in ("Label", "Model", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS"))
     # Keys of the map do not label.
     count = page.text("#labels")
     page.run("document.querySelector('.map-frame canvas').focus()")
@@ -286,13 +291,13 @@ def test_keyboard_alone(page):
 
 
 def test_fit_is_started_shown_and_stopped(page):
-    go(page, "teaching")
-    page.click("#teaching .main")
-    page.wait_until("return document.querySelector('#pill').innerText.startsWith('Teaching')")
-    page.wait_until("return document.querySelectorAll('#teaching .curves polyline').length", seconds=120)
-    assert page.run("return Number(document.querySelector('#teaching [role=progressbar]').ariaValueNow)") >= 0
-    page.click("#teaching .row button:nth-child(2)")
-    page.wait_until("return document.querySelector('#teaching').innerText.includes('the previous model is kept')")
+    go(page, "model")
+    page.click("#model .main")
+    page.wait_until(HAS_STATE, "Teaching")
+    page.wait_until("return document.querySelectorAll('#model [aria-label=Curves] svg path').length", seconds=120)
+    assert page.run("return Number(document.querySelector('#model [role=progressbar]').ariaValueNow)") >= 0
+    page.click("#model .row button:nth-child(2)")
+    page.wait_until("return document.querySelector('#model').innerText.includes('the previous model is kept')")
     assert page.text("#pill") == "Up to date"
 
 
@@ -316,7 +321,7 @@ def test_map_of_20_000_nodes(browser, tmp_path):
     ends = np.column_stack([np.repeat(np.arange(count), 3), random.integers(0, 40, 3 * count)])
     ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight crowds
     np.savetxt(tmp_path / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
-    project = Project.open(tmp_path / "mtgcn-studio")
+    project = Project(tmp_path / "mtgcn-studio")
     project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     with studio(tmp_path) as running:
         browser.show(width=1280)
@@ -365,10 +370,10 @@ def test_documented_start_shows_a_node(browser, files, tmp_path, start):
 @pytest.mark.parametrize(
     "broken",
     [
-        "mtgcn.studio.workspace:next_nodes",  # in the loop of the server
-        "mtgcn.studio.session:node_details",  # while a node is shown
+        "mtgcn.studio.nodes:Nodes.queue",  # in the loop of the server
+        "mtgcn.studio.nodes:Nodes.view",  # while a node is shown
         "mtgcn.studio.data_view:DataView._draw_summary",  # while a view is drawn
-        "mtgcn.studio.elements:FileField._receive",  # in an event
+        "mtgcn.studio.data_view:DataView._receive",  # in an event
     ],
 )
 def test_unexpected_error_is_one_line_with_a_way_on(browser, files, tmp_path, broken):
@@ -378,10 +383,10 @@ def test_unexpected_error_is_one_line_with_a_way_on(browser, files, tmp_path, br
         browser.wait_until("return document.querySelector('[data-view=data]')")
         go(browser, "data")
         if broken.endswith("_receive"):
-            browser.choose_file(".file:nth-child(2) input", files.nodes)
-        assert browser.wait_until(HAS_MESSAGE, "Unexpected error (ZeroDivisionError: division by zero). Your labels")
-        assert browser.run(MESSAGE).endswith("Continue, or reload the page; details are in the log.")
-        assert "\n" not in browser.run(MESSAGE)
+            browser.choose_file(".nodes input", files.nodes)
+        line = browser.wait_until(HAS_MESSAGE, "Unexpected error (ZeroDivisionError: division by zero). Your labels")
+        assert line.endswith("Continue, or reload the page; details are in the log.")
+        assert "\n" not in line
         browser.type("#new-class", "cat" + ENTER)  # the page still works
         browser.wait_until("return document.querySelector('input[data-class=cat]')")
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8").count("ZeroDivisionError: division by zero") <= 3
@@ -460,9 +465,9 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         given = labels_of(tmp_path)
         browser.wait_until(HAS_STATE, "Teaching")
         wait_for_model(browser)
-        go(browser, "teaching")
-        assert "expected accuracy, between" in browser.text("#teaching")
-        assert f"for {len(given)} labels" in browser.text("#teaching")
+        go(browser, "model")
+        assert "expected accuracy, between" in browser.text("#model")
+        assert f"for {len(given)} labels" in browser.text("#model")
         # The map shows the predictions.
         go(browser, "label")
         drawn = map_state(browser)

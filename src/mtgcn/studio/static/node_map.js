@@ -1,6 +1,6 @@
 // All nodes in the plane: one canvas, drawn pixel by pixel from typed arrays.
 // Coordinates arrive once, as base64; classes and confidences when they change. Events carry the number of a node.
-const NO_CLASS = 65535, REACH = 14, CLOSEST = 40, CELLS = 64;
+const NO_CLASS = 65535, REACH = 14, CLOSEST = 40;
 
 function bytes(text) {
   const raw = atob(text), array = new Uint8Array(raw.length);
@@ -18,7 +18,7 @@ export default {
       <button type="button" class="quiet" title="Show all nodes (Home)" @click="whole">All</button>
     </div>
   </div>`,
-  props: { x: String, y: String, ids: Array, names: Array, title: String },
+  props: { x: String, y: String, ids: Array, title: String },
   created() {
     // Frozen, so that Vue does not observe it, which would make every array slow.
     this.own = Object.freeze({ state: {
@@ -29,7 +29,6 @@ export default {
   },
   mounted() {
     const state = this.own.state, canvas = this.$refs.canvas;
-    state.cells = this.cells(state);
     state.order = new Uint32Array(state.xs.length).map((_, place) => place);
     this.resized = new ResizeObserver(() => this.fit());
     this.resized.observe(canvas);
@@ -68,7 +67,6 @@ export default {
         [state.xs, state.ys] = from.map((old, axis) => done === 1 ? to[axis] : old.map((value, node) => value + (to[axis][node] - value) * share));
         this.draw();
         if (done < 1) requestAnimationFrame(step);
-        else state.cells = this.cells(state);
       };
       step(began);
     },
@@ -83,12 +81,6 @@ export default {
     whole() { this.own.state.view = { x: 0.5, y: 0.5, scale: 1 }; this.draw(); },
 
     // ---- geometry
-    cells(state) {
-      const cells = Array.from({ length: CELLS * CELLS }, () => []);
-      for (let node = 0; node < state.xs.length; node++) cells[this.cell(state.ys[node]) * CELLS + this.cell(state.xs[node])].push(node);
-      return cells;
-    },
-    cell(coordinate) { return Math.min(CELLS - 1, Math.max(0, Math.floor(coordinate * CELLS))); },
     fit() {
       const canvas = this.$refs.canvas, ratio = devicePixelRatio || 1;
       canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
@@ -109,14 +101,11 @@ export default {
     },
     nearest(clientX, clientY) {
       const state = this.own.state, [x, y] = this.inPlane(clientX, clientY);
-      const reach = (REACH * (devicePixelRatio || 1)) / (this.side() * state.view.scale);
-      let found = -1, least = reach * reach;
-      for (let row = this.cell(y - reach); row <= this.cell(y + reach); row++)
-        for (let column = this.cell(x - reach); column <= this.cell(x + reach); column++)
-          for (const node of state.cells[row * CELLS + column]) {
-            const distance = (state.xs[node] - x) ** 2 + (state.ys[node] - y) ** 2;
-            if (distance < least) [found, least] = [node, distance];
-          }
+      let found = -1, least = ((REACH * (devicePixelRatio || 1)) / (this.side() * state.view.scale)) ** 2;
+      for (let node = 0; node < state.xs.length; node++) {
+        const distance = (state.xs[node] - x) ** 2 + (state.ys[node] - y) ** 2;
+        if (distance < least) [found, least] = [node, distance];
+      }
       return found;
     },
     look(x, y, scale) {
@@ -160,7 +149,7 @@ export default {
           const share = Math.min(1, Math.max(0, radius + 0.5 - Math.hypot(across, down)));
           if (share > 0) cover.push(across, down, Math.round(256 * share));
         }
-      const colours = (state.names ?? []).map((_, number) => rgb(`k${number}`));
+      const colours = state.names.map((_, number) => rgb(`k${number}`));
       return (state.brush = { radius, reach, cover: Int32Array.from(cover), colours, none: rgb("soft"), paper: rgb("paper") });
     },
     // Sets pixels directly: a canvas call per point would take longer than a frame for 20 000 nodes.
@@ -234,7 +223,7 @@ export default {
         : state.labelled[node] ? `${state.names[number]}, your label`
         : `${state.names[number]}, ${Math.round((100 * state.confidence[node]) / 255)} %`;
       const name = document.createElement("b");
-      name.textContent = this.ids ? this.ids[node] : node;
+      name.textContent = this.ids[node];
       hint.replaceChildren(name, text);
       const canvas = this.$refs.canvas, shrink = canvas.clientWidth / canvas.width, [x, y] = this.place(node).map((one) => one * shrink);
       hint.style.left = `${Math.min(Math.max(6, x + 12), canvas.clientWidth - hint.offsetWidth - 6)}px`;
