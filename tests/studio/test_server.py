@@ -38,15 +38,6 @@ def test_every_path_is_guarded(server, path):
     assert server.ask(path, server.opened | {"Host": f"localhost:{server.served.port}"})[0] == 403
 
 
-def test_page_opens_with_token_then_cookie(server):
-    status, headers, _ = server.ask(f"/?token={server.served.token}")
-    assert status == 200
-    status, headers, content = server.ask("/", {"Cookie": headers["set-cookie"].split("; ")[0]})
-    assert status == 200
-    assert b"<title>mtgcn studio</title>" in content
-    assert "default-src 'self'" in headers["content-security-policy"]
-
-
 def test_websockets_are_guarded(server):
     path, opened = f"{SOCKET}websocket", server.opened | {"Origin": server.served.origin}
     assert server.websocket(path, opened) == 101

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mtgcn.studio.fitting import Progress, fit_project
+from mtgcn.studio.label_view import colours
 from mtgcn.studio.project import Project
 from mtgcn.studio.state import LABELS_BEFORE_FIT, MIN_QUEUE_LENGTH, QUEUE_LENGTH, Studio, Window
 
@@ -50,7 +51,7 @@ def test_labels_of_another_process_appear_on_the_map(studio, project):
     assert studio.revision > before
     assert studio.snapshot.labels == {"n4": "dog"}
     assert studio.snapshot.label_counts == {"cat": 0, "dog": 1, "eel": 0}
-    classes, confidence, labelled = studio.colours(studio.points)
+    classes, confidence, labelled = colours(studio)
     index = list(studio.points.ids).index("n4")
     assert np.flatnonzero(labelled).tolist() == [index]
     assert (classes[index], confidence[index]) == (1, 1)
@@ -67,7 +68,7 @@ def test_map_shows_predictions_under_present_names(studio, labelled, worker, qui
     labelled.rename_class("eel", "fish")
     step(studio)
     assert studio.nodes.model is model
-    classes, confidence, known = studio.colours(studio.points)
+    classes, confidence, known = colours(studio)
     names = np.array(studio.snapshot.classes)[classes]
     assert np.where(names == "fish", "eel", names)[~known].tolist() == model.transduction_[~known].tolist()
     assert np.array_equal(confidence[~known], studio.nodes.confidence[~known])
@@ -171,9 +172,9 @@ def test_loading_another_graph_resets_everything(studio, project, files):
 class Driver:
     """A window whose actions are awaited, and its messages."""
 
-    def __init__(self, studio, name="one"):
+    def __init__(self, studio):
         self.messages = []
-        self.window = Window(studio, lambda text, error: self.messages.append((text, error)), lambda: name)
+        self.window = Window(studio, lambda text, error: self.messages.append((text, error)), lambda: "one")
 
     def act(self, *actions):
         """Run actions; returns the node shown afterwards."""
@@ -235,16 +236,6 @@ def test_previous_next_skip_and_undo(driver, project):
     assert project.labels() == {}
     driver.act(window.undo)
     assert driver.messages[-1] == ("This window has no change to undo.", False)
-
-
-def test_undo_is_per_window(driver, studio, project):
-    other = Driver(studio, "two")
-    first = driver.act()
-    other.act(lambda: other.window.show("n20"))
-    driver.label(first, 0)
-    other.label("n20", 1)
-    driver.act(driver.window.undo)
-    assert project.labels() == {"n20": "dog"}
 
 
 def test_errors_are_messages_and_labelling_goes_on(driver, studio, project, monkeypatch, caplog):

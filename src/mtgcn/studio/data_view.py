@@ -40,8 +40,6 @@ FIELDS = {
     "labels": "Labels, optional: an id and a class per line",
     "graph": "Or one file for all: GraphML, GML or npz",
 }
-DEFAULT_NEIGHBOURS = 10
-TOO_LARGE = f"Choose a file of at most {MAX_UPLOAD_BYTES:,} bytes and of one of the listed types."
 THIS_VALUE = "event.target.value"  # JavaScript
 
 
@@ -115,7 +113,7 @@ class DataView(View):
         with tag("form", classes="class-row") as form:
             tag("input", type="text", placeholder="new class", aria_label="Name of a new class", id="new-class")
             tag("button", "Add", type="submit")
-        self._change_on(form, "submit.prevent", value_of("new-class"), project.add_class)
+        self._change_on(form, "submit.prevent", "document.getElementById('new-class').value", project.add_class)
 
     def _change_on(self, element: Tag, event: str, value: str, method: Callable[..., object], *first: str) -> None:
         """Call a method of the project with the value of a field when an event occurs."""
@@ -135,20 +133,17 @@ class DataView(View):
         with tag("section", classes="stack"):
             tag("h3", "Your files")
             for role, title in FIELDS.items():
+                advice = f"Choose one of {', '.join(SUFFIXES[role])} of at most {MAX_UPLOAD_BYTES >> 20} MiB."
                 field = ui.upload(
                     label=title,
                     auto_upload=True,
                     max_file_size=MAX_UPLOAD_BYTES,
                     on_upload=partial(self._receive, role),
-                    on_rejected=partial(self.window.notify, TOO_LARGE, True),
+                    on_rejected=partial(self.window.notify, advice, True),
                 )
                 field.props(f"accept={','.join(SUFFIXES[role])} flat bordered").classes(role)
-            with tag("label", classes="row small"):
-                tag("span", "Without edges, link each node to its")
-                tag("input", type="number", value=str(DEFAULT_NEIGHBOURS), min="1", max="100", id="knn")
-                tag("span", "nearest neighbours")
-            load = tag("button", "Load these files", "main", type="button")
-            load.on("click", self._load_files, js_handler=f"() => emit({value_of('knn')})")
+            self._neighbours = ui.number("Nearest neighbours that are linked, without edges", value=10, min=1, max=100)
+            button("Load these files", self._load_files, "main")
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
 
     async def _receive(self, role: str, event: UploadEventArguments) -> None:
@@ -171,16 +166,15 @@ class DataView(View):
                         tag("b", name)
                         tag("span", DATASETS.get(name, ""), "soft small")
 
-    async def _load_files(self, event: Any) -> None:
+    async def _load_files(self) -> None:
         def load() -> None:
             options: dict[str, Any] = dict(self._uploaded)
             if not options.keys() & {"edges", "nodes", "graph"}:
                 raise InputError("No file is chosen; choose edges, nodes or a graph.")
             if "nodes" in options and "edges" not in options:
-                neighbours = str(event.args).strip()
-                if not neighbours.isdecimal() or int(neighbours) < 1:
-                    raise InputError(f"{neighbours!r} nearest neighbours; give a number of at least 1")
-                options["knn"] = int(neighbours)
+                if not self._neighbours.value:
+                    raise InputError("No number of nearest neighbours; give at least 1.")
+                options["knn"] = int(self._neighbours.value)
             self.studio.project.load_files(TableOptions(**options))
 
         await self._load("Reading your files", load)
@@ -197,8 +191,3 @@ class DataView(View):
         self._busy.show(True)
         await self.window.act(action)
         self._busy.show(False)
-
-
-def value_of(field: str) -> str:
-    """JavaScript for the value of a field."""
-    return f"document.getElementById({field!r}).value"

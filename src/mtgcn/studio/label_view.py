@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 from nicegui.events import GenericEventArguments
 
+from mtgcn.shapes import Bool, Float, Int
 from mtgcn.studio.elements import NodeMap, Tag, View, button, centred, key, plural, swatch, tag
 from mtgcn.studio.nodes import Node, NodeView
-from mtgcn.studio.state import Window
+from mtgcn.studio.state import Studio, Window
 
 KEYS = "1234567890"  # of the classes, in their order
 MIN_CLASSES_FOR_COLUMNS = 8
@@ -236,10 +237,9 @@ class MapPane(View):
 
     def _draw_colours(self) -> None:
         assert self._map is not None
-        assert self.studio.points is not None
-        (classes, confidence, labelled), names = self.studio.colours(self.studio.points), self.studio.snapshot.classes
+        names, only = self.studio.snapshot.classes, self.class_number(self._only)
+        classes, confidence, labelled = colours(self.studio)
         self._map.colour(classes, confidence, labelled, names)
-        only = self.class_number(self._only)
         self._map.run_method("showOnly", -1 if only is None else only)
         counts = np.bincount(classes[classes >= 0], minlength=len(names)).tolist()
         for number, name in enumerate(names):
@@ -252,6 +252,21 @@ class MapPane(View):
     def _filter(self, name: str) -> None:
         self._only = None if self._only == name else name
         self.update()
+
+
+def colours(
+    studio: Studio,
+) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown"], Bool[np.ndarray, "shown"]]:
+    """Class of each node on the map (-1: none), its confidence, and whether it is labelled now."""
+    points, nodes, snapshot = studio.points, studio.nodes, studio.snapshot
+    assert points is not None
+    number = {name: code for code, name in enumerate(snapshot.classes)}
+    labels = np.array([number.get(snapshot.labels.get(node, ""), -1) for node in points.ids])
+    classes, confidence = np.full(len(labels), -1), np.zeros(len(labels))
+    if nodes is not None and nodes.model is not None:
+        codes = np.array([number.get(name, -1) for name in nodes.class_names])
+        classes, confidence = codes[nodes.predicted[points.nodes]], nodes.confidence[points.nodes]
+    return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
 
 
 def pseudo_label_since(node: Node) -> int | None:

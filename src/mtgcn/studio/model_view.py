@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from nicegui import ui
 
 from mtgcn.report.charts import Chart, curve_chart
 from mtgcn.report.fit_page import class_chart, confidence_chart
-from mtgcn.studio.elements import View, bullets, button, figures, plural, swatch, tag
-from mtgcn.studio.fitting import RECORD, FitRecord, Progress
+from mtgcn.studio.elements import Tag, View, bullets, button, figures, plural, swatch, tag
+from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
-from mtgcn.studio.state import LABELS_BEFORE_FIT, Window
+from mtgcn.studio.state import LABELS_BEFORE_FIT, Studio, Window
 
 MAX_CHANGES_SHOWN = 8
 MAX_DISPUTED_SHOWN = 25
@@ -31,33 +31,25 @@ class ModelView(View):
             self._head = tag("div", classes="title-row")
             with tag("section", classes="stack", aria_label="Teaching"):
                 self._status = tag("p", "", "soft", aria_live="polite")
-                with tag("div", classes="progress", role="progressbar", aria_label="Progress") as self._bar:
-                    self._done = tag("i")
+                self._bar = ui.linear_progress(show_value=False)
                 with tag("div", classes="row"):
                     self._start = button("Teach now", partial(window.act, self.studio.fit), "main")
                     self._stop = button("Stop", partial(window.act, self.studio.cancel))
-                    with tag("label", classes="row small"):
-                        automatic = tag("input", type="checkbox", checked=self.studio.auto_fit or None)
-                        automatic.on("change", self._set_auto_fit, js_handler="(event) => emit(event.target.checked)")
-                        tag("span", f"automatically, after {LABELS_BEFORE_FIT} new labels")
+                    text = f"automatically, after {LABELS_BEFORE_FIT} new labels"
+                    ui.checkbox(text, value=self.studio.auto_fit).bind_value_to(self.studio, "auto_fit")
+            self._curves = tag("section", aria_label="Curves")
             self._results = tag("div", classes="page-part")
-            self._curves = tag("section", classes="columns", aria_label="Curves")
-
-    def _set_auto_fit(self, event: Any) -> None:
-        self.studio.auto_fit = event.args is True
 
     def update(self) -> None:
         if "hidden" in self.pane.classes:
             return
         studio, progress = self.studio, self.studio.progress
         running = progress.state == "running"
-        status = status_text(progress, studio.snapshot.new_labels, studio.has_model)
-        if self.changed("state", status, progress.state):
-            self._status.text = status
-            share = progress.done / progress.total if progress.total else 0.0
-            self._bar.show(running)
-            self._bar.attributes(aria_valuenow=str(round(100 * share)))
-            self._done.style(f"width: {100 * share:.1f}%")
+        status = fit_status(studio)
+        if self.changed("state", status):
+            self._status.text = status.text
+            self._bar.value = progress.done / progress.total if progress.total else 0.0
+            self._bar.visible = running
             self._start.attributes(disabled=True if running else None)
             self._stop.show(running)
         self.redraw(self._head, self._draw_head, studio.has_model)
@@ -83,14 +75,6 @@ class ModelView(View):
             tag("p", "There is no model yet. Label nodes of two classes and teach.", "soft")
             self._draw_charts(charts)
             return
-        self._draw_summary(nodes)
-        self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names)), *charts])
-        self._draw_disputed(nodes)
-        with tag("p", classes="soft small"):
-            tag("span", "The model is saved in the project: ")
-            tag("code", f"mtgcn predict {self.studio.project.model_folder} --out predictions.csv")
-
-    def _draw_summary(self, nodes: Nodes) -> None:
         training = nodes.fitted.training_
         record = FitRecord.model_validate(training[RECORD])
         shown = [accuracy_figure(training.get("expected_accuracy"), training.get("why_no_expected_accuracy"))]
@@ -102,13 +86,17 @@ class ModelView(View):
         shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
         figures(shown)
         bullets(training["warnings"])
+        self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names)), *charts])
         if record.changes:
-            rows = [(before, after, str(count)) for before, after, count in record.changes[:MAX_CHANGES_SHOWN]]
-            with table("narrow", "class before", "class now", "nodes"):
-                for row in rows:
+            with table("Predictions that changed", "class before", "class now", "nodes"):
+                for row in record.changes[:MAX_CHANGES_SHOWN]:
                     with tag("tr"):
                         for cell in row:
                             tag("td", cell)
+        self._draw_disputed(nodes)
+        with tag("p", classes="soft small"):
+            tag("span", "The model is saved in the project: ")
+            tag("code", f"mtgcn predict {self.studio.project.model_folder} --out predictions.csv")
 
     def _draw_charts(self, charts: list[Chart]) -> None:
         with tag("div", classes="columns"):
@@ -123,53 +111,66 @@ class ModelView(View):
             epochs, values = (np.array(one) for one in zip(*curve, strict=True))
             if np.isfinite(values).any():
                 charts.append(curve_chart(epochs, {title.rpartition(": ")[2]: values[None]}, title))
-        self._draw_charts(charts)
+        if charts:
+            self._draw_charts(charts)
 
     def _draw_disputed(self, nodes: Nodes) -> None:
         disputed = nodes.disputed(MAX_DISPUTED_SHOWN)
-        with tag("section", classes="stack"):
-            tag("h3", "Nodes on which the peers disagree")
-            if not disputed:
-                tag("p", "None: all peers predict the same classes.", "soft")
-                return
-            with table("", "node", "class", "probability", "predictions of the peers"):
-                for one in disputed:
-                    with tag("tr"):
-                        with tag("td"):
-                            button(one.id, partial(self._show, one.id), "link")
-                        with tag("td"):
-                            swatch(self.class_number(one.predicted))
-                            tag("span", one.predicted)
-                        tag("td", f"{100 * one.confidence:.0f} %")
-                        tag("td", peer_counts(one.peers), "soft")
+        if not disputed:
+            tag("p", "All peers predict the same classes.", "soft")
+            return
+        with table("Nodes on which the peers disagree", "node", "class", "probability", "predictions of the peers"):
+            for one in disputed:
+                with tag("tr"):
+                    with tag("td"):
+                        button(one.id, partial(self._show, one.id), "link")
+                    with tag("td"):
+                        swatch(self.class_number(one.predicted))
+                        tag("span", one.predicted)
+                    tag("td", f"{100 * one.confidence:.0f} %")
+                    tag("td", peer_counts(one.peers), "soft")
 
     async def _show(self, node: str) -> None:
         await self.show_node(node)
         self._go_to_label()
 
 
-def table(classes: str, *titles: str) -> ui.element:
-    """A table with these columns, to be filled with rows."""
-    with tag("div", classes="scroll"), tag("table", classes=classes):
-        with tag("thead"), tag("tr"):
-            for title in titles:
-                tag("th", title)
-        return tag("tbody")
+def table(title: str, *columns: str) -> Tag:
+    """A table with a title and these columns, to be filled with rows."""
+    with tag("section", classes="stack"):
+        tag("h3", title)
+        with tag("div", classes="scroll"), tag("table"):
+            with tag("thead"), tag("tr"):
+                for column in columns:
+                    tag("th", column)
+            return tag("tbody")
 
 
-def status_text(progress: Progress, new_labels: int, has_model: bool) -> str:
-    """The state of the model in a sentence."""
+class FitStatus(NamedTuple):
+    title: str  # a word or two
+    text: str  # a sentence
+    kind: str = ""  # CSS class
+
+
+def fit_status(studio: Studio) -> FitStatus:
+    """The state of the model and of the fit."""
+    progress, snapshot = studio.progress, studio.snapshot
+    if not snapshot.load:
+        return FitStatus("No graph yet", "Load a graph under Data.")
     if progress.state == "running":
+        share = f" {100 * progress.done / progress.total:.0f} %" if progress.total else ""
         count = f", {progress.unit} {progress.done} of {progress.total}" if progress.total else ""
-        return f"{(progress.stage or 'starting').capitalize()}{count}. You can go on labelling."
-    pending = f"{plural(new_labels, 'new label')}."
+        text = f"{(progress.stage or 'starting').capitalize()}{count}. You can go on labelling."
+        return FitStatus(f"Teaching{share}", text, "busy")
     if progress.state == "failed":
-        return f"Teaching failed: {progress.error}"
-    if progress.state == "cancelled":
-        return f"Stopped; the previous model is kept. {pending}" if has_model else f"Stopped. {pending}"
-    if new_labels:
-        return pending
-    return "The model is up to date." if has_model else "There are no labels yet: label some nodes."
+        return FitStatus("Teaching failed", f"Teaching failed: {progress.error}", "failed")
+    kept = "Stopped; the previous model is kept. " if progress.state == "cancelled" and studio.has_model else ""
+    if snapshot.new_labels:
+        pending = plural(snapshot.new_labels, "new label")
+        return FitStatus(pending, f"{kept}{pending}.")
+    if studio.has_model:
+        return FitStatus("Up to date", f"{kept}The model is up to date.", "ready")
+    return FitStatus("No model yet", "There are no labels yet: label some nodes.")
 
 
 def accuracy_figure(expected: Mapping[str, Any] | None, why_not: str | None) -> tuple[str, str]:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
-from nicegui import app, ui
+from nicegui import Client, app, ui
 
 from mtgcn.report.pages import class_variables, colour_variables
 from mtgcn.studio.data_view import DataView
 from mtgcn.studio.elements import Keys, Tag, View, button, plural, tag
 from mtgcn.studio.fitting import FitWorker
 from mtgcn.studio.label_view import KEYS, LabelView
-from mtgcn.studio.model_view import ModelView
+from mtgcn.studio.model_view import ModelView, fit_status
 from mtgcn.studio.project import Project
 from mtgcn.studio.state import POLL_SECONDS, Action, Studio, Window, error_line
 
@@ -60,6 +60,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     app.add_static_file(local_file=STYLES, url_path="/studio.css")
     ui.add_head_html('<link rel="stylesheet" href="/studio.css">', shared=True)
     ui.page("/", title="mtgcn studio", favicon=FAVICON)(lambda: Page(studio))
+    app.on_exception(show_error)
     app.on_page_exception(lambda error: tag("p", error_line(error), "note"))
     ui.run_with(
         application,
@@ -73,19 +74,25 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     return application
 
 
+def show_error(error: Exception) -> None:
+    """Show an unexpected error of an event or a timer on every open page."""
+    line = error_line(error)
+    for client in list(Client.instances.values()):
+        notify(client, line, True)
+
+
+def notify(client: Client, text: str, error: bool) -> None:
+    with client:
+        ui.notify(text, type="negative" if error else None, timeout=10_000 if error else 5_000)
+
+
 class Page(View):
     """The content of one browser window."""
 
     def __init__(self, studio: Studio) -> None:
         client = ui.context.client
-
-        def notify(text: str, error: bool) -> None:
-            with client:
-                ui.notify(text, type="negative" if error else None, timeout=10_000 if error else 5_000)
-
-        window = Window(studio, notify, lambda: client.tab_id or client.id)
+        window = Window(studio, partial(notify, client), lambda: client.tab_id or client.id)
         super().__init__(window)
-        ui.on_exception(window.show_error)  # of events and timers
         ui.add_css(str(colour_variables()))
         Keys(self._press)
         with tag("div", classes="studio"):
@@ -127,12 +134,12 @@ class Page(View):
             self.window.notify(studio.error, True)
         if self.changed("colours", len(snapshot.classes)):
             ui.add_css(str(class_variables(max(1, len(snapshot.classes)))))
-        text, kind = model_state(studio)
-        if self.changed("bar", snapshot, text, kind):
+        status = fit_status(studio)
+        if self.changed("bar", snapshot, status):
             self._project.text = snapshot.title
             self._labels.text = plural(len(snapshot.labels), "label") if snapshot.load else ""
-            self._pill.text = text
-            self._pill.classes(add=kind, remove="busy ready failed")
+            self._pill.text = status.title
+            self._pill.classes(add=status.kind, remove="busy ready failed")
 
     async def _press(self, key: str, node: str) -> None:
         window = self.window
@@ -141,18 +148,3 @@ class Page(View):
         actions |= {name: partial(window.label, node, number) for number, name in enumerate(KEYS)}
         if key in actions:
             await window.act(actions[key])
-
-
-def model_state(studio: Studio) -> tuple[str, str]:
-    """The state of the model in a word or two, and its CSS class."""
-    progress, snapshot = studio.progress, studio.snapshot
-    if not snapshot.load:
-        return "No graph yet", ""
-    if progress.state == "running":
-        share = f" {100 * progress.done / progress.total:.0f} %" if progress.total else ""
-        return f"Teaching{share}", "busy"
-    if progress.state == "failed":
-        return "Teaching failed", "failed"
-    if snapshot.new_labels and snapshot.labels:
-        return plural(snapshot.new_labels, "new label"), ""
-    return ("Up to date", "ready") if studio.has_model else ("No model yet", "")

@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
-
 from mtgcn.errors import InputError
-from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path
 from mtgcn.studio.fitting import FitWorker, MapPoints, Progress, fitted_model, map_points
 from mtgcn.studio.nodes import Node, Nodes, NodeView
@@ -108,19 +105,6 @@ class Studio:
     async def cancel(self) -> None:
         await asyncio.to_thread(self.worker.cancel)
         self.revision += 1
-
-    def colours(
-        self, points: MapPoints
-    ) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown"], Bool[np.ndarray, "shown"]]:
-        """Class of each node on the map (-1: none), its confidence, and whether it is labelled now."""
-        number = {name: code for code, name in enumerate(self.snapshot.classes)}
-        labels = np.array([number.get(self.snapshot.labels.get(node, ""), -1) for node in points.ids])
-        classes, confidence = np.full(len(labels), -1), np.zeros(len(labels))
-        if self.nodes is not None and self.nodes.model is not None:
-            codes = np.array([number.get(name, -1) for name in self.nodes.class_names])
-            classes = codes[self.nodes.predicted[points.nodes]]
-            confidence = self.nodes.confidence[points.nodes]
-        return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
 
     # The loop
 

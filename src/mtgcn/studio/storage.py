@@ -67,11 +67,11 @@ class ProjectFolder:
             check_no_link(path)
         return path
 
-    def read(self, *names: str, at_most: int | None = None) -> bytes | None:
+    def read(self, *names: str) -> bytes | None:
         """The content of a file; None if it does not exist."""
         path = self.path(*names)
         try:
-            return read_plain(path, at_most)
+            return read_plain(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
