@@ -14,8 +14,7 @@ from mtgcn.studio.state import LABELS_BEFORE_FIT, MIN_QUEUE_LENGTH, QUEUE_LENGTH
 def step(studio, times=1):
     async def steps():
         for _ in range(times):
-            await studio.poll()
-            await studio.update()
+            await studio.step()
 
     asyncio.run(steps())
 
@@ -180,8 +179,7 @@ class Driver:
         """Run actions; returns the node shown afterwards."""
 
         async def run():
-            await self.window.studio.poll()
-            await self.window.studio.update()
+            await self.window.studio.step()
             await self.window.poll()
             for action in actions:
                 await self.window.act(action)

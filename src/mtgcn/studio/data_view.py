@@ -120,12 +120,9 @@ class DataView(View):
 
         async def change(event: Any) -> None:
             self.changed(self._classes)  # draws them again, which resets the fields to the stored names
-            await self.window.act(lambda: self._call(method, *first, str(event.args)))
+            await self.window.act(lambda: self.window.change(method, *first, str(event.args)))
 
         element.on(event, change, js_handler=f"(event) => emit({value})")
-
-    async def _call(self, method: Callable[..., object], *values: str) -> None:
-        await self.window.change(method, *values)
 
     # Loading
 

@@ -160,7 +160,7 @@ class LabelView(View):
                     for peer, name in others.items():
                         tag("dt", peer)
                         tag("dd", name)
-            pseudo = sorted((since, node.id) for node in view.neighbours if (since := pseudo_label_since(node)))
+            pseudo = sorted((one.pseudo_label_since, one.id) for one in view.neighbours if one.pseudo_label_since)
             if pseudo:
                 text = (
                     f"{plural(len(pseudo), 'neighbour')} became pseudo-labels, {pseudo[0][1]} first, in epoch "
@@ -187,7 +187,7 @@ class LabelView(View):
                 radius, colour = 13 if one is view.node else 8, number[one.id]
                 with tag("g", classes="point", style=None if colour is None else f"--own: var(--k{colour})") as point:
                     tag("title", f"{one.id}: {one.class_text}")
-                    if pseudo_label_since(one):
+                    if one.pseudo_label_since:
                         tag("circle", classes="pseudo", cx=left, cy=top, r=radius + 4)
                     tag("circle", "", "disc" if one.label is None else "disc labelled", cx=left, cy=top, r=radius)
                     if one is not view.node and len(points) <= MAX_NAMED_POINTS:
@@ -269,22 +269,17 @@ def colours(
     return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
 
 
-def pseudo_label_since(node: Node) -> int | None:
-    """Epoch or round from which a node without a label is a pseudo-label."""
-    return None if node.label is not None else node.pseudo_label_since
-
-
 def explanation(node: Node) -> list[str]:
     """How the model reached its prediction."""
     lines = []
     if node.fitted:
         lines.append("You labelled it; all peers learn from it from the first epoch.")
+    elif node.label is not None:
+        lines.append("Your label is newer than the model; the next fit uses it.")
     elif node.pseudo_label_since is not None:
         lines.append(f"From epoch {node.pseudo_label_since} it is a pseudo-label, taught by confident peers.")
     else:
         lines.append("It is no pseudo-label; the peers predict it from its features and neighbours.")
-    if node.label is not None and not node.fitted:
-        lines.append("Your label is newer than the model; the next fit uses it.")
     if len(node.peers) > 1:
         agreeing = sum(name == node.predicted for name in node.peers.values())
         lines.append(

@@ -7,6 +7,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -27,7 +28,7 @@ from mtgcn.storage.files import current_path, read_plain
 from mtgcn.studio.project import LABELS, Project
 from mtgcn.studio.source import LoadedGraph
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
-from mtgcn.uncertainty.suggestions import Suggestion, first_suggestions, suggest, uncertainty_of
+from mtgcn.uncertainty.suggestions import FirstSuggestion, Suggestion, first_suggestions, suggest, uncertainty_of
 from mtgcn.workflows.predict import predictions_of, predictions_table
 
 MAX_ATTRIBUTES = 40
@@ -51,7 +52,7 @@ class Node:
     probabilities: Mapping[str, float] = field(default_factory=dict)  # by class
     peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
     fitted: bool = False  # whether it was labelled in the fit
-    pseudo_label_since: int | None = None  # epoch or round; None if it never was a pseudo-label
+    pseudo_label_since: int | None = None  # epoch or round; None if it has a label or never was a pseudo-label
 
     @property
     def class_name(self) -> str | None:
@@ -116,9 +117,9 @@ class Nodes:
         model, names, loaded = self.model, self.class_names, self.loaded
         shape = loaded.picture_shape
         picture = None if shape is None else picture_url(_features(loaded, index).reshape(shape))
-        node = loaded.ids[index]
+        node, label = loaded.ids[index], labels.get(loaded.ids[index])
         if model is None:
-            return Node(node, labels.get(node), picture)
+            return Node(node, label, picture)
         probabilities: dict[str, float] = {}
         for name, share in zip(names, model.label_distributions_[index].tolist(), strict=True):
             probabilities[name] = probabilities.get(name, 0.0) + share
@@ -128,14 +129,14 @@ class Nodes:
         since = int(model.labeled_iter_[index])
         return Node(
             node,
-            labels.get(node),
+            label,
             picture,
             predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
             peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
             fitted=since == GIVEN,
-            pseudo_label_since=since if since > GIVEN else None,
+            pseudo_label_since=since if since > GIVEN and label is None else None,
         )
 
     def view(self, name: str) -> NodeView:
@@ -183,7 +184,7 @@ class Nodes:
         free[labelled] = False
         free[[index[node] for node in skipped]] = False
         wanted = min(count, int(free.sum()))
-        suggestions: list[Suggestion] = []
+        suggestions: Sequence[Suggestion | FirstSuggestion] = ()
         if wanted and self.model is not None:
             suggestions = suggest(self.model, wanted, labelled=labelled, free=free)
         elif wanted:
@@ -207,10 +208,8 @@ class Nodes:
 
     def predicted_counts(self) -> dict[str, int]:
         """Number of nodes per predicted class, of those that were unlabelled in the fit."""
-        counts = dict.fromkeys(self.class_names, 0)
-        for number in self.predicted[self.unlabelled].tolist():
-            counts[self.class_names[number]] += 1
-        return counts
+        counts = Counter(self.class_names[number] for number in self.predicted[self.unlabelled].tolist())
+        return {name: counts[name] for name in self.class_names}
 
     def fitted_labels(self) -> dict[str, str]:
         """The labels that the model was fitted on; empty without a model."""

@@ -35,7 +35,8 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await studio.poll()
+        with contextlib.suppress(Exception):  # the loop reports it
+            await studio.poll()
         running = asyncio.create_task(studio.run())
         try:
             yield

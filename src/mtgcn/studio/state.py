@@ -28,7 +28,7 @@ MAX_UPCOMING = 5
 LOG = logging.getLogger("mtgcn")
 
 T = TypeVar("T")
-Action = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[object]]
 Notify = Callable[[str, bool], None]  # shows a message; whether it is an error
 
 
@@ -71,8 +71,7 @@ class Studio:
         self._last_fit_labels: Mapping[str, str] = {}
         self._queue_for: tuple[Nodes | None, int] = (None, 0)  # nodes, and number of labelled and skipped ones
         self._points_for: Nodes | None = None
-        self._poll_soon = asyncio.Event()
-        self._read_error = self._update_error = ""
+        self.error = ""  # why the project cannot be read or updated
         self._failed_on: object = None
 
     @property
@@ -82,11 +81,6 @@ class Studio:
     @property
     def has_model(self) -> bool:
         return self.nodes is not None and self.nodes.model is not None
-
-    @property
-    def error(self) -> str:
-        """Why the project cannot be read or updated; empty without an error."""
-        return self._read_error or self._update_error
 
     # Actions
 
@@ -111,24 +105,35 @@ class Studio:
     async def run(self) -> None:
         """Poll and update until cancelled."""
         while True:
+            await self.step()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def step(self) -> None:
+        """Poll and update once. A failed update is retried after the next change."""
+        polled: tuple[object, ...] = ()
+        try:
             await self.poll()
-            await self.update()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._poll_soon.wait(), POLL_SECONDS)
-            self._poll_soon.clear()
+            polled = self.snapshot, self.progress.state
+            if self._failed_on == (*polled, self.nodes):
+                return
+            if self.snapshot.load:
+                await self._update()
+            error, polled = "", ()
+        except Exception as failure:
+            error = error_line(failure, self.error)
+        self._failed_on = (*polled, self.nodes) if polled else None
+        if error != self.error:
+            self.error = error
+            self.revision += 1
 
     async def poll(self) -> None:
         """Read the project."""
-        try:
-            snapshot, error = await asyncio.to_thread(self._read), ""
-        except Exception as failure:
-            snapshot, error = self.snapshot, error_line(failure, self._read_error)
+        snapshot = await asyncio.to_thread(self._read)
         if snapshot.load != self.snapshot.load:
             self.nodes, self.points, self.queue, self._last_fit_labels = None, None, {}, {}
-        if (snapshot, error) != (self.snapshot, self._read_error):
-            self.snapshot, self._read_error = snapshot, error
+        if snapshot != self.snapshot:
+            self.snapshot = snapshot
             self.revision += 1
-            self._poll_soon.set()
 
     def _read(self) -> Snapshot:
         project, state, nodes = self.project, self.project.state, self.nodes
@@ -137,21 +142,6 @@ class Studio:
         labels = project.labels()
         new = count_differences({} if nodes is None else nodes.fitted_labels(), labels)
         return Snapshot(state.load, state.source.title, project.classes, labels, project.skipped, new)
-
-    async def update(self) -> None:
-        """Update what depends on the project. A failed update is retried after the next change."""
-        inputs = self.snapshot, self.progress.state
-        if not self.snapshot.load or self._read_error or self._failed_on == (*inputs, self.nodes):
-            return
-        error = ""
-        try:
-            await self._update()
-        except Exception as failure:
-            error = error_line(failure, self._update_error)
-        self._failed_on = (*inputs, self.nodes) if error else None
-        if error != self._update_error:
-            self._update_error = error
-            self.revision += 1
 
     async def _update(self) -> None:
         if self.nodes is None:
