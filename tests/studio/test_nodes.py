@@ -107,14 +107,14 @@ def test_neighbours_and_edges_among_them(tmp_path, monkeypatch):
 
 def test_prediction_of_a_node(fitted):
     model = fitted.model
-    one = fitted.node("n4")
+    [one] = fitted.listed(["n4"])
     assert one.predicted == one.class_name == model.transduction_[4]
     assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
     assert one.class_text == f"{one.predicted}, {100 * one.confidence:.0f} %"
     assert list(one.peers) == list(model.peer_report_.names)
     since = int(model.labeled_iter_[4])
     assert (one.fitted, one.pseudo_label_since) == (False, since if since > 0 else None)
-    assert fitted.node("n0").fitted
+    assert fitted.listed(["n0"])[0].fitted
     assert sum(fitted.predicted_counts().values()) == fitted.unlabelled.sum() == 30
 
 
@@ -140,16 +140,16 @@ def test_renamed_and_merged_classes(fitted):
     again = Nodes(project, fitted.model)
     assert again.class_names == ("lion", "dog", "dog")
     assert again.predicted_counts().keys() == {"lion", "dog"}
-    one = again.node("n7")
+    [one] = again.listed(["n7"])
     assert one.probabilities.keys() == {"lion", "dog"}
     assert sum(one.probabilities.values()) == pytest.approx(1)
-    assert again.fitted_labels() == project.labels()
+    assert again.fitted_labels == project.labels()
 
 
 def test_method_without_peers(labelled):
     fit_project(labelled, FitOptions("lp", folds=0))
     nodes = Nodes(labelled, fitted_model(labelled))
-    assert nodes.node("n4").peers == {}
+    assert nodes.listed(["n4"])[0].peers == {}
     assert nodes.disputed(50) == []
 
 

@@ -31,9 +31,9 @@ HAS_MESSAGE = """
     return shown.find((text) => text.includes(arguments[0]));
 """
 HAS_STATE = "return document.querySelector('#pill').innerText.startsWith(arguments[0])"
-HAS_MAP = "return window.studioMap?.own.state.classes"
+HAS_MAP = "return window.studioMap?.classes"
 MAP_STATE = """
-    const { classes, labelled } = window.studioMap.own.state;
+    const { classes, labelled } = window.studioMap;
     return { classes: Array.from(classes), labelled: Array.from(labelled) };
 """
 POSITION = """
@@ -273,9 +273,9 @@ def test_keyboard_alone(page):
     count = page.text("#labels")
     page.run("document.querySelector('.map-frame canvas').focus()")
     page.press("+", "+", RIGHT)
-    page.wait_until("const {view} = window.studioMap.own.state; return view.scale > 1.9 && view.x > 0.5")
+    page.wait_until("const {view} = window.studioMap; return view.scale > 1.9 && view.x > 0.5")
     page.press(HOME)
-    page.wait_until("const {view} = window.studioMap.own.state; return view.scale === 1 && view.x === 0.5")
+    page.wait_until("const {view} = window.studioMap; return view.scale === 1 && view.x === 0.5")
     assert page.text("#labels") == count
     # Enter on a class labels; the focus stays.
     node = page.run(NODE)
@@ -316,7 +316,7 @@ def test_map_of_20_000_nodes(browser, tmp_path):
     count = 20_000
     random = np.random.default_rng(0)
     ends = np.column_stack([np.repeat(np.arange(count), 3), random.integers(0, 40, 3 * count)])
-    ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight crowds
+    ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight clusters
     np.savetxt(tmp_path / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
     project = Project(tmp_path / "mtgcn-studio")
     project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
@@ -324,15 +324,15 @@ def test_map_of_20_000_nodes(browser, tmp_path):
         browser.show(width=1280)
         visit(browser, running.address)
         browser.wait_until(HAS_MAP, seconds=240)
-        assert browser.run("return window.studioMap.own.state.xs.length") == count
+        assert browser.run("return window.studioMap.xs.length") == count
         assert browser.run("return document.querySelectorAll('canvas').length") == 1
         assert browser.run("return document.querySelectorAll('*').length") < 1500
         browser.run("window.studioMap.zoom(4)")
-        frames = browser.run("return window.studioMap.own.state.frames")
-        before = browser.run("return window.studioMap.own.state.view.x")
+        frames = browser.run("return window.studioMap.frames")
+        before = browser.run("return window.studioMap.view.x")
         browser.drag((640, 400), (540, 380))
-        browser.wait_until("return window.studioMap.own.state.frames > arguments[0]", frames)
-        assert browser.run("return window.studioMap.own.state.view.x") > before
+        browser.wait_until("return window.studioMap.frames > arguments[0]", frames)
+        assert browser.run("return window.studioMap.view.x") > before
         assert browser.errors() == []
 
 
@@ -459,9 +459,7 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         truth = np.array(list(digits.values()))
         assert np.mean(np.array(drawn["classes"]) == truth) > 0.8
         assert sum(drawn["labelled"]) == len(given)
-        browser.wait_until(
-            "const map = studioMap; return map.$refs.canvas.width > 100 && !map.own.state.frame"
-        )  # drawn
+        browser.wait_until("const map = studioMap; return map.$refs.canvas.width > 100 && !map.frame")  # drawn
         assert browser.run(COLOURED_PIXELS) > 1000
         # Undo, then reload.
         node = browser.wait_until(NODE)

@@ -8,7 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -108,10 +108,11 @@ class Nodes:
         """Nodes without a label in the fit."""
         return self.fitted.graph_.labels == UNLABELED
 
-    # One node
+    # Some nodes
 
-    def node(self, name: str) -> Node:
-        return self._node(self.project.node_index(name), self.project.labels())
+    def listed(self, names: Iterable[str]) -> list[Node]:
+        labels = self.project.labels()
+        return [self._node(self.project.node_index(name), labels) for name in names]
 
     def _node(self, index: int, labels: Mapping[str, str]) -> Node:
         model, names, loaded = self.model, self.class_names, self.loaded
@@ -211,6 +212,7 @@ class Nodes:
         counts = Counter(self.class_names[number] for number in self.predicted[self.unlabelled].tolist())
         return {name: counts[name] for name in self.class_names}
 
+    @cached_property
     def fitted_labels(self) -> dict[str, str]:
         """The labels that the model was fitted on; empty without a model."""
         if self.model is None:

@@ -140,7 +140,7 @@ class Studio:
         if state.source is None:
             return Snapshot()
         labels = project.labels()
-        new = count_differences({} if nodes is None else nodes.fitted_labels(), labels)
+        new = count_differences({} if nodes is None else nodes.fitted_labels, labels)
         return Snapshot(state.load, state.source.title, project.classes, labels, project.skipped, new)
 
     async def _update(self) -> None:
@@ -311,7 +311,7 @@ class Window:
             following = [one for one in studio.queue if one not in studio.snapshot.done and one != node][:MAX_UPCOMING]
             try:
                 view = await asyncio.to_thread(nodes.view, node)
-                upcoming = await asyncio.to_thread(lambda: [nodes.node(one) for one in following])
+                upcoming = await asyncio.to_thread(nodes.listed, following)
             except Exception as error:  # the node can still be labelled or left
                 self.show_error(error)
                 view = NodeView(Node(node))
