@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from nicegui import ui
@@ -146,7 +147,8 @@ def table(title: str, *columns: str) -> Tag:
             return tag("tbody")
 
 
-class FitStatus(NamedTuple):
+@dataclass(frozen=True)
+class FitStatus:
     title: str  # a word or two
     text: str  # a sentence
     kind: str = ""  # CSS class
