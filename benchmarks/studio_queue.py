@@ -26,7 +26,7 @@ from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import method_class
 from mtgcn.settings import parse_settings
-from mtgcn.studio.storage import loaded_graph
+from mtgcn.studio.source import LoadedGraph
 from mtgcn.uncertainty.suggestions import first_suggestions
 from mtgcn.uncertainty.warnings import FitWarning
 
@@ -82,7 +82,7 @@ def queued(graph: Graph, askable: np.ndarray, count: int) -> np.ndarray:
 
 def accuracy(graph: Graph, chosen: np.ndarray, test: np.ndarray, arguments: argparse.Namespace, seed: int) -> float:
     """Of a fit on the labels of the chosen nodes, with the classes that they have."""
-    loaded = loaded_graph(graph, hide_labels=True)
+    loaded = LoadedGraph(graph)
     labels = {loaded.ids[node]: graph.class_names[graph.labels[node]] for node in chosen}
     model = MutualTeachingClassifier(
         arguments.method,

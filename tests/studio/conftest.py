@@ -1,16 +1,13 @@
 """A small graph in files, and a project with it."""
 
-import csv
-
 import numpy as np
 import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
-from mtgcn.studio.fitting import FitOptions
+from mtgcn.studio.fitting import FitOptions, Progress
 from mtgcn.studio.project import Project
-from mtgcn.studio.worker import Progress
-from mtgcn.studio.workspace import Workspace
+from mtgcn.studio.state import Studio
 
 NODES, CLASSES = 36, ("cat", "dog", "eel")
 
@@ -43,25 +40,20 @@ def files(tmp_path):
     random = np.random.default_rng(0)
     folder = tmp_path / "given"
     folder.mkdir()
-    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["id", "size", "colour", "note"])
-        for node in range(NODES):
-            size = node % 3 + 0.2 * random.standard_normal()
-            table.writerow([f"n{node}", f"{size:.3f}", ("red", "blue", "green")[node % 3], f"note, number {node}"])
+    sizes, colours = np.arange(NODES) % 3 + 0.2 * random.standard_normal(NODES), ("red", "blue", "green")
+    rows = [f'n{node},{sizes[node]:.3f},{colours[node % 3]},"note, number {node}"\n' for node in range(NODES)]
+    (folder / "nodes.csv").write_text("id,size,colour,note\n" + "".join(rows), encoding="utf-8")
     pairs = {(a, b) for a in range(NODES) for b in range(a) if (a - b) % 3 == 0 and random.random() < 0.3}
     pairs |= {(a, (a + 1) % NODES) for a in range(0, NODES, 6)}
-    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["source", "target"])
-        table.writerows((f"n{a}", f"n{b}") for a, b in sorted(pairs))
+    lines = [f"n{a},n{b}\n" for a, b in sorted(pairs)]
+    (folder / "edges.csv").write_text("source,target\n" + "".join(lines), encoding="utf-8")
     return TableOptions(edges=folder / "edges.csv", nodes=folder / "nodes.csv")
 
 
 @pytest.fixture
 def project(files, tmp_path):
     """A project with three classes and no labels."""
-    opened = Project.open(tmp_path / "project")
+    opened = Project(tmp_path / "project")
     opened.load_files(files)
     for name in CLASSES:
         opened.add_class(name)
@@ -101,5 +93,5 @@ def worker():
 
 
 @pytest.fixture
-def workspace(project, worker):
-    return Workspace(project, worker)
+def studio(project, worker):
+    return Studio(project, worker)

@@ -1,4 +1,10 @@
+import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -8,20 +14,10 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.persistence import load_model, read_card
 from mtgcn.io.options import TableOptions
 from mtgcn.studio import fitting
-from mtgcn.studio.fitting import LAYOUT_FILE, FitOptions, check_labels, fit_project, fitted_model, model_layout
+from mtgcn.studio.fitting import FitOptions, FitWorker, Progress, fit_project, fitted_model, map_points
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
-
-
-def test_labels_must_leave_something_to_learn_and_predict(project, quick):
-    with pytest.raises(InputError, match="no node is labelled"):
-        check_labels(project)
-    project.label("n0", "cat")
-    with pytest.raises(InputError, match="all labels are of one class, 'cat'"):
-        fit_project(project, quick)
-    project.labels_path.write_text("id,label\n" + "".join(f"n{node},{node % 2}\n" for node in range(36)))
-    with pytest.raises(InputError, match="all 36 nodes are labelled"):
-        check_labels(project)
+ENDLESS = FitOptions("gcn", ["epochs=1000000"], folds=0)
 
 
 @pytest.mark.parametrize(
@@ -45,21 +41,22 @@ def test_fit_and_refit_equal_mtgcn_fit(labelled, tmp_path, request, options, arg
     assert cards[0] == cards[1]
 
 
-def test_result_compares_with_the_previous_model(labelled, quick):
+def test_record_compares_with_the_previous_model(labelled, quick):
     first = fit_project(labelled, quick)
-    assert (first.changed, first.compared, first.refitted) == (None, None, False)
-    assert first.labels == {"cat": 2, "dog": 2, "eel": 2}
+    assert (first.changed, first.compared, first.refitted, first.labels) == (None, None, False, 6)
     before = fitted_model(labelled)
     labelled.rename_class("cat", "lion")
     labelled.label("n3", "eel")  # wrong, so that predictions change
     labelled.label("n6", "eel")
     second = fit_project(labelled, quick)
+    now = fitted_model(labelled)
     previous = np.where(before.transduction_ == "cat", "lion", before.transduction_)
-    differing = (previous != fitted_model(labelled).transduction_)[before.graph_.labels == -1]
+    differing = (previous != now.transduction_)[before.graph_.labels == -1]
     assert second.changed == differing.sum() > 0
     assert second.compared == 30
     assert sum(nodes for _, _, nodes in second.changes) == second.changed
     assert not any("cat" in change for change in second.changes)
+    assert fitting.FitRecord.model_validate(now.training_["studio"]).changed == second.changed
     assert labelled.state.renamed == ()
 
 
@@ -76,25 +73,165 @@ def test_other_settings_or_graph_need_a_full_fit(labelled, files, quick):
 def test_accuracy_is_cross_validated(labelled, truth):
     for node in range(27):
         labelled.label(f"n{node}", truth(f"n{node}"))
-    expected = fit_project(labelled, FitOptions("gcn", ["epochs=20"])).expected_accuracy
-    stored = json.loads((labelled.model_folder / "card.json").read_text())["training"]["expected_accuracy"]
-    assert expected["labels"] == 27
-    assert stored == expected | {"ci95": list(expected["ci95"])}
+    fit_project(labelled, FitOptions("gcn", ["epochs=20"]))
+    assert fitted_model(labelled).training_["expected_accuracy"]["labels"] == 27
 
 
-@pytest.mark.parametrize("damage", ["none", "remove", "shorten", "another"])
-def test_layout_is_stored_and_remade_if_damaged(labelled, monkeypatch, damage, quick):
+def test_map_is_cached(labelled, monkeypatch, quick):
     fit_project(labelled, quick)
-    model, path = fitted_model(labelled), labelled.folder / LAYOUT_FILE
-    nodes, before = model_layout(labelled, model)
-    assert nodes.tolist() == list(range(36))
-    if damage == "none":
-        monkeypatch.delattr(fitting, "layout_2d")
-    elif damage == "remove":
-        path.unlink()
-    elif damage == "shorten":
-        path.write_bytes(path.read_bytes()[:100])
-    else:
-        np.savez(path, nodes=np.arange(36), places=np.zeros((36, 2)), made_for=np.array("another"))
-    assert np.array_equal(model_layout(labelled, model)[1], before)
-    assert path.stat().st_size > 100
+    points = map_points(labelled, fitted_model(labelled))
+    assert points.ids == [f"n{node}" for node in range(36)]
+    monkeypatch.delattr(fitting, "layout_2d")
+    assert np.array_equal(map_points(labelled, fitted_model(labelled)).places, points.places)
+
+
+# The worker in the server
+
+
+class ScriptedProcess:
+    """A worker process that sends given lines."""
+
+    def __init__(self, lines, status=0):
+        self.stdin, self.stdout = io.StringIO(), io.StringIO("".join(f"{line}\n" for line in lines))
+        self.status = status
+
+    def poll(self):
+        return None
+
+    def wait(self):
+        return self.status
+
+
+def progress_after(project, monkeypatch, options, lines, status=0):
+    """The progress after a process has sent these lines and ended."""
+    monkeypatch.setattr(fitting.subprocess, "Popen", lambda *args, **settings: ScriptedProcess(lines, status))
+    worker = FitWorker(project, options)
+    with worker._changed:  # nothing is received before the request is sent
+        worker.start()
+    return worker.wait(10)
+
+
+def test_fits_that_cannot_start(project, quick):
+    worker = FitWorker(project, quick)
+    with pytest.raises(InputError, match="no node is labelled"):
+        worker.start()
+    project.label("n0", "cat")
+    with pytest.raises(InputError, match="all labels are of one class, 'cat'"):
+        worker.start()
+    project.label("n1", "dog")
+    for method, settings, complaint in (("gnc", [], "unknown method 'gnc'"), ("gcn", ["epohcs=3"], "epochs")):
+        with pytest.raises(InputError, match=complaint):
+            FitWorker(project, FitOptions(method, settings)).start()
+    project.labels_path.write_text("id,label\n" + "".join(f"n{node},{node % 2}\n" for node in range(36)))
+    with pytest.raises(InputError, match="all 36 nodes are labelled"):
+        worker.start()
+    assert worker.progress == Progress()
+
+
+def test_messages_become_progress(labelled, monkeypatch, quick):
+    lines = [
+        '{"stage": "embeddings", "unit": "step", "done": 0, "total": 0}',
+        '{"done": 10, "total": 20}',
+        '{"curve": "embeddings", "epoch": 10, "values": {"loss": 2.0}}',
+        '{"curve": "embeddings", "epoch": 20, "values": {"loss": 1.0}}',
+        '{"curve": "", "epoch": 1, "values": {"loss": 3.0}}',
+        '{"curve": "", "epoch": 1, "values": {"loss": 4.0}}',
+        '{"state": "failed", "error": "out of memory"}',
+    ]
+    # A curve that restarts replaces the old one.
+    curves = {"embeddings: loss": ((10, 2.0), (20, 1.0)), "loss": ((1, 4.0),)}
+    progress = progress_after(labelled, monkeypatch, quick, lines)
+    assert progress == Progress("failed", "embeddings", 10, 20, "step", curves, "out of memory")
+
+
+def test_killed_process_is_reported(labelled, monkeypatch, quick):
+    progress = progress_after(labelled, monkeypatch, quick, [], status=-9)
+    assert progress.state == "failed"
+    assert progress.error == "the worker process ended (signal 9, probably out of memory)"
+
+
+# The worker process
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_fit_in_the_background_and_cancel(labelled, tmp_path, monkeypatch):
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "users-cache"))
+    worker = FitWorker(labelled, FitOptions("gcn", ["epochs=30"], folds=0))
+    worker.prepare()
+    first_process = worker._process.pid
+    worker.start()
+    assert worker.progress.state == "running"
+    progress = worker.wait()
+    assert (progress.state, progress.error) == ("done", None)
+    assert progress.curves["supervised"][-1][0] == 30
+    assert fitted_model(labelled).n_iter_ == 30
+    assert sorted(os.listdir(tmp_path)) == ["given", "project"]
+    assert list((labelled.folder / "cache").rglob("*.npz"))
+    labelled.label("n3", "cat")
+    endless = FitWorker(labelled, ENDLESS)
+    endless.start()
+    while not endless.progress.curves:
+        time.sleep(0.01)
+    pid = endless._process.pid
+    endless.cancel()
+    assert not alive(pid)
+    assert endless.progress.state == "cancelled"
+    assert fitted_model(labelled).n_iter_ == 30
+    worker.start()
+    assert worker._process.pid == first_process
+    assert worker.wait().state == "done"
+    assert fitted_model(labelled).training_["studio"]["refitted"]
+    worker.close()
+    assert not alive(first_process)
+
+
+@pytest.mark.slow
+def test_error_in_the_process_is_one_line(labelled):
+    command = [sys.executable, "-P", "-c", fitting.START, "src", labelled.folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        print(json.dumps({"method": "gnc"}), file=process.stdin, flush=True)
+        messages = [{}]
+        while "state" not in messages[-1]:
+            messages.append(json.loads(process.stdout.readline()))
+        assert messages[-1]["state"] == "failed"
+        assert messages[-1]["error"].startswith("unknown method 'gnc'")
+
+
+SERVER = """
+import sys, time
+from mtgcn.studio.fitting import FitOptions, FitWorker
+from mtgcn.studio.project import Project
+worker = FitWorker(Project(sys.argv[1]), FitOptions("gcn", ["epochs=1000000"], folds=0))
+worker.start()
+while not worker.progress.curves:
+    time.sleep(0.01)
+print(worker._process.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.long
+def test_process_ends_with_the_server(labelled):
+    before = labelled.labels()
+    command = [sys.executable, "-c", SERVER, str(labelled.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        worker = int(server.stdout.readline())
+        assert alive(worker)
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+    for _ in range(500):
+        if not alive(worker):
+            break
+        time.sleep(0.02)
+    assert not alive(worker)
+    assert labelled.labels() == before
+    assert fitted_model(labelled) is None
+    labelled.label("n4", "dog")

@@ -4,21 +4,21 @@ import asyncio
 
 import pytest
 
-from mtgcn.studio.guard import HEADERS, MAX_BODY_BYTES, Guard, Served
+from mtgcn.studio.guard import HEADERS, MAX_BODY_BYTES, UPLOAD_PATH, Guard, Served
 
 SERVED = Served("127.0.0.1", 8123, "the-token")
-OPENED = {"host": "127.0.0.1:8123", "cookie": "mtgcn-studio-8123=the-token"}
+HOST = {"host": "127.0.0.1:8123"}
+OPENED = HOST | {"cookie": "mtgcn-studio-8123=the-token"}
+REFUSED_SOCKET = {"type": "websocket.close", "code": 1008, "reason": ""}
 
 
 class Behind:
     """An application that reads the body and responds with 200."""
 
-    def __init__(self):
-        self.read = None
+    read = None
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "websocket":
-            await receive()
             await send({"type": "websocket.accept"})
             return
         self.read, more = b"", True
@@ -30,18 +30,17 @@ class Behind:
 
 
 def respond(headers, *, path="/", query="", kind="http", body=(b"",), max_upload_bytes=10 * MAX_BODY_BYTES):
-    """The response and the guarded application."""
+    """The messages sent, and the guarded application."""
     behind, sent, parts = Behind(), [], list(body)
 
     async def receive():
-        if kind == "websocket":
-            return {"type": "websocket.connect"}
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     async def send(message):
         sent.append(message)
 
-    listed = [(name.encode(), value.encode()) for name, value in headers.items()]
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    listed = [(name.encode(), value.encode()) for name, value in pairs]
     scope = {"type": kind, "path": path, "query_string": query.encode(), "headers": listed}
     asyncio.run(Guard(behind, SERVED, max_upload_bytes)(scope, receive, send))
     return sent, behind
@@ -49,6 +48,10 @@ def respond(headers, *, path="/", query="", kind="http", body=(b"",), max_upload
 
 def status(*arguments, **settings):
     return respond(*arguments, **settings)[0][0]["status"]
+
+
+def headers_of(sent):
+    return {name.decode(): value.decode() for name, value in sent[0]["headers"]}
 
 
 def test_every_address_has_its_own_token():
@@ -60,21 +63,18 @@ def test_every_address_has_its_own_token():
 
 
 def test_token_is_required():
-    sent, behind = respond(OPENED)
-    assert sent[0]["status"] == 200
-    assert behind.read == b""
-    for headers in ({"host": "127.0.0.1:8123"}, OPENED | {"cookie": "mtgcn-studio-8123=another"}):
-        sent, behind = respond(headers)
+    assert respond(OPENED)[1].read == b""
+    wrong = ({}, {"cookie": "mtgcn-studio-8123=another"}, {"cookie": "other=the-token"})
+    for headers, query in (*((HOST | one, "") for one in wrong), (HOST, "token=wrong")):
+        sent, behind = respond(headers, query=query)
         assert sent[0]["status"] == 401
         assert behind.read is None
-    assert status({"host": "127.0.0.1:8123"}, query="token=wrong") == 401
-    assert status({"host": "127.0.0.1:8123", "cookie": "other=the-token"}) == 401
+    assert respond(HOST, kind="websocket")[0] == [REFUSED_SOCKET]
 
 
 def test_token_moves_into_a_cookie():
-    sent, behind = respond({"host": "127.0.0.1:8123"}, query="token=the-token")
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    assert headers["set-cookie"] == "mtgcn-studio-8123=the-token; HttpOnly; SameSite=Strict; Path=/"
+    sent, behind = respond(HOST, query="token=the-token")
+    assert headers_of(sent)["set-cookie"] == "mtgcn-studio-8123=the-token; HttpOnly; SameSite=Strict; Path=/"
     assert behind.read is None
     assert b"the-token" not in sent[1]["body"]
 
@@ -91,26 +91,22 @@ def test_token_moves_into_a_cookie():
 def test_other_host_or_origin_is_refused(changed):
     assert status(OPENED | changed) == 403
     assert status(OPENED | changed, query="token=the-token") == 403
-    assert respond(OPENED | changed, kind="websocket")[0] == [{"type": "websocket.close", "code": 1008}]
+    assert respond(OPENED | changed, kind="websocket")[0] == [REFUSED_SOCKET]
+
+
+def test_two_host_headers_are_refused():
+    assert status([*OPENED.items(), ("host", "evil.example")]) == 403
 
 
 def test_own_requests_pass():
     own = {"origin": "http://127.0.0.1:8123", "cookie": 'a[b]=c; =; session="x; mtgcn-studio-8123=the-token; b=z'}
     assert status(OPENED | own) == 200
     assert respond(OPENED, kind="websocket")[0] == [{"type": "websocket.accept"}]
-    assert respond({"host": "127.0.0.1:8123"}, kind="websocket")[0] == [{"type": "websocket.close", "code": 1008}]
-
-
-def test_two_host_headers_are_refused():
-    listed = [(b"host", b"127.0.0.1:8123"), (b"host", b"evil.example")]
-    scope = {"type": "http", "path": "/", "query_string": b"", "headers": listed}
-    assert Guard(Behind(), SERVED, 1)._refusal(scope)[0] == 403
 
 
 def test_every_response_has_the_security_headers():
-    for headers in (OPENED, {"host": "evil.example"}):
-        sent, _ = respond(headers)
-        names = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    for headers, query in ((OPENED, ""), ({"host": "evil.example"}, ""), (HOST, "token=the-token")):
+        names = headers_of(respond(headers, query=query)[0])
         assert all(names[name.lower()] == value for name, value in HEADERS.items())
 
 
@@ -120,5 +116,5 @@ def test_large_body_is_refused():
     assert status(OPENED | {"content-length": "-1"}) == 413
     assert status(OPENED, body=[whole, whole]) == 200
     assert status(OPENED, body=[whole, whole, b"x"]) == 413
-    assert status(OPENED, body=[whole, whole, b"x"], path="/upload/edges.csv") == 200
-    assert status(OPENED, body=[b"12345"], path="/upload/edges.csv", max_upload_bytes=4) == 413
+    assert status(OPENED, body=[whole, whole, b"x"], path=UPLOAD_PATH) == 200
+    assert status(OPENED, body=[b"12345"], path=UPLOAD_PATH, max_upload_bytes=4) == 413

@@ -1,66 +1,80 @@
 import base64
+import csv
 import io
+import zipfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
-from mtgcn.studio import nodes
+from mtgcn.studio import nodes as module
 from mtgcn.studio.fitting import FitOptions, fit_project, fitted_model
-from mtgcn.studio.nodes import SKIPPED, neighbourhood, next_nodes, node_details, picture_url
-from mtgcn.studio.predictions import ProjectPredictions
+from mtgcn.studio.nodes import SKIPPED, Nodes, picture_url
 from mtgcn.studio.project import Project
+from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
+from mtgcn.uncertainty.suggestions import uncertainty_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 
 
 def opened(tmp_path, **paths):
-    project = Project.open(tmp_path / "other")
+    project = Project(tmp_path / "other")
     project.load_files(TableOptions(**paths))
     return project
 
 
-def test_columns_are_shown_as_written(project):
-    details = node_details(project, "n4")
-    assert dict(details.attributes).keys() == {"id", "size", "colour", "note"}
-    assert dict(details.attributes)["note"] == "note, number 4"
-    assert details.picture is None
-    few = node_details(project, "n4", most=1)
-    assert (len(few.attributes), few.left_out) == (1, 3)
+@pytest.fixture
+def fitted(labelled, quick_plus):
+    """Nodes with the predictions of a model with peers."""
+    fit_project(labelled, quick_plus)
+    return Nodes(labelled, fitted_model(labelled))
+
+
+# Attributes
+
+
+def test_columns_are_shown_as_written(project, monkeypatch):
+    attributes = dict(Nodes(project).view("n4").attributes)
+    assert attributes.keys() == {"id", "size", "colour", "note"}
+    assert attributes["note"] == "note, number 4"
+    monkeypatch.setattr(module, "MAX_ATTRIBUTES", 1)
+    few = Nodes(project).view("n4")
+    assert (len(few.attributes), few.attributes_left_out) == (1, 3)
     with pytest.raises(InputError, match="unknown node '4'"):
-        node_details(project, "4")
+        Nodes(project).view("4")
 
 
 def test_largest_features_of_wide_tables_and_arrays(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(nodes, "MAX_COLUMNS", 3)
-    names = [name for name, _ in node_details(project, "n4").attributes]
+    monkeypatch.setattr(module, "MAX_COLUMNS", 3)
+    names = [name for name, _ in Nodes(project).view("n4").attributes]
     assert any("blue" in name for name in names)
     assert not any("red" in name for name in names)
     features = np.array([[0.0, 2.0, -3.0], [0, 0, 0]])
     np.savez(tmp_path / "graph.npz", edge_index=np.array([[0, 1], [1, 0]]), features=features)
-    other = opened(tmp_path, graph=tmp_path / "graph.npz")
-    assert len(node_details(other, "0").attributes) == 2
-    assert node_details(other, "1").left_out == 0
+    other = Nodes(opened(tmp_path, graph=tmp_path / "graph.npz"))
+    assert other.view("0").attributes == [("column 2", "1"), ("column 3", "-1")]
+    assert other.view("1").attributes_left_out == 0
 
 
 def test_nodes_without_attributes(files, tmp_path):
     with files.edges.open("a") as file:
         file.write("n0,stranger\n")
     project = opened(tmp_path, edges=files.edges, nodes=files.nodes, unknown_nodes="add")
-    assert node_details(project, "stranger").attributes == []
-    assert node_details(project, "n35").attributes
+    assert Nodes(project).view("stranger").attributes == []
+    assert Nodes(project).view("n35").attributes
     project.load_files(TableOptions(edges=files.edges))
-    assert node_details(project, "n35").attributes == []
+    assert Nodes(project).view("n35").attributes == []
 
 
 def test_digits_have_pictures(tmp_path):
-    project = Project.open(tmp_path / "project")
+    project = Project(tmp_path / "project")
     project.load_dataset("digits")
-    details = node_details(project, "3")
-    assert details.attributes == ()
-    assert details.picture == picture_url(np.asarray(project.loaded.graph.features[3]).reshape(8, 8))
+    view = Nodes(project).view("3")
+    assert view.attributes == []
+    assert view.node.picture == picture_url(np.asarray(project.loaded.graph.features[3]).reshape(8, 8))
 
 
 def test_picture_is_a_grey_png():
@@ -71,81 +85,125 @@ def test_picture_is_a_grey_png():
     np.testing.assert_array_equal(np.asarray(image), [[255, 128, 0], [0, 255, 255]])
 
 
-@pytest.fixture
-def star(tmp_path):
+# Neighbourhood and predictions
+
+
+def test_neighbours_and_edges_among_them(tmp_path, monkeypatch):
     """a is linked to b, c and d; b to c; d to e."""
     (tmp_path / "edges.csv").write_text("source,target,weight\na,b,1\na,c,3\na,d,2\nb,c,1\nd,e,1\na,a,9\n")
     project = opened(tmp_path, edges=tmp_path / "edges.csv")
-    for name, node in (("x", "b"), ("y", "e")):
-        project.add_class(name)
-        project.label(node, name)
-    return project
+    project.add_class("x")
+    project.label("b", "x")
+    view = Nodes(project).view("a")
+    assert [(one.id, one.label) for one in view.neighbours] == [("c", None), ("d", None), ("b", "x")]
+    assert sorted("".join(sorted(ends)) for ends in view.edges) == ["ab", "ac", "ad", "bc"]
+    assert view.neighbours_left_out == 0
+    assert (view.node.predicted, view.node.class_text) == (None, "no prediction yet")
+    assert (view.neighbours[2].class_name, view.neighbours[2].class_text) == ("x", "x, your label")
+    monkeypatch.setattr(module, "MAX_NEIGHBOURS", 1)
+    few = Nodes(project).view("a")
+    assert ([one.id for one in few.neighbours], few.neighbours_left_out, len(few.edges)) == (["c"], 2, 1)
 
 
-def test_neighbours_and_edges_among_them(star):
-    around = neighbourhood(star, "a", None)
-    assert [(one.node, one.weight, one.label) for one in around.neighbours] == [
-        ("c", 3, None),
-        ("d", 2, None),
-        ("b", 1, "x"),
-    ]
-    edges = {("".join(sorted(first + second)), weight) for first, second, weight in around.edges}
-    assert edges == {("ac", 3), ("ad", 2), ("ab", 1), ("bc", 1)}
-    assert len(around.edges) == 4
-    assert around.centre.prediction is None
-    assert around.neighbours[2].class_name == "x"
-    assert around.left_out == 0
-    few = neighbourhood(star, "a", None, most=1)
-    assert ([one.node for one in few.neighbours], few.left_out, len(few.edges)) == (["c"], 2, 1)
-    with pytest.raises(InputError, match="unknown node 'z'"):
-        neighbourhood(star, "z", None)
+def test_prediction_of_a_node(fitted):
+    model = fitted.model
+    [one] = fitted.listed(["n4"])
+    assert one.predicted == one.class_name == model.transduction_[4]
+    assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
+    assert one.class_text == f"{one.predicted}, {100 * one.confidence:.0f} %"
+    assert list(one.peers) == list(model.peer_report_.names)
+    since = int(model.labeled_iter_[4])
+    assert (one.fitted, one.pseudo_label_since) == (False, since if since > 0 else None)
+    assert fitted.listed(["n0"])[0].fitted
+    assert sum(fitted.predicted_counts().values()) == fitted.unlabelled.sum() == 30
 
 
-def test_neighbours_with_predictions(star):
-    fit_project(star, FitOptions(settings=["infomax_epochs=2"], folds=0))
-    predictions = ProjectPredictions.read(star)
-    around = neighbourhood(star, "a", predictions)
-    for one in (around.centre, *around.neighbours):
-        index = star.node_index(one.node)
-        assert one.class_name == one.prediction.predicted == predictions.model.transduction_[index]
-        since = predictions.model.labeled_iter_[index]
-        assert one.pseudo_label_since == (since if since > 0 else None)
-    assert around.neighbours[-1].pseudo_label_since is None  # b is labelled
+def test_disputed_nodes_are_ordered_by_disagreement(fitted):
+    model = fitted.model
+    weights = peer_weights(model)
+    disputed = [int(one.id[1:]) for one in fitted.disputed(100)]
+    assert sorted(disputed) == np.flatnonzero(~peers_agree(model.peer_distributions_, weights)).tolist()
+    values = uncertainty_of(model.label_distributions_, model.peer_distributions_, weights)
+    values -= uncertainty_of(model.label_distributions_, None)
+    assert (np.diff(values[disputed].clip(0, 1)) <= 0).all()
+    assert len(fitted.disputed(1)) <= 1
+    peers = model.peer_distributions_
+    peers[:] = peers[0]
+    model.label_distributions_ = peers[0].astype(np.float64)
+    assert fitted.disputed(50) == []
+
+
+def test_renamed_and_merged_classes(fitted):
+    project = fitted.project
+    project.rename_class("cat", "lion")
+    project.merge_classes("eel", "dog")
+    again = Nodes(project, fitted.model)
+    assert again.class_names == ("lion", "dog", "dog")
+    assert again.predicted_counts().keys() == {"lion", "dog"}
+    [one] = again.listed(["n7"])
+    assert one.probabilities.keys() == {"lion", "dog"}
+    assert sum(one.probabilities.values()) == pytest.approx(1)
+    assert again.fitted_labels == project.labels()
+
+
+def test_method_without_peers(labelled):
+    fit_project(labelled, FitOptions("lp", folds=0))
+    nodes = Nodes(labelled, fitted_model(labelled))
+    assert nodes.listed(["n4"])[0].peers == {}
+    assert nodes.disputed(50) == []
+
+
+def test_downloads_match_mtgcn_predict(fitted, tmp_path):
+    with zipfile.ZipFile(io.BytesIO(fitted.export("model.zip"))) as archive:
+        archive.extractall(tmp_path / "taken")
+    assert main(["predict", str(tmp_path / "taken" / "model"), "--out", str(tmp_path / "predictions.csv")]) == 0
+    content = fitted.export("predictions.csv")
+    assert (tmp_path / "predictions.csv").read_bytes() == content
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    assert [row["predicted"] for row in rows] == fitted.model.transduction_.tolist()
+    assert fitted.export("labels.csv") == fitted.project.labels_path.read_bytes()
+
+
+def test_downloads_that_do_not_exist(project):
+    with pytest.raises(InputError, match="There is no model yet"):
+        Nodes(project).export("model.zip")
+    with pytest.raises(InputError, match="unknown download"):
+        Nodes(project).export("project.json")
+
+
+# Queue
 
 
 def test_queue_without_a_model(project, truth):
-    first = next_nodes(project, None, 4)
-    assert len({one.node for one in first}) == 4
-    assert {truth(one.node) for one in first[:3]} == {"cat", "dog", "eel"}
-    assert first[0].predicted is None
-    assert "neighbour" in first[0].reason
-    project.label(first[0].node, "cat")
-    assert [one.node for one in next_nodes(project, None, 3)] == [one.node for one in first[1:]]
+    first = Nodes(project).queue(4)
+    assert {truth(node) for node in list(first)[:3]} == {"cat", "dog", "eel"}
+    assert "neighbour" in next(iter(first.values()))
+    project.label(next(iter(first)), "cat")
+    assert list(Nodes(project).queue(3)) == list(first)[1:]
 
 
 def test_skipped_nodes_come_last(project):
-    first = next_nodes(project, None, 1)[0].node
+    [first] = Nodes(project).queue(1)
     project.skip(first)
-    queue = next_nodes(project, None, 100)
+    queue = Nodes(project).queue(100)
     assert len(queue) == 36
-    assert (queue[-1].node, queue[-1].reason) == (first, SKIPPED)
-    assert first not in [one.node for one in next_nodes(project, None, 35)]
+    assert list(queue.items())[-1] == (first, SKIPPED)
+    assert first not in Nodes(project).queue(35)
 
 
 def test_queue_with_a_model(labelled, quick):
     fit_project(labelled, quick)
-    model = fitted_model(labelled)
-    queue = next_nodes(labelled, model, 5)
-    assert [(one.node, one.reason) for one in queue] == [(f"n{one.index}", one.reason) for one in model.suggest(5)]
-    labelled.label(queue[0].node, "cat")
-    labelled.skip(queue[1].node)
-    labelled.rename_class("eel", "fish")
-    again = next_nodes(labelled, model, 100)
-    assert queue[0].node not in [one.node for one in again]
-    assert again[-1].node == queue[1].node
-    assert {one.predicted for one in again[:-1]} <= {"cat", "dog", "fish"}
+    nodes = Nodes(labelled, fitted_model(labelled))
+    queue = nodes.queue(5)
+    assert queue == {f"n{one.index}": one.reason for one in nodes.model.suggest(5)}
+    first, second = list(queue)[:2]
+    labelled.label(first, "cat")
+    labelled.skip(second)
+    again = list(nodes.queue(100))
+    assert first not in again
+    assert again[-1] == second
 
 
 def test_queue_is_empty_when_all_are_labelled(project):
     project.labels_path.write_text("id,label\n" + "".join(f"n{node},{node % 2}\n" for node in range(36)))
-    assert next_nodes(project, None, 5) == []
+    assert Nodes(project).queue(5) == {}

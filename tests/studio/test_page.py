@@ -2,9 +2,6 @@
 
 import csv
 import io
-import subprocess
-import sys
-import zipfile
 
 import numpy as np
 import pytest
@@ -13,11 +10,10 @@ from browser import chromium
 from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.datasets import load
 from mtgcn.io.options import TableOptions
-from mtgcn.studio.fitting import FitOptions
+from mtgcn.studio.fitting import FitOptions, FitWorker
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import redirect_page
-from mtgcn.studio.worker import FitWorker
-from studio_server import environment, studio
+from studio_server import studio
 
 pytestmark = pytest.mark.long
 
@@ -29,12 +25,15 @@ NODE = "return document.querySelector('[data-node]')?.dataset.node"
 SHOWS = "return document.querySelector('[data-node]')?.dataset.node === arguments[0]"
 SHOWS_ANOTHER = "return document.querySelector('[data-node]')?.dataset.node !== arguments[0]"
 LABELS = "return document.querySelector('#labels')?.innerText === arguments[0]"
-MESSAGE = "return document.querySelector('.message:not(.hidden)')?.innerText"
-HAS_MESSAGE = "return document.querySelector('.message:not(.hidden)')?.innerText.includes(arguments[0])"
+MESSAGE = "return document.querySelector('.q-notification__message')?.innerText"
+HAS_MESSAGE = """
+    const shown = Array.from(document.querySelectorAll(".q-notification__message"), (one) => one.innerText);
+    return shown.find((text) => text.includes(arguments[0]));
+"""
 HAS_STATE = "return document.querySelector('#pill').innerText.startsWith(arguments[0])"
-HAS_MAP = "return window.studioMap?.own.state.classes"
+HAS_MAP = "return window.studioMap?.classes"
 MAP_STATE = """
-    const { classes, labelled } = window.studioMap.own.state;
+    const { classes, labelled } = window.studioMap;
     return { classes: Array.from(classes), labelled: Array.from(labelled) };
 """
 POSITION = """
@@ -93,7 +92,7 @@ def browser():
 def fitted(tmp_path_factory):
     """A studio with digits, two labels per class and a model."""
     folder = tmp_path_factory.mktemp("fitted")
-    project = Project.open(folder / "mtgcn-studio")
+    project = Project(folder / "mtgcn-studio")
     project.load_dataset("digits")
     graph = load("digits")
     for number in range(10):
@@ -128,6 +127,14 @@ def go(browser, view):
     browser.wait_until("return document.querySelector(`[data-view=${arguments[0]}]`).ariaCurrent === 'page'", view)
 
 
+def choose(browser, role, path):
+    """Choose a file and wait until it is uploaded."""
+    browser.choose_file(f".{role} input", path)
+    browser.wait_until(
+        "return document.querySelector(arguments[0]).innerText.includes(arguments[1])", f".{role}", path.name
+    )
+
+
 def change(browser, selector, value):
     browser.run(
         "const one = document.querySelector(arguments[0]); one.value = arguments[1];"
@@ -150,17 +157,14 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
     with studio(tmp_path, "--project", "mine") as running:
         browser.show(width=1280)
         visit(browser, running.address)
-        browser.wait_until("return document.querySelectorAll('.file input').length === 4")
+        browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "No file is chosen")
-        for place, name in ((1, "broken.csv"), (2, "nodes.csv")):
-            browser.choose_file(f".file:nth-child({place}) input", tmp_path / name)
-        browser.wait_until("return document.querySelectorAll('.file')[1].innerText.includes('ready')")
+        for role, name in (("edges", "broken.csv"), ("nodes", "nodes.csv")):
+            choose(browser, role, tmp_path / name)
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "broken.csv")
-        browser.choose_file(".file:nth-child(1) input", tmp_path / "edges.csv")
-        browser.choose_file(".file:nth-child(2) input", tmp_path / "nodes.csv")
-        browser.wait_until("return document.querySelector('.file').innerText.includes('ready')")
+        choose(browser, "edges", tmp_path / "edges.csv")
         browser.click("#data .main")
         browser.wait_until(NODE)
         go(browser, "data")
@@ -244,7 +248,7 @@ def test_key_pressed_twice_labels_one_node(page):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_view_fits_the_screen_with_contrast(page, width, dark):
     page.show(width=width, dark=dark)
-    for view in ("label", "teaching", "results", "data"):
+    for view in ("label", "model", "data"):
         go(page, view)
         page.wait_until(
             "return document.querySelector(`#${arguments[0]}`)?.innerText", {"label": "around"}.get(view, view)
@@ -264,16 +268,14 @@ def test_keyboard_alone(page):
         seen = page.run("const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]")
         assert seen == ["solid", "3px"], reached[-1]
     text = " ".join(reached).replace("\n", " ")
-    assert all(
-        name in text for name in ("Label", "Teaching", "Results", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS")
-    )
+    assert all(name in text for name in ("Label", "Model", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS"))
     # Keys of the map do not label.
     count = page.text("#labels")
     page.run("document.querySelector('.map-frame canvas').focus()")
     page.press("+", "+", RIGHT)
-    page.wait_until("const {view} = window.studioMap.own.state; return view.scale > 1.9 && view.x > 0.5")
+    page.wait_until("const {view} = window.studioMap; return view.scale > 1.9 && view.x > 0.5")
     page.press(HOME)
-    page.wait_until("const {view} = window.studioMap.own.state; return view.scale === 1 && view.x === 0.5")
+    page.wait_until("const {view} = window.studioMap; return view.scale === 1 && view.x === 0.5")
     assert page.text("#labels") == count
     # Enter on a class labels; the focus stays.
     node = page.run(NODE)
@@ -286,13 +288,13 @@ def test_keyboard_alone(page):
 
 
 def test_fit_is_started_shown_and_stopped(page):
-    go(page, "teaching")
-    page.click("#teaching .main")
-    page.wait_until("return document.querySelector('#pill').innerText.startsWith('Teaching')")
-    page.wait_until("return document.querySelectorAll('#teaching .curves polyline').length", seconds=120)
-    assert page.run("return Number(document.querySelector('#teaching [role=progressbar]').ariaValueNow)") >= 0
-    page.click("#teaching .row button:nth-child(2)")
-    page.wait_until("return document.querySelector('#teaching').innerText.includes('the previous model is kept')")
+    go(page, "model")
+    page.click("#model .main")
+    page.wait_until(HAS_STATE, "Teaching")
+    page.wait_until("return document.querySelectorAll('#model [aria-label=Curves] svg path').length", seconds=120)
+    assert page.run("return Number(document.querySelector('#model [role=progressbar]').ariaValueNow)") >= 0
+    page.click("#model .row button:nth-child(2)")
+    page.wait_until("return document.querySelector('#model').innerText.includes('the previous model is kept')")
     assert page.text("#pill") == "Up to date"
 
 
@@ -314,23 +316,23 @@ def test_map_of_20_000_nodes(browser, tmp_path):
     count = 20_000
     random = np.random.default_rng(0)
     ends = np.column_stack([np.repeat(np.arange(count), 3), random.integers(0, 40, 3 * count)])
-    ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight crowds
+    ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight clusters
     np.savetxt(tmp_path / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
-    project = Project.open(tmp_path / "mtgcn-studio")
+    project = Project(tmp_path / "mtgcn-studio")
     project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
     with studio(tmp_path) as running:
         browser.show(width=1280)
         visit(browser, running.address)
         browser.wait_until(HAS_MAP, seconds=240)
-        assert browser.run("return window.studioMap.own.state.xs.length") == count
+        assert browser.run("return window.studioMap.xs.length") == count
         assert browser.run("return document.querySelectorAll('canvas').length") == 1
         assert browser.run("return document.querySelectorAll('*').length") < 1500
         browser.run("window.studioMap.zoom(4)")
-        frames = browser.run("return window.studioMap.own.state.frames")
-        before = browser.run("return window.studioMap.own.state.view.x")
+        frames = browser.run("return window.studioMap.frames")
+        before = browser.run("return window.studioMap.view.x")
         browser.drag((640, 400), (540, 380))
-        browser.wait_until("return window.studioMap.own.state.frames > arguments[0]", frames)
-        assert browser.run("return window.studioMap.own.state.view.x") > before
+        browser.wait_until("return window.studioMap.frames > arguments[0]", frames)
+        assert browser.run("return window.studioMap.view.x") > before
         assert browser.errors() == []
 
 
@@ -365,10 +367,10 @@ def test_documented_start_shows_a_node(browser, files, tmp_path, start):
 @pytest.mark.parametrize(
     "broken",
     [
-        "mtgcn.studio.workspace:next_nodes",  # in the loop of the server
-        "mtgcn.studio.session:node_details",  # while a node is shown
+        "mtgcn.studio.nodes:Nodes.queue",  # in the loop of the server
+        "mtgcn.studio.nodes:Nodes.view",  # while a node is shown
         "mtgcn.studio.data_view:DataView._draw_summary",  # while a view is drawn
-        "mtgcn.studio.elements:FileField._receive",  # in an event
+        "mtgcn.studio.data_view:DataView._receive",  # in an event
     ],
 )
 def test_unexpected_error_is_one_line_with_a_way_on(browser, files, tmp_path, broken):
@@ -378,10 +380,10 @@ def test_unexpected_error_is_one_line_with_a_way_on(browser, files, tmp_path, br
         browser.wait_until("return document.querySelector('[data-view=data]')")
         go(browser, "data")
         if broken.endswith("_receive"):
-            browser.choose_file(".file:nth-child(2) input", files.nodes)
-        assert browser.wait_until(HAS_MESSAGE, "Unexpected error (ZeroDivisionError: division by zero). Your labels")
-        assert browser.run(MESSAGE).endswith("Continue, or reload the page; details are in the log.")
-        assert "\n" not in browser.run(MESSAGE)
+            browser.choose_file(".nodes input", files.nodes)
+        line = browser.wait_until(HAS_MESSAGE, "Unexpected error (ZeroDivisionError: division by zero). Your labels")
+        assert line.endswith("Continue, or reload the page; details are in the log.")
+        assert "\n" not in line
         browser.type("#new-class", "cat" + ENTER)  # the page still works
         browser.wait_until("return document.querySelector('input[data-class=cat]')")
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8").count("ZeroDivisionError: division by zero") <= 3
@@ -399,25 +401,17 @@ def labels_of(folder):
         return {row["id"]: row["label"] for row in csv.DictReader(file)}
 
 
-def shown_node(browser):
-    return browser.wait_until(NODE)
-
-
 def label_by_key(browser, digits, count):
     """Label `count` nodes correctly: class 0 has the key 1, and class 9 the key 0."""
     for _ in range(count):
-        node = shown_node(browser)
+        node = browser.wait_until(NODE)
         browser.press(str((digits[node] + 1) % 10))
         browser.wait_until(SHOWS_ANOTHER, node)
 
 
-def wait_for_model(browser):
-    browser.wait_until(HAS_STATE, "Up to date", seconds=FIT_SECONDS)
-
-
 def label_on_map(browser, digits, place):
     """Click a node on the map and label the node that is shown then; points may overlap."""
-    before = shown_node(browser)
+    before = browser.wait_until(NODE)
     browser.point_at(*browser.run(POSITION, place), click=True)
     browser.wait_until(SHOWS_ANOTHER, before)
     label_by_key(browser, digits, 1)
@@ -431,10 +425,6 @@ def write_by_hand(folder, digits, per_class):
             labels.setdefault(node, str(digit))
     lines = "".join(f"{node},{label}\n" for node, label in labels.items())
     (folder / "mtgcn-studio" / "labels.csv").write_text(f"id,label\n{lines}", encoding="utf-8")
-
-
-def map_state(browser):
-    return browser.run(MAP_STATE)
 
 
 def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
@@ -459,22 +449,20 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         write_by_hand(tmp_path, digits, per_class=5)
         given = labels_of(tmp_path)
         browser.wait_until(HAS_STATE, "Teaching")
-        wait_for_model(browser)
-        go(browser, "teaching")
-        assert "expected accuracy, between" in browser.text("#teaching")
-        assert f"for {len(given)} labels" in browser.text("#teaching")
+        browser.wait_until(HAS_STATE, "Up to date", seconds=FIT_SECONDS)
+        go(browser, "model")
+        assert "expected accuracy, between" in browser.text("#model")
+        assert f"for {len(given)} labels" in browser.text("#model")
         # The map shows the predictions.
         go(browser, "label")
-        drawn = map_state(browser)
+        drawn = browser.run(MAP_STATE)
         truth = np.array(list(digits.values()))
         assert np.mean(np.array(drawn["classes"]) == truth) > 0.8
         assert sum(drawn["labelled"]) == len(given)
-        browser.wait_until(
-            "const map = studioMap; return map.$refs.canvas.width > 100 && !map.own.state.frame"
-        )  # drawn
+        browser.wait_until("const map = studioMap; return map.$refs.canvas.width > 100 && !map.frame")  # drawn
         assert browser.run(COLOURED_PIXELS) > 1000
         # Undo, then reload.
-        node = shown_node(browser)
+        node = browser.wait_until(NODE)
         label_by_key(browser, digits, 1)
         assert len(labels_of(tmp_path)) == len(given) + 1
         browser.press("u")
@@ -482,12 +470,10 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         assert labels_of(tmp_path) == given
         browser.reload()
         browser.wait_until(LABELS, f"{len(given)} labels")
-        wait_for_model(browser)
+        browser.wait_until(HAS_STATE, "Up to date", seconds=FIT_SECONDS)
         browser.wait_until(HAS_MAP)
-        assert np.mean(np.array(map_state(browser)["classes"]) == truth) > 0.8
-        predictions, archive = (
-            running.ask(path, running.opened)[2] for path in ("/export/predictions.csv", "/export/model.zip")
-        )
+        assert np.mean(np.array(browser.run(MAP_STATE)["classes"]) == truth) > 0.8
+        predictions = running.ask("/export/predictions.csv", running.opened)[2]
         assert browser.errors() == []
         # Kill the server during a fit.
         label_by_key(browser, digits, 5)
@@ -499,15 +485,10 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         browser.visit(again.address)
         browser.wait_until(LABELS, f"{len(before)} labels")
         browser.wait_until(HAS_MAP)
-        drawn = map_state(browser)
+        drawn = browser.run(MAP_STATE)
         assert sum(drawn["labelled"]) == len(before)
         assert np.mean(np.array(drawn["classes"]) == truth) > 0.8  # the previous model is kept
         browser.errors()  # of the killed server
-    # The downloaded model equals the predictions.
-    zipfile.ZipFile(io.BytesIO(archive)).extractall(tmp_path / "taken")
-    command = [sys.executable, "-m", "mtgcn", "predict", "taken/model", "--out", "again.csv"]
-    subprocess.run(command, cwd=tmp_path, env=environment(tmp_path / "home"), check=True, capture_output=True)
-    assert (tmp_path / "again.csv").read_bytes() == predictions
     rows = list(csv.DictReader(io.StringIO(predictions.decode())))
     assert len(rows) == len(digits)
     assert np.mean([int(row["predicted"]) == digits[row["id"]] for row in rows]) > 0.8

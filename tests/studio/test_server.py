@@ -8,7 +8,6 @@ from importlib.metadata import version
 import pytest
 
 from mtgcn.studio.server import redirect_page
-from mtgcn.studio.storage import MAX_UPLOAD_BYTES
 from studio_server import studio
 
 pytestmark = pytest.mark.slow
@@ -20,7 +19,7 @@ PATHS = [
     f"/_nicegui/{version('nicegui')}/static/nicegui.js",
     f"{SOCKET}polling",
     "/export/labels.csv",
-    "/upload/edges.csv",
+    "/_nicegui/client/1/upload/2",
     "/nowhere",
 ]
 
@@ -31,38 +30,19 @@ def server(tmp_path_factory):
         yield running
 
 
-def test_page_opens_with_token_then_cookie(server):
-    status, headers, content = server.ask(f"/?token={server.served.token}")
-    assert status == 200
-    assert b'location.replace("/")' in content
-    cookie, *flags = headers["set-cookie"].split("; ")
-    assert {"HttpOnly", "SameSite=Strict"} <= set(flags)
-    status, headers, content = server.ask("/", {"Cookie": cookie})
-    assert status == 200
-    assert b"<title>mtgcn studio</title>" in content
-    assert "default-src 'self'" in headers["content-security-policy"]
-
-
 @pytest.mark.parametrize("path", PATHS)
-def test_every_path_needs_token_host_and_origin(server, path):
-    port, opened = server.served.port, server.opened
+def test_every_path_is_guarded(server, path):
     assert server.ask(path)[0] == 401
-    assert server.ask(path, {"Cookie": f"{server.served.cookie}=guess"})[0] == 401
-    for own in ({}, {"Origin": server.served.origin}):
-        assert server.ask(path, opened | own)[0] in (200, 400, 404, 405)
-    foreign = [{"Origin": "http://evil.example"}, {"Origin": "null"}]
-    for other in (*foreign, {"Host": f"evil.example:{port}"}, {"Host": f"localhost:{port}"}):
-        assert server.ask(path, opened | other)[0] == 403
+    assert server.ask(path, server.opened | {"Origin": server.served.origin})[0] in (200, 404, 405, 409)
+    assert server.ask(path, server.opened | {"Origin": "http://evil.example"})[0] == 403
+    assert server.ask(path, server.opened | {"Host": f"localhost:{server.served.port}"})[0] == 403
 
 
 def test_websockets_are_guarded(server):
-    path = f"{SOCKET}websocket"
-    opened = server.opened | {"Origin": server.served.origin}
+    path, opened = f"{SOCKET}websocket", server.opened | {"Origin": server.served.origin}
     assert server.websocket(path, opened) == 101
     assert server.websocket(path, {"Host": server.served.authority, "Origin": server.served.origin}) == 403
     assert server.websocket(path, opened | {"Origin": "http://evil.example"}) == 403
-    assert server.websocket(path, opened | {"Host": "evil.example"}) == 403
-    assert server.websocket(path, opened | {"Cookie": f"{server.served.cookie}=guess"}) == 403
 
 
 def test_listens_on_one_address(server):
@@ -72,44 +52,9 @@ def test_listens_on_one_address(server):
                 socket.create_connection((other, server.served.port), timeout=10)
 
 
-def test_upload(server):
-    headers = server.opened | {"Origin": server.served.origin}
-    status, _, content = server.ask("/upload/my%20edges.csv", headers, method="PUT", body=b"a,b\nb,c\n")
-    assert status == 200
-    assert b'"name":"my edges.csv"' in content
-    (taken,) = (server.folder / "mtgcn-studio" / "uploads").glob("*/my edges.csv")
-    assert taken.read_bytes() == b"a,b\nb,c\n"
-
-
-def test_endless_upload_is_cut_off_and_removed(server):
-    part = bytes(1 << 20)
-    body = (part for _ in range((MAX_UPLOAD_BYTES >> 20) + 2))
-    before = sorted((server.folder / "mtgcn-studio").rglob("*"))
-    status, _, content = server.ask("/upload/endless.csv", server.opened, method="PUT", body=body)
-    assert status == 413
-    assert f"{MAX_UPLOAD_BYTES:,}".encode() in content
-    assert sorted((server.folder / "mtgcn-studio").rglob("*")) == before
-
-
-def test_announced_large_upload_is_refused(server):
-    headers = server.opened | {"Content-Length": str(MAX_UPLOAD_BYTES + 1)}
-    assert server.ask("/upload/huge.csv", headers, method="PUT")[0] == 413
-    assert server.ask("/export/labels.csv", server.opened, method="PUT", body=bytes((1 << 20) + 1))[0] == 413
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["../outside.csv", "..%2Foutside.csv", "..%5Coutside.csv", "%2Fetc%2Fpasswd", ".hidden", "a%00b.csv", "%0Ab"],
-)
-def test_unsafe_upload_names_are_refused(server, name):
-    before = sorted(server.folder.rglob("*"))
-    assert server.ask(f"/upload/{name}", server.opened, method="PUT", body=b"a,b\n")[0] in (400, 404, 405)
-    assert sorted(server.folder.rglob("*")) == before
-
-
-def test_downloads_without_a_model(server):
-    assert server.ask("/export/model.zip", server.opened)[0] == 409
-    assert server.ask("/export/labels.csv", server.opened)[2] == b"id,label\n"
+def test_downloads_without_a_graph(server):
+    status, _, content = server.ask("/export/labels.csv", server.opened)
+    assert (status, content) == (409, b"No graph is loaded; load one under Data.")
 
 
 def test_redirect_page_is_private(tmp_path):

@@ -30,27 +30,14 @@ class Studio:
         """The headers of a browser that has opened the page."""
         return {"Host": self.served.authority, "Cookie": f"{self.served.cookie}={self.served.token}"}
 
-    def ask(self, path, headers=None, *, method="GET", body=None):
+    def ask(self, path, headers=None):
         """Status, headers and content of a response. Only Host is sent by default."""
         connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=SECONDS)
-        chunked = body is not None and not isinstance(body, bytes)
         try:
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
             for name, value in ({"Host": self.served.authority} | (headers or {})).items():
                 connection.putheader(name, value)
-            if chunked:
-                connection.putheader("Transfer-Encoding", "chunked")
-            elif body is not None:
-                connection.putheader("Content-Length", str(len(body)))
             connection.endheaders()
-            if body is not None:
-                try:
-                    for part in body if chunked else [body]:
-                        connection.send(b"%x\r\n%s\r\n" % (len(part), part) if chunked else part)
-                    if chunked:
-                        connection.send(b"0\r\n\r\n")
-                except (BrokenPipeError, ConnectionResetError):
-                    pass  # refused before the body was complete
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
         finally:

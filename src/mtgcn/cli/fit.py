@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -200,24 +201,25 @@ def studio(
     Prints the address of the page. Its token gives access to the project, so keep it private. An existing project is
     continued.
     """
-    from mtgcn.storage.cache import cache_folder
-    from mtgcn.studio.server import listen, serve
-
     named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": files.given}
     if sum(named.values()) > 1:
         both = " and ".join(name for name, given in named.items() if given)
         raise InputError(f"{both} are different graphs; give one of them")
     if importlib.util.find_spec("nicegui") is None:
         raise InputError("mtgcn studio needs NiceGUI, which is not installed; pip install 'mtgcn[studio]'")
-    with listen(host, port) as listener:  # fails before time is spent on loading
-        from mtgcn.studio.fitting import FitOptions
-        from mtgcn.studio.project import Project
-        from mtgcn.studio.storage import MAX_UPLOAD_BYTES
-        from mtgcn.studio.worker import CACHE, FitWorker
+    from mtgcn.storage.cache import cache_folder
+    from mtgcn.studio.server import listen, serve
 
-        opened = Project.open(project)
+    with listen(host, port) as listener:  # fails before time is spent on loading
+        from mtgcn.studio.fitting import CACHE, FitOptions, FitWorker
+        from mtgcn.studio.project import Project
+        from mtgcn.studio.source import MAX_UPLOAD_BYTES
+
+        opened = Project(project)
+        cache = opened.path(CACHE)
+        cache.mkdir(exist_ok=True)
         os.environ.setdefault("MTGCN_DATA", str(cache_folder()))  # datasets are still found in the user's cache
-        os.environ["MTGCN_CACHE"] = os.environ["NICEGUI_STORAGE_PATH"] = str(opened.folder / CACHE)
+        os.environ["MTGCN_CACHE"] = os.environ["NICEGUI_STORAGE_PATH"] = tempfile.tempdir = str(cache)
         from mtgcn.studio.page import studio_application  # imports NiceGUI, which reads the environment
 
         if model is not None:

@@ -1,6 +1,6 @@
 """The labelling page.
 
-Project on disk: `storage`, `project`. Model: `fitting`, `worker` (process), `predictions`, `nodes`. State of the page:
-`workspace` (shared), `session` (one window). Page: `elements`, `label_view`, `model_view`, `data_view`, `page`. Server:
-`guard` (security), `server`.
+Project on disk: `storage`, `source` (the graph), `project`. Model: `fitting` (and its process), `nodes`. State of the
+page: `state`. Page: `elements`, one file per view (`label_view`, `model_view`, `data_view`), `page`. Server: `guard`
+(security), `server`.
 """

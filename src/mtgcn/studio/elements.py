@@ -1,4 +1,4 @@
-"""Elements of the page: plain HTML, components with scripts of their own (map, keys, files), and the base of the views.
+"""Elements of the page: HTML tags, components with scripts of their own (map, keys), and the base of the views.
 
 Texts are always set as text, so that names of nodes and classes are never parsed as HTML.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
-from nicegui.events import GenericEventArguments
 
-from mtgcn.studio.session import Session
+from mtgcn.studio.nodes import Node
+from mtgcn.studio.state import Window
 
 Handler = Callable[[], Awaitable[None] | None]
 NO_CLASS = 65535  # as in node_map.js
@@ -27,8 +27,7 @@ class Tag(TextElement):
 
     def __init__(self, name: str, text: object = "", classes: str = "", **attributes: Any) -> None:
         super().__init__(tag=name, text=str(text))
-        if classes:
-            self.classes(classes)
+        self.classes(classes)
         self.attributes(**attributes)
 
     def attributes(self, **values: Any) -> Tag:
@@ -70,25 +69,12 @@ def figures(pairs: Iterable[tuple[str, str]]) -> None:
                 tag("span", meaning)
 
 
-def note(lines: Sequence[str]) -> None:
+def bullets(lines: Sequence[str], classes: str = "note") -> None:
     """A list of remarks, if there are any."""
     if lines:
-        with tag("ul", classes="note"):
+        with tag("ul", classes=classes):
             for line in lines:
                 tag("li", line)
-
-
-def table_head(*columns: tuple[str, str]) -> None:
-    """Titles and CSS classes of the columns of a table."""
-    with tag("thead"), tag("tr"):
-        for title, classes in columns:
-            tag("th", title, classes)
-
-
-def cleared(holder: Element) -> Element:
-    """A container without its old content."""
-    holder.clear()
-    return holder
 
 
 def plural(count: int, noun: str) -> str:
@@ -102,36 +88,45 @@ def plural(count: int, noun: str) -> str:
 class View(ABC):
     """A part of the page of one window, which redraws itself where its data changed."""
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.workspace = session, session.workspace
-        self.drawn: dict[str, object] = {}  # the state in which each part was drawn; a removed part is drawn again
+    pane: Tag  # its element
+
+    def __init__(self, window: Window) -> None:
+        self.window, self.studio = window, window.studio
+        self._drawn: dict[object, object] = {}  # the state in which each part was drawn
 
     @abstractmethod
     def update(self) -> None:
         """Redraw the parts that changed."""
 
-    def changed(self, part: str, *state: object) -> bool:
+    def changed(self, part: object, *state: object) -> bool:
         """Whether a part was not drawn yet, or in another state."""
-        changed = part not in self.drawn or self.drawn[part] != state
-        self.drawn[part] = state
+        changed = self._drawn.get(part) != state
+        self._drawn[part] = state
         return changed
 
+    def redraw(self, holder: Tag, draw: Callable[[], None], *state: object) -> None:
+        """Draw the content of a holder if its state changed."""
+        if self.changed(holder, *state):
+            holder.clear()
+            with holder:
+                draw()
+
     def class_number(self, name: str | None) -> int | None:
-        classes = self.workspace.snapshot.classes
+        classes = self.studio.snapshot.classes
         return classes.index(name) if name in classes else None
 
     async def show_node(self, node: str) -> None:
-        await self.session.act(lambda: self.session.show(node))
+        await self.window.act(lambda: self.window.show(node))
 
-    def draw_nodes(self, nodes: Iterable[tuple[str, str | None, str]], pictures: Mapping[str, str]) -> None:
+    def draw_nodes(self, nodes: Iterable[tuple[Node, str]]) -> None:
         """A list of nodes to go to, each with its class and a text about it."""
         with tag("ul", classes="neighbours"):
-            for node, class_name, text in nodes:
-                with tag("li"), button("", partial(self.show_node, node)):
-                    if node in pictures:
-                        tag("img", classes="small-picture", src=pictures[node], alt="")
-                    swatch(self.class_number(class_name))
-                    tag("span", node, "name")
+            for node, text in nodes:
+                with tag("li"), button("", partial(self.show_node, node.id)):
+                    if node.picture is not None:
+                        tag("img", classes="small-picture", src=node.picture, alt="")
+                    swatch(self.class_number(node.class_name))
+                    tag("span", node.id, "name")
                     tag("span", text, "class")
 
 
@@ -144,13 +139,13 @@ class NodeMap(Element, component="static/node_map.js"):
         self.props["x"], self.props["y"] = centred(places)
         self.props["ids"] = self.ids
         self.props["title"] = f"Map of {len(ids)} nodes; arrow keys move it, plus and minus zoom, Home shows all"
-        self.on("node", lambda event: on_node(event.args if isinstance(event.args, int) else -1))
+        self.on("node", lambda event: on_node(int(event.args)))
 
     def colour(
         self, classes: np.ndarray, confidence: np.ndarray, labelled: np.ndarray, class_names: Sequence[str]
     ) -> None:
         """Set the class of each node (-1: none), its confidence from 0 to 1, and whether it is labelled."""
-        levels = np.clip(np.nan_to_num(confidence) * 255, 0, 255).round()
+        levels = (255 * confidence).round()
         numbers = np.where(classes < 0, NO_CLASS, classes)
         self.run_method("colour", packed(numbers, "u2"), packed(levels, "u1"), packed(labelled, "u1"), [*class_names])
 
@@ -174,17 +169,3 @@ class Keys(Element, component="static/keys.js"):
     def __init__(self, on_key: Callable[[str, str], Any]) -> None:
         super().__init__()
         self.on("pressed", lambda event: on_key(*map(str, event.args)))
-
-
-class FileField(Element, component="static/file_field.js"):
-    """A file input that uploads at once. `uploaded` is its folder and name in the project."""
-
-    def __init__(self, title: str, hint: str, suffixes: Sequence[str]) -> None:
-        super().__init__()
-        self.props.update(title=title, hint=hint, accept=",".join(suffixes))
-        self.uploaded: tuple[str, str] | None = None
-        self.on("uploaded", self._receive)
-
-    def _receive(self, event: GenericEventArguments) -> None:
-        value = event.args
-        self.uploaded = (str(value["folder"]), str(value["name"])) if isinstance(value, dict) else None

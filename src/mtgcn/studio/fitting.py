@@ -1,44 +1,57 @@
-"""Fits the model of a project, as `mtgcn fit` and `mtgcn label` do, compares it with the previous one, and lays out the
-map."""
+"""Fits the model of a project in a background process, as `mtgcn fit` and `mtgcn label` do, and lays out the map.
+
+`FitWorker` runs in the server and `main` in the worker process. They exchange JSON lines: a fit request on standard
+input; changes of the progress on standard output. The worker process exits as soon as its input ends, so that it never
+outlives the server. Anything it prints goes to standard error. The result of a fit is the model in the project.
+"""
 
 from __future__ import annotations
 
-import io
-import zipfile
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
+import mtgcn
 from mtgcn.environment import chosen_device
+from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, chosen_method
 from mtgcn.estimator.inputs import check_learnable
-from mtgcn.estimator.persistence import is_model, load_model, read_card, save_model
-from mtgcn.graph import Graph
-from mtgcn.graph_cache import cached_per_graph
+from mtgcn.estimator.persistence import is_model, load_model, save_model
 from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
+from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import method_from_text
 from mtgcn.report.fit_page import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
+from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.studio.project import Project
-from mtgcn.training.progress import report_progress, stage
+from mtgcn.training.progress import current_stage, current_unit, progress_callbacks, report_progress, stage
 from mtgcn.uncertainty.held_out import expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.suggestions import smoothed_features
 from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
 
-GRAPH_KEY = "studio_graph"  # in the card of a model: the fingerprint of its graph
-LAYOUT_FILE = "map.npz"
+CACHE = "cache"  # folder in the project; nothing is written outside of it
+# Not `python -m`, which would import modules from the working directory.
+START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting import main; main(sys.argv[2])"
+RECORD = "studio"  # the key of the `FitRecord` in the card of a model
 LAYOUT_SEED = 0
-MAX_LAYOUT_BYTES = 64 << 20
 
-Layout = tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown 2"]]  # nodes and their coordinates, 0 to 1
+Curve = Sequence[tuple[int, float]]  # epoch, value
 
 
 @dataclass(frozen=True)
@@ -63,22 +76,170 @@ class FitOptions:
         )
 
 
-class FitResult(BaseModel):
-    """Summary of a fit and comparison with the previous model."""
+class FitRecord(BaseModel):
+    """What the card of a project's model holds beside the summary of the fit."""
 
-    model_config = ConfigDict(frozen=True)
-    labels: Mapping[str, int]  # per class
-    seconds: float
+    graph: str  # the fingerprint of its graph
+    labels: int
     refitted: bool  # whether label-free computations of the previous model were reused
-    mean_confidence: float
-    expected_accuracy: Mapping[str, Any] | None = None  # accuracy, ci95, labels, folds
-    why_no_expected_accuracy: str | None = None
-    warnings: Sequence[str] = ()
-    # The rest is None or empty without a previous model.
+    # Comparison with the previous model; None or empty without one.
     changed: int | None = None  # nodes with another predicted class
     compared: int | None = None  # nodes that were unlabelled in the previous fit
     changes: Sequence[tuple[str, str, int]] = ()  # class before, class now, nodes; most nodes first
     mean_confidence_before: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a fit."""
+
+    state: Literal["idle", "running", "done", "cancelled", "failed"] = "idle"
+    stage: str = ""
+    done: int = 0
+    total: int = 0  # 0: unknown
+    unit: str = "epoch"  # of done and total: epoch, round or step
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # by name
+    error: str | None = None  # one line
+
+
+class FitWorker:
+    """The background process of a project; one fit at a time.
+
+    The model is saved to `project.model_folder` once it is complete. A cancelled or killed fit leaves the previous
+    model.
+    """
+
+    def __init__(self, project: Project, options: FitOptions | None = None) -> None:
+        self.project = project
+        self.options = options or FitOptions()
+        self.progress = Progress()  # at present; cheap to poll
+        self._changed = threading.Condition()
+        self._process: subprocess.Popen[str] | None = None
+
+    def prepare(self) -> None:
+        """Start the process, which takes seconds, before it is needed."""
+        with self._changed:
+            self._running_process()
+
+    def start(self) -> None:
+        """Start a fit on the present labels. A running fit is cancelled first."""
+        check_labels(self.project)
+        self.options.new_model(self.project)  # raises for an unknown method or setting
+        self.cancel()
+        with self._changed:
+            process = self._running_process()
+            self.progress = Progress("running", stage="starting")
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # it has just died, which `_listen` reports
+                print(json.dumps(asdict(self.options)), file=process.stdin, flush=True)
+
+    def cancel(self) -> None:
+        """Stop a running fit at once."""
+        with self._changed:
+            if self.progress.state == "running":
+                self._kill()
+                self._receive({"state": "cancelled"})
+
+    def wait(self, seconds: float | None = None) -> Progress:
+        """Wait until the fit ends, at most for some seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.progress.state != "running", seconds)
+        return self.progress
+
+    def close(self) -> None:
+        """End the process."""
+        self.cancel()
+        with self._changed:
+            self._kill()
+
+    def _running_process(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            package = str(Path(mtgcn.__file__).parent.parent)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", START, package, self.project.folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is for the server; this process ends with its input
+                env=os.environ | {"MTGCN_CACHE": str(self.project.folder / CACHE)},
+            )
+            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        return self._process
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        with process.stdout:
+            for line in process.stdout:
+                self._receive(json.loads(line), process)
+        status = process.wait()
+        cause = f"signal {-status}, probably out of memory" if status < 0 else f"exit status {status}"
+        with self._changed:
+            with suppress(OSError):
+                process.stdin.close()
+            self._receive({"state": "failed", "error": f"the worker process ended ({cause})"}, process)
+
+    def _receive(self, message: dict[str, Any], sender: subprocess.Popen[str] | None = None) -> None:
+        """Change the progress of a running fit; messages of a process that was replaced are ignored."""
+        with self._changed:
+            now = self.progress
+            if sender is not self._process or now.state != "running":
+                return
+            if "curve" in message:
+                curves, epoch = dict(now.curves), message["epoch"]
+                for name, value in message["values"].items():
+                    title = f"{message['curve']}: {name}" if message["curve"] else name
+                    points = curves.get(title, ())
+                    kept = points if points and points[-1][0] < epoch else ()  # a curve that restarts replaces it
+                    curves[title] = (*kept, (epoch, value))
+                message = {"curves": curves}
+            self.progress = replace(now, **message)
+            self._changed.notify_all()
+
+
+def main(folder: str) -> None:
+    """The worker process: fit the project in a folder on request until the input ends."""
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def read_requests() -> None:
+        for line in sys.stdin:
+            requests.put(json.loads(line))
+        os._exit(0)
+
+    def send(**message: Any) -> None:
+        print(json.dumps(message), file=output, flush=True)
+
+    threading.Thread(target=read_requests, daemon=True).start()
+    keep_freed_blocks()
+    project = None  # kept, with its graph and what is cached per graph
+    while True:
+        options = FitOptions(**requests.get())
+        try:
+            with progress_callbacks(
+                lambda done, total: send(done=done, total=total),
+                lambda title: send(stage=title, unit=current_unit(), done=0, total=0),
+                lambda epoch, values: send(curve=current_stage(), epoch=epoch, values=dict(values)),
+            ):
+                project = project or Project(folder)
+                fit_project(project, options)
+            send(state="done")
+        except Exception as error:
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            if kind:
+                traceback.print_exc()
+            send(state="failed", error=" ".join(f"{kind}{error}".split()))
+
+
+# Fit
 
 
 def check_labels(project: Project) -> None:
@@ -89,13 +250,13 @@ def check_labels(project: Project) -> None:
 
 def fitted_model(project: Project) -> GraphModel | None:
     """The model of the project; None without one, or if it belongs to another graph."""
-    if not project.is_loaded or not is_model(project.model_folder):
+    if project.state.source is None or not is_model(project.model_folder):
         return None
     model = load_model(project.model_folder)
-    return model if model.training_.get(GRAPH_KEY) == project.loaded.fingerprint else None
+    return model if model.training_.get(RECORD, {}).get("graph") == project.loaded.fingerprint else None
 
 
-def fit_project(project: Project, options: FitOptions) -> FitResult:
+def fit_project(project: Project, options: FitOptions) -> FitRecord:
     """Fit a model on the present labels and save it in the project once it is complete."""
     check_labels(project)
     with stage("reading"):
@@ -123,13 +284,7 @@ def fit_project(project: Project, options: FitOptions) -> FitResult:
             expected: Expectation = None, why_not
             if not why_not:
                 expected = expected_accuracy(*fit, seed=options.seed, device=device, folds=folds), None
-    summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
-    with stage("writing the model"):
-        card = for_the_card(summary) | {GRAPH_KEY: project.loaded.fingerprint}
-        save_model(model, project.model_folder, training=card)
-        project.forget_renames(state.renamed)
-    model_layout(project, model)
-    comparison: dict[str, Any] = {}
+    record = FitRecord(graph=project.loaded.fingerprint, labels=len(graph.known), refitted=refitted)
     if previous is not None:
         now = model.transduction_.astype(object)
         changed = np.flatnonzero(unlabelled & (now != before))
@@ -140,16 +295,16 @@ def fit_project(project: Project, options: FitOptions) -> FitResult:
             "changes": [(*classes, nodes) for classes, nodes in pairs.most_common()],
             "mean_confidence_before": confidence_before,
         }
-    return FitResult(
-        labels=summary.labels,
-        seconds=seconds,
-        refitted=refitted,
-        mean_confidence=mean_confidence(model),
-        expected_accuracy=None if summary.expected_accuracy is None else asdict(summary.expected_accuracy),
-        why_no_expected_accuracy=summary.why_no_expected_accuracy,
-        warnings=summary.warnings,
-        **comparison,
-    )
+        record = record.model_copy(update=comparison)
+    with stage("writing the model"):
+        summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
+        save_model(model, project.model_folder, training=for_the_card(summary) | {RECORD: record.model_dump()})
+        project.forget_renames(state.renamed)
+    map_points(project, model)
+    return record
+
+
+# Map
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,34 +316,16 @@ class MapPoints:
     ids: Sequence[str]
 
 
-@cached_per_graph
-def feature_layout(graph: Graph) -> Layout:
-    """Layout without a model, by features and neighbourhoods; takes seconds."""
-    nodes = shown_nodes(graph.num_nodes, [], LAYOUT_SEED)
-    return nodes, layout_2d(smoothed_features(graph)[nodes], seed=LAYOUT_SEED)
-
-
 def map_points(project: Project, model: GraphModel | None) -> MapPoints:
-    """The nodes on the map, by the predictions of a model if there is one; takes seconds if they are not stored."""
+    """The nodes on the map, by the predictions of a model if there is one; takes seconds if they are not cached."""
     loaded = project.loaded
-    nodes, places = feature_layout(loaded.graph) if model is None else model_layout(project, model)
-    return MapPoints(nodes, places, [loaded.ids[node] for node in nodes.tolist()])
+    labelled = [] if model is None else model.graph_.known.tolist()
+    nodes = shown_nodes(loaded.graph.num_nodes, labelled, LAYOUT_SEED)
+    rows = smoothed_features(loaded.graph)[nodes] if model is None else map_rows(model, nodes)
 
+    def layout() -> dict[str, np.ndarray]:
+        return {"places": layout_2d(rows, seed=LAYOUT_SEED, progress=report_progress)}
 
-def model_layout(project: Project, model: GraphModel) -> Layout:
-    """Layout by the predictions of a model; read from the project if it was made for this model."""
-    made_for = str(read_card(project.model_folder)["sha256"])
-    content = project.files.read(LAYOUT_FILE, at_most=MAX_LAYOUT_BYTES) or b""
-    with suppress(ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):  # missing or damaged: it is made again
-        arrays = np.load(io.BytesIO(content), allow_pickle=False)
-        nodes, places = arrays["nodes"], arrays["places"]
-        own = str(arrays["made_for"]) == made_for and nodes.dtype.kind == "i" and places.shape == (len(nodes), 2)
-        if own and nodes.min() >= 0 and nodes.max() < model.graph_.num_nodes and np.isfinite(places).all():
-            return nodes, places
-    nodes = shown_nodes(model.graph_.num_nodes, model.graph_.known.tolist(), LAYOUT_SEED)
     with stage("placing nodes on the map", unit="step"):
-        places = layout_2d(map_rows(model, nodes), seed=LAYOUT_SEED, progress=report_progress).astype(np.float32)
-    stored = io.BytesIO()
-    np.savez(stored, allow_pickle=False, nodes=nodes, places=places, made_for=np.array(made_for))
-    project.files.write(stored.getvalue(), LAYOUT_FILE)
-    return nodes, places
+        arrays = cached_arrays("map", fingerprint(LAYOUT_SEED, rows), {"places": (len(nodes), 2)}, layout)
+    return MapPoints(nodes, arrays["places"], [loaded.ids[node] for node in nodes.tolist()])

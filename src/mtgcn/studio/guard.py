@@ -7,20 +7,17 @@ requests carry another Host or Origin and are refused. All pages, static files a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 TOKEN = "token"
-UPLOAD_PATH = "/upload/"  # only here are large bodies accepted
+UPLOAD_PATH = "/_nicegui/client/"  # only here are large bodies accepted
 MAX_BODY_BYTES = 1 << 20  # of any request that is no upload
 REDIRECT = '<!doctype html><title>mtgcn studio</title><script>location.replace("/")</script>'
 # Nothing is loaded from other hosts, even if a package tries to. Vue compiles templates in the page (unsafe-eval).
@@ -66,47 +63,49 @@ class Served:
 class Guard:
     """Forwards requests to an application if host, origin and token are right."""
 
-    def __init__(self, application: Application, served: Served, max_upload_bytes: int) -> None:
+    def __init__(self, application: ASGIApp, served: Served, max_upload_bytes: int) -> None:
         self.application, self.served, self.max_upload_bytes = application, served, max_upload_bytes
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
-        if scope["type"] != "http":
-            if refusal is None:
-                await self.application(scope, receive, send)
-            else:
-                await receive()
-                await send({"type": "websocket.close", "code": 1008})  # before acceptance this is a plain 403
-        elif refusal is not None:
-            await _respond(send, *refusal)
-        elif _query_token(scope):
-            # Move the token from the address into a cookie that no script reads and no other site sends. The response
-            # is a page that reloads, not a redirect: after a link on another site, browsers would not send the cookie
-            # with a redirect.
-            cookie = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
-            headers = {"Content-Type": "text/html; charset=utf-8", "Set-Cookie": cookie, "Cache-Control": "no-store"}
-            await _respond(send, 200, REDIRECT, headers)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.application(scope, receive, send)
+            return
+        response = self._response(HTTPConnection(scope))
+        if scope["type"] == "websocket":
+            # Closed before it is accepted, a websocket gets the status 403.
+            await (self.application if response is None else WebSocketClose(1008))(scope, receive, send)
+        elif response is not None:
+            await response(scope, receive, send)
         else:
             await self._forward(scope, receive, send)
 
-    def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        """Status and reason of a refusal; None for a valid request."""
-        hosts, origins = _headers(scope, b"host"), _headers(scope, b"origin")
+    def _response(self, request: HTTPConnection) -> Response | None:
+        """The response to a request that is not forwarded: a refusal, or the token as a cookie."""
+        hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
         if [host.lower() for host in hosts] != [self.served.authority.lower()]:
-            return 403, "This is not the address the studio is served under; open the one it printed."
+            return _refusal(403, "This is not the address the studio is served under; open the one it printed.")
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
-            return 403, "The studio accepts requests of its own page only."
-        tokens = [*_query_token(scope), *_cookies(scope, self.served.cookie)]
-        if not any(secrets.compare_digest(one.encode(), self.served.token.encode()) for one in tokens):
-            return 401, "The studio's address ends with a token; open it as it was printed, or start the studio again."
-        return None
+            return _refusal(403, "The studio accepts requests of its own page only.")
+        given = [*request.query_params.getlist(TOKEN), request.cookies.get(self.served.cookie, "")]
+        if not any(secrets.compare_digest(one.encode(), self.served.token.encode()) for one in given):
+            return _refusal(
+                401, "The studio's address ends with a token; open it as it was printed, or start the studio again."
+            )
+        if TOKEN not in request.query_params or request.scope["type"] == "websocket":
+            return None
+        # Move the token from the address into a cookie that no script reads and no other site sends. The response is a
+        # page that reloads, not a redirect: after a link on another site, browsers would not send the cookie with a
+        # redirect.
+        cookie = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
+        return HTMLResponse(REDIRECT, headers=HEADERS | {"Set-Cookie": cookie, "Cache-Control": "no-store"})
 
-    async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Limit the size of the body and add the security headers to the response."""
         allowed = self.max_upload_bytes if scope["path"].startswith(UPLOAD_PATH) else MAX_BODY_BYTES
-        announced = _headers(scope, b"content-length")
+        too_large = _refusal(413, f"At most {allowed:,} bytes are accepted.")
+        announced = HTTPConnection(scope).headers.getlist("content-length")
         if any(not one.isdecimal() or int(one) > allowed for one in announced):
-            await _respond(send, 413, f"At most {allowed:,} bytes are accepted.")
+            await too_large(scope, receive, send)
             return
         read, started = 0, False
 
@@ -124,44 +123,19 @@ class Guard:
                 return  # the response to an interrupted request is sent below
             if message["type"] == "http.response.start":
                 started = True
-                message = {**message, "headers": [*message.get("headers", []), *_encoded(HEADERS)]}
+                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *own]}
             await send(message)
 
         with suppress(BodyTooLarge):
             await self.application(scope, counted, with_headers)
         if read > allowed and not started:
-            await _respond(send, 413, f"At most {allowed:,} bytes are accepted.")
+            await too_large(scope, receive, send)
 
 
 class BodyTooLarge(Exception):
     """A body larger than allowed."""
 
 
-def _query_token(scope: Message) -> list[str]:
-    """The last token in the address, if there is one."""
-    query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    return [value for name, value in query if name == TOKEN][-1:]
-
-
-def _headers(scope: Message, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
-
-
-def _cookies(scope: Message, name: str) -> list[str]:
-    values = []
-    for header in _headers(scope, b"cookie"):
-        for part in header.split(";"):  # one by one: other programs on this host may have set malformed cookies
-            with suppress(CookieError):
-                values += [cookie.value for key, cookie in SimpleCookie(part.strip()).items() if key == name]
-    return values
-
-
-def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-
-
-async def _respond(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
-    body = text.encode()
-    sent = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))} | HEADERS | (headers or {})
-    await send({"type": "http.response.start", "status": status, "headers": _encoded(sent)})
-    await send({"type": "http.response.body", "body": body})
+def _refusal(status: int, text: str) -> Response:
+    return PlainTextResponse(text, status, HEADERS)

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+from starlette.types import ASGIApp
+
 from mtgcn.errors import InputError
-from mtgcn.studio.guard import Application, Guard, Served
+from mtgcn.studio.guard import Guard, Served
 
 ANY_ADDRESS = ("", "0.0.0.0", "::", "*")  # no Host that a browser sends
 MAX_MESSAGE_BYTES = 1 << 20  # of a websocket message
@@ -34,9 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"cannot serve at {host}, port {port}: {cause}; give another --host or --port") from error
 
 
-def serve(
-    application: Application, listener: socket.socket, host: str, max_upload_bytes: int, page: Path | None
-) -> None:
+def serve(application: ASGIApp, listener: socket.socket, host: str, max_upload_bytes: int, page: Path | None) -> None:
     """Print the address and serve until interrupted. `page` is where the redirect page for the browser is written; None
     opens no browser."""
     import uvicorn

@@ -1,0 +1,115 @@
+"""The graph of a project: read from a dataset, from copies of files, or from a copy of a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from mtgcn import datasets
+from mtgcn.errors import InputError, shown
+from mtgcn.estimator.persistence import load_model, save_model
+from mtgcn.graph import Graph
+from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.labels import UNLABELED, classes_of
+from mtgcn.storage.cache import fingerprint
+from mtgcn.storage.files import read_plain
+from mtgcn.studio.storage import ProjectFolder, Role, Source, checked_name
+from mtgcn.workflows.inputs import read_graph
+from mtgcn.workflows.output import collected_notes
+
+FILES = "files"  # the folder of the copies, with one folder per load
+MAX_UPLOAD_BYTES = 256 << 20  # of one file
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".cites", ".content", ".parquet", ".pq")
+GRAPH_SUFFIXES = (".graphml", ".gml", ".npz")  # not .pt, which is a pickle
+SUFFIXES = {"graph": GRAPH_SUFFIXES, "edges": TABLE_SUFFIXES, "nodes": TABLE_SUFFIXES, "labels": TABLE_SUFFIXES}
+PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
+
+
+@dataclass(eq=False)
+class LoadedGraph:
+    """A graph with the labels of its files; those of a dataset stay hidden."""
+
+    graph: Graph
+    notes: Sequence[str] = ()  # remarks of the readers
+    files: TableOptions | None = None  # the copies, if it was read from tables
+    picture_shape: tuple[int, int] | None = None  # rows and columns, where features are pixels
+    _named: Graph | None = None  # unlabelled, with the classes of the last call of `labelled`
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(map(str, self.graph.node_ids.tolist()))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The index of a node by its id."""
+        return {node: number for number, node in enumerate(self.ids)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the graph, so that a model of another graph is recognised."""
+        return fingerprint(self.ids, self.graph.adjacency, self.graph.features)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {self.ids[node]: self.graph.class_names[self.graph.labels[node]] for node in self.graph.known}
+
+    def labelled(self, labels: Mapping[str, str]) -> Graph:
+        """The graph with these labels; classes in the order of `mtgcn fit`. Results cached per graph are shared between
+        graphs with the same classes."""
+        _, names = classes_of(sorted(set(labels.values())))
+        number = {name: code for code, name in enumerate(names)}
+        codes = np.array([number.get(labels.get(node, ""), UNLABELED) for node in self.ids])
+        if self._named is None or self._named.class_names != names:
+            self._named = replace(unlabelled(self.graph), class_names=names)
+        return self._named.with_labels(codes)
+
+
+def unlabelled(graph: Graph) -> Graph:
+    return replace(graph, labels=np.full(graph.num_nodes, UNLABELED))
+
+
+def read_source(source: Source, folder: ProjectFolder, load: int) -> LoadedGraph:
+    """Read the graph of a source."""
+    if source.dataset:
+        graph = unlabelled(datasets.load(source.dataset))
+        return LoadedGraph(graph, picture_shape=PICTURE_SHAPES.get(source.dataset))
+    paths: dict[str, Any] = {role: folder.path(FILES, str(load), name) for role, name in source.files.items()}
+    if "model" in paths:
+        return LoadedGraph(load_model(paths["model"]).graph_)
+    files = TableOptions(**paths, **source.options, few_labels=True)
+    with collected_notes() as notes:
+        graph = read_graph(files)
+    return LoadedGraph(graph, notes, files)
+
+
+def copy_files(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
+    """Copy plain files of limited size into the project."""
+    paths: dict[Role, Path] = {role: Path(path) for role in get_args(Role) if (path := getattr(files, role, None))}
+    contents: dict[str, bytes] = {}
+    for role, path in paths.items():
+        if not path.name.lower().endswith(SUFFIXES[role]):
+            raise InputError(f"{role} file {shown(path.name)}; give one of {', '.join(SUFFIXES[role])}")
+        name = checked_name(path.name)
+        try:
+            content = read_plain(readable_file(path), MAX_UPLOAD_BYTES)
+        except OSError as error:
+            raise InputError(f"cannot copy {path}: {error.strerror}; give a smaller file, or use mtgcn fit") from error
+        if contents.setdefault(name, content) != content:
+            raise InputError(f"two different files are named {shown(name)}; rename one")
+    for name, content in contents.items():
+        folder.write(content, FILES, str(load), name)
+    left_out = {*SUFFIXES, "few_labels", "preprocessing"}
+    options = {key: value for key, value in asdict(files).items() if key not in left_out}
+    return Source(files={role: path.name for role, path in paths.items()}, options=options)
+
+
+def copy_model(model: Path, folder: ProjectFolder, load: int) -> Source:
+    """Copy a saved model into the project."""
+    name = checked_name(model.resolve().name)
+    save_model(load_model(model), folder.path(FILES, str(load), name))
+    return Source(files={"model": name})
