@@ -1,37 +1,20 @@
 """`mtgcn run` and `compare` on own files."""
 
-import csv
 import json
 import os
 
-import numpy as np
 import pytest
 
 from mtgcn.cli.experiments import configured_methods
 from mtgcn.errors import InputError
 from mtgcn.experiments.store import read_units
-
-CLASSES = ("ant", "bee", "cat")
+from own_files import OwnFiles
 
 
 @pytest.fixture
 def own(tmp_path, make_graph):
-    """Options that name a graph of three easy classes: 120 nodes, of which 90 are labelled."""
-    graph = make_graph(nodes=120, easy=True, sparse=False)
-    ids = [f"{7 * node:04}" for node in range(graph.num_nodes)]
-    edges = np.argwhere(np.triu(graph.adjacency.toarray()))
-    tables = {
-        "edges": [["from", "to"], *([ids[first], ids[second]] for first, second in edges)],
-        "nodes": [["id", *range(12)], *([ids[node], *row] for node, row in enumerate(graph.features.tolist()))],
-        "labels": [["id", "label"], *([ids[node], CLASSES[graph.labels[node]]] for node in range(90))],
-    }
-    options = []
-    for name, rows in tables.items():
-        path = tmp_path / f"{name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(rows)
-        options += [f"--{name}", str(path)]
-    return options
+    """Options that name the files of 120 nodes, of which 90 are labelled."""
+    return OwnFiles(tmp_path, make_graph, nodes=120, labelled=90).options
 
 
 FAST = ["--methods", "lp,logistic", "--runs", 3, "--labels-per-class", 2]

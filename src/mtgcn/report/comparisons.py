@@ -90,7 +90,6 @@ class Column:
     text_heading: str = ""  # in the text table, if it differs
     text_interval: bool = False  # the text table has a column for the interval
     bold: Callable[[Comparison, str], bool] = lambda *_: False  # not in the text table
-    paired: bool = False  # omitted where no methods are compared
 
     def entry(self, comparison: Comparison, cell: CellSummary) -> Entry:
         value = self.value(comparison, cell)
@@ -120,7 +119,6 @@ COLUMNS = (
         lambda comparison, cell: comparison.differences.get(cell.method),
         form=SIGNED,
         text_interval=True,
-        paired=True,
     ),
     Column(
         "p_value_holm",
@@ -129,7 +127,6 @@ COLUMNS = (
         text=writers.p_value,
         text_heading="p (Holm)",
         bold=Comparison.is_significant,
-        paired=True,
     ),
     Column("macro_f1", "macro F1", lambda _, cell: cell.macro_f1),
     Column("calibration_error", "calibration error", lambda _, cell: cell.calibration_error, formats=(PAGE,)),
@@ -142,7 +139,11 @@ COLUMNS = (
 
 def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
     """One row per method; differences are paired by split."""
-    columns = [one for one in COLUMNS if form in one.formats and (comparison.differences or not one.paired)]
+    columns = [
+        one
+        for one in COLUMNS
+        if form in one.formats and any(one.value(comparison, cell) is not None for cell in comparison.cells)
+    ]
     headings, rows = ["method"], []
     for column in columns:
         heading = column.text_heading if form == TEXT and column.text_heading else column.heading
@@ -255,6 +256,10 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "made": one.cells[0],
                 "table": comparison_table(one, PAGE),
                 "chart": _difference_chart(one, styles),
+                "settings": [
+                    (cell.method, ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none")
+                    for cell in one.cells
+                ],
                 "runs": Table.of_text(["run", *(cell.method for cell in one.cells)], runs),
             }
         )
