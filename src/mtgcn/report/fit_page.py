@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from markupsafe import Markup
 
 from mtgcn._version import __version__
 from mtgcn.graph import Graph
@@ -395,8 +393,8 @@ def shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> Markup:
-    """The nodes of the page as JSON that is safe inside a script element; edges are stored at their first end."""
+def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
+    """The nodes for the script of the page; edges are stored at their first end."""
     of_shown = probabilities[shown.nodes]
     best = np.argsort(-of_shown, axis=1, kind="stable")[:, :BEST_CLASSES]
     among = sp.csr_array(graph.adjacency[shown.nodes][:, shown.nodes])
@@ -405,7 +403,7 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
     edges = sp.csr_array(sp.triu(among, 1))
     where, height = map_places(shown)
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
-    content = {
+    return {
         "ids": [str(one) for one in np.asarray(graph.node_ids)[shown.nodes].tolist()],
         "classes": list(graph.class_names),
         "best": best.tolist(),
@@ -419,9 +417,6 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
         "sure": SURE,
         "unsure": UNSURE,
     }
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A name may hold "</script>", or a line separator, which is no valid character of older JavaScript strings.
-    return Markup(text.translate({ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}))
 
 
 def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:

@@ -141,6 +141,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
     environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "minus": with_minus_sign}
     environment.filters["per_cent"] = lambda share: f"{100 * share:.0f}\u00a0%"

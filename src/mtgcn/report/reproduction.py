@@ -97,7 +97,7 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
             "",
             f"Per cent; {paper.PROTOCOL_TITLES[table.protocol]}.",
             "",
-            *writers.markdown_lines(_optimistic_summary(table) if optimistic else _summary(table)),
+            *writers.markdown_lines(_summary(table)),
             "",
             *notes,
         ]
@@ -105,29 +105,25 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
 
 
 def _summary(table: MeasuredTable) -> Table:
-    printed = any(line.printed is not None for line in table.lines)
-    columns = ["cell", "method", "mean", "95 % interval", *(("printed", "difference") if printed else ())]
-    columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
+    optimistic = table.protocol == "paper"
+    printed = optimistic or any(line.printed is not None for line in table.lines)
+    accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean", "95 % interval"]
+    columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
+    if not optimistic:
+        columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
     rows = []
     for line in table.lines:
-        texts = [line.title, number(line.reported), writers.interval(line.accuracy)]
-        texts += _printed(line) if printed else []
-        against = [Entry()] * 3
-        if test := line.against_rival:
-            difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
-            against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
-        cost = [percent(line.calibration_error.mean), f"{line.seconds_per_run:.2f}"]
-        rows.append(Row(_cell_title(line), [*map(Entry, texts), *against, *map(Entry, cost)]))
+        spread = percent(line.accuracy.mean) if optimistic else writers.interval(line.accuracy)
+        texts = [line.title, number(line.reported), spread, *(_printed(line) if printed else [])]
+        entries = [*map(Entry, texts)]
+        if not optimistic:
+            against = [Entry()] * 3
+            if test := line.against_rival:
+                difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
+                against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
+            entries += [*against, Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
+        rows.append(Row(_cell_title(line), entries))
     return Table(columns, rows)
-
-
-def _optimistic_summary(table: MeasuredTable) -> Table:
-    columns = ["cell", "method", "largest average (optimistic)", "mean of the averages", "printed", "difference"]
-    rows = [
-        [_cell_title(line), line.title, number(line.reported), percent(line.accuracy.mean), *_printed(line)]
-        for line in table.lines
-    ]
-    return Table.of_text(columns, rows)
 
 
 def _printed(line: Line) -> list[str]:
