@@ -53,19 +53,6 @@ def test_split_files(succeeds, tmp_path):
     assert len(set(result["accuracy"]["per_run"])) > 1  # runs on one split differ by seed
 
 
-@pytest.fixture
-def few_epochs(monkeypatch):
-    """The registered methods with a few epochs, for commands that take no settings."""
-    from mtgcn.methods import METHODS, create
-
-    def quick(name, **settings):
-        wanted = {"epochs": 3, "warmup_epochs": 3, "teaching_epochs": 3, "hidden_channels": 4, "infomax_epochs": 2}
-        known = METHODS[name].__dataclass_fields__
-        return create(name, **settings, **{key: value for key, value in wanted.items() if key in known})
-
-    monkeypatch.setattr("mtgcn.methods.create", quick)
-
-
 @pytest.mark.usefixtures("few_epochs")
 @pytest.mark.slow
 def test_compare_reports_paired_differences(mtgcn_command):

@@ -54,18 +54,6 @@ def test_run_writes_all_files(mtgcn_command, own, tmp_path):
     assert rows[0].settings == {"alpha": 0.01}
 
 
-def test_command_resumes(mtgcn_command, own, tmp_path):
-    out = tmp_path / "rows"
-    first = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
-    stored = (out / "rows.jsonl").read_bytes()
-    second = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
-    assert first[1] == second[1]  # seconds too: nothing was run
-    assert (out / "rows.jsonl").read_bytes() == stored
-    mtgcn_command("compare", *own, *FAST, "--out", out)
-    assert (out / "rows.jsonl").read_bytes().startswith(stored)
-    assert len(read_units(out)) == 2
-
-
 def test_few_scored_nodes_warn(mtgcn_command, own):
     arguments = ["compare", *own, "--methods", "lp", "--runs", 2, "--labels-per-class", 21]
     warning = "a run is scored on 27 nodes, fewer than 30"

@@ -13,20 +13,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import curves
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments import reproduce as sweep
-from mtgcn.methods import METHODS, create
-
-QUICK = {"epochs": 3, "warmup_epochs": 2, "teaching_epochs": 2, "hidden_channels": 4}
-
-
-@pytest.fixture
-def few_epochs(monkeypatch):
-    """All methods with few epochs."""
-
-    def quick(name, **settings):
-        known = METHODS[name].__dataclass_fields__
-        return create(name, **{key: value for key, value in QUICK.items() if key in known} | settings)
-
-    monkeypatch.setattr(plan_module, "create", quick)
+from mtgcn.methods import METHODS
 
 
 @pytest.fixture
@@ -157,8 +144,7 @@ def test_backbones_have_their_own_summary_and_section(reproduce, tmp_path, monke
 
 
 def test_curves_stay_on_the_page(reproduce, tmp_path, monkeypatch):
-    few = {name: value for name, value in QUICK.items() if name != "epochs"}
-    monkeypatch.setattr(curves, "create", lambda name: create(name, **few))
+    monkeypatch.setattr(curves, "create", plan_module.create)
     asked = ["--table", "digits", "--datasets", "digits", "--methods", "mt-gcn", "--runs", "1"]
     reproduce(*asked)
     assert 'id="training"' not in (tmp_path / "report.html").read_text(encoding="utf-8")

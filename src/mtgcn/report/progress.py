@@ -17,7 +17,6 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -33,7 +32,7 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
     restarts the bar, not the clock. Without a terminal, print a line every half minute and, with `every_stage`, one per
     stage and one at the end."""
     lines = _Lines()
-    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Remaining())
+    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Text(_remaining))
     with _bar(*columns) as bar:
         shown = bar.add_task(title, total=None)
 
@@ -110,11 +109,8 @@ def _epochs(task: Task) -> str:
     return "" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s"
 
 
-class _Remaining(TimeRemainingColumn):
-    """The time remaining of a stage whose number of epochs is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text("") if task.total is None or task.finished else Text.assemble(super().render(task), " left")
+def _remaining(task: Task) -> str:
+    return f"{_duration(task.time_remaining)} left" if task.time_remaining else ""
 
 
 def _countdown(task: Task) -> str:
