@@ -72,16 +72,6 @@ def test_compare_reports_paired_differences(mtgcn_command):
     assert "minus gcn" in table
 
 
-def test_compare_notes_what_reading_changed(mtgcn_command, own):
-    own.edge_rows += [own.edge_rows[1][::-1]]
-    own.write()
-    options = [*own.options, "--labels-per-class", 3, "--runs", 2, "--methods", "lp"]
-    status, _, err = mtgcn_command("compare", *options)
-    assert status == 0
-    assert err.startswith("mtgcn: note: ")
-    assert mtgcn_command("compare", *options, "--json")[2] == ""
-
-
 @pytest.mark.usefixtures("few_epochs")
 @pytest.mark.parametrize(("options", "validation"), [([], 500), (["--validation-per-class", 30], 300)])
 def test_validation_nodes_are_never_scored(succeeds, tmp_path, options, validation):

@@ -33,6 +33,7 @@ def test_compare_writes_all_files(mtgcn_command, own, tmp_path):
         report,
     ]
     assert err == f"mtgcn: wrote {', '.join(map(str, written))}\n"
+    assert mtgcn_command("report", out)[1].splitlines() == [str(path) for path in written[1:5]]  # made from the rows
     assert latex.read_text(encoding="utf-8") == (out / "tables-comparison.tex").read_text(encoding="utf-8")
     page = report.read_text(encoding="utf-8")
     assert "<code>mtgcn compare --edges " in page  # how it was made

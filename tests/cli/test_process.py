@@ -2,6 +2,7 @@
 
 import gc
 import io
+import json
 import os
 import subprocess
 import sys
@@ -153,6 +154,8 @@ def test_quiet(mtgcn_command, own):
     own.write()
     compare = ["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]
     assert "mtgcn: note: " in mtgcn_command(*compare)[2]
+    _, out, err = mtgcn_command(*compare, "--json")
+    assert (len(json.loads(out)["notes"]), err) == (1, "")
     status, out, err = mtgcn_command(*compare, "--quiet")
     assert (status, err) == (0, "")
     assert out.startswith("Accuracy % on edges.csv")  # the result itself
