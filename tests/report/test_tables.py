@@ -69,5 +69,5 @@ def test_html_escapes_and_groups():
     assert '<tr class="reference"><th scope="row">&lt;b&gt;<span class="range">on &lt;cpu&gt;</span></th>' in text
     assert '<td class="cell-start">−1.0<span class="range">−2.0 to +0.0</span></td>' in text
     bar = '<span class="meter" style="--share:25.0%;--own:var(--c1)"></span>'
-    assert f'<td class="best">{bar}&lt;i&gt;</td>' in text
+    assert f'<td class="best">&lt;i&gt;{bar}</td>' in text
     assert ">semi-emb</td>" in html(Table.of_text(["node", "class"], [("1", "semi-emb")], prose=True))

@@ -98,10 +98,9 @@ class FileOptions:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with options instead of each parameter that is a dataclass of options.
+    """Replace each parameter that is a dataclass of options by an option per field.
 
-    def fit(*, out: Out, files: FileOptions, seed: Seed = 0) -> None: ...
-    def shard(*, files: Annotated[FileOptions, "edges", "nodes"]) -> None: ...  # only these two options
+    `files: FileOptions` stands for all its fields, `files: Annotated[FileOptions, "edges", "nodes"]` for these two.
     """
     options: list[Parameter] = []
     groups: dict[str, tuple[Any, list[str]]] = {}

@@ -87,7 +87,7 @@ class Entry:
     note: str = ""  # shown below the value on pages
     bold: bool = False
     style: str = ""  # CSS class on pages
-    bar: tuple[float, str] | None = None  # on pages, a bar before the text: its length, 0 to 1, and its colour
+    bar: tuple[float, str] | None = None  # on pages, a bar below the text: its length, 0 to 1, and its colour
 
     @classmethod
     def mean(cls, sample: SampleSummary, form: str = ".1f", *, bold: bool = False) -> Entry:
