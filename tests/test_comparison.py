@@ -94,12 +94,6 @@ def test_few_scored_nodes_warn(make_graph):
         mtgcn.compare(make_graph(nodes=30), methods=["lp"], labels_per_class=2, runs=1)
 
 
-def test_split_file(graph, tmp_path):
-    path = tmp_path / "splits.json"
-    path.write_text('[{"train": [0, 1, 2]}, {"train": [3, 4, 5]}]')
-    assert mtgcn.compare(graph, ["lp"], split=path).comparison.cells[0].runs == 2
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

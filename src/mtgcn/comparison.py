@@ -17,9 +17,10 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel, chosen_method
 from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
 from mtgcn.experiments.protocol import PUBLIC, RANDOM
-from mtgcn.experiments.scoring import FittingProgress, silent_fitting
+from mtgcn.experiments.scoring import silent_fitting
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
+from mtgcn.report import comparisons, pages, progress, tables
 from mtgcn.storage.files import write_file
 from mtgcn.task import Prediction, Task
 
@@ -78,11 +79,6 @@ def compare(
             "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
     graph = graph if name is None else replace(graph, name=name)
-    progress: FittingProgress = silent_fitting
-    if verbose:
-        from mtgcn.report.progress import fitting_progress
-
-        progress = fitting_progress
     rows = compared_rows(
         graph,
         _named(methods),
@@ -93,7 +89,7 @@ def compare(
         validation_per_class=validation_per_class,
         device=chosen_device(device) if isinstance(device, str) else device,
         reference=reference,
-        progress=progress,
+        progress=progress.fitting_progress if verbose else silent_fitting,
     )
     results = ComparisonResults(rows, comparison_of(rows, reference))
     for warning in results.comparison.warnings:
@@ -110,10 +106,7 @@ class ComparisonResults:
 
     def table(self) -> str:
         """Plain text, one line per method: accuracy in per cent, 95 % interval, difference from the reference."""
-        from mtgcn.report.comparisons import comparison_table
-        from mtgcn.report.tables import plain_text
-
-        return plain_text(comparison_table(self.comparison))
+        return tables.plain_text(comparisons.comparison_table(self.comparison))
 
     def to_pandas(self) -> DataFrame:
         """One row per method and run; accuracy, macro F1 and calibration error between 0 and 1."""
@@ -130,24 +123,18 @@ class ComparisonResults:
 
     def to_latex(self, path: str | Path | None = None) -> str:
         r"""A table for `\input` that needs the package booktabs; also written to `path` if given."""
-        from mtgcn.report.comparisons import comparison_tables
-
-        text = comparison_tables([self.comparison])
+        text = comparisons.comparison_tables([self.comparison])
         if path is not None:
             write_file(path, text)
         return text
 
     def plot(self) -> Figure:
         """A matplotlib figure of the accuracy of every run, with means and intervals."""
-        from mtgcn.report.comparisons import comparison_figure
-
-        return comparison_figure(self.comparison)
+        return comparisons.comparison_figure(self.comparison)
 
     def report(self, path: str | Path) -> Path:
         """Write an HTML page and return its path."""
-        from mtgcn.report.comparisons import comparison_page
-
-        return write_file(path, comparison_page([self.comparison]))
+        return write_file(path, comparisons.comparison_page([self.comparison]))
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `mtgcn compare --json` prints."""
@@ -157,10 +144,7 @@ class ComparisonResults:
         return self.table()
 
     def _repr_html_(self) -> str:
-        from mtgcn.report.comparisons import comparison_table
-        from mtgcn.report.pages import html
-
-        return html(comparison_table(self.comparison))
+        return pages.html(comparisons.comparison_table(self.comparison))
 
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:

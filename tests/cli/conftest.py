@@ -5,7 +5,24 @@ import shutil
 import pytest
 
 from mtgcn.cli import app as cli
+from mtgcn.experiments import plan
+from mtgcn.methods import METHODS, create
 from own_files import OwnFiles
+
+FEW_EPOCHS = {"epochs": 3, "warmup_epochs": 2, "teaching_epochs": 2, "hidden_channels": 4, "infomax_epochs": 2}
+
+
+def quick_method(name, **settings):
+    """The method with few epochs, unless the settings say otherwise."""
+    known = METHODS[name].__dataclass_fields__
+    return create(name, **{key: value for key, value in FEW_EPOCHS.items() if key in known} | settings)
+
+
+@pytest.fixture
+def few_epochs(monkeypatch):
+    """All methods have few epochs, also those of commands that take no settings."""
+    monkeypatch.setattr("mtgcn.methods.create", quick_method)
+    monkeypatch.setattr(plan, "create", quick_method)
 
 
 @pytest.fixture

@@ -1,37 +1,20 @@
 """`mtgcn run` and `compare` on own files."""
 
-import csv
 import json
 import os
 
-import numpy as np
 import pytest
 
 from mtgcn.cli.experiments import configured_methods
 from mtgcn.errors import InputError
 from mtgcn.experiments.store import read_units
-
-CLASSES = ("ant", "bee", "cat")
+from own_files import OwnFiles
 
 
 @pytest.fixture
 def own(tmp_path, make_graph):
-    """Options that name a graph of three easy classes: 120 nodes, of which 90 are labelled."""
-    graph = make_graph(nodes=120, easy=True, sparse=False)
-    ids = [f"{7 * node:04}" for node in range(graph.num_nodes)]
-    edges = np.argwhere(np.triu(graph.adjacency.toarray()))
-    tables = {
-        "edges": [["from", "to"], *([ids[first], ids[second]] for first, second in edges)],
-        "nodes": [["id", *range(12)], *([ids[node], *row] for node, row in enumerate(graph.features.tolist()))],
-        "labels": [["id", "label"], *([ids[node], CLASSES[graph.labels[node]]] for node in range(90))],
-    }
-    options = []
-    for name, rows in tables.items():
-        path = tmp_path / f"{name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(rows)
-        options += [f"--{name}", str(path)]
-    return options
+    """Options that name the files of 120 nodes, of which 90 are labelled."""
+    return OwnFiles(tmp_path, make_graph, nodes=120, labelled=90).options
 
 
 FAST = ["--methods", "lp,logistic", "--runs", 3, "--labels-per-class", 2]
@@ -50,6 +33,7 @@ def test_compare_writes_all_files(mtgcn_command, own, tmp_path):
         report,
     ]
     assert err == f"mtgcn: wrote {', '.join(map(str, written))}\n"
+    assert mtgcn_command("report", out)[1].splitlines() == [str(path) for path in written[1:5]]  # made from the rows
     assert latex.read_text(encoding="utf-8") == (out / "tables-comparison.tex").read_text(encoding="utf-8")
     page = report.read_text(encoding="utf-8")
     assert "<code>mtgcn compare --edges " in page  # how it was made
@@ -69,18 +53,6 @@ def test_run_writes_all_files(mtgcn_command, own, tmp_path):
     assert all(path.exists() for path in (latex, report, out / "rows.jsonl"))
     [rows] = read_units(out).values()
     assert rows[0].settings == {"alpha": 0.01}
-
-
-def test_command_resumes(mtgcn_command, own, tmp_path):
-    out = tmp_path / "rows"
-    first = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
-    stored = (out / "rows.jsonl").read_bytes()
-    second = mtgcn_command("run", *own, "--method", "lp", "--labels-per-class", 2, "--runs", 3, "--out", out, "--json")
-    assert first[1] == second[1]  # seconds too: nothing was run
-    assert (out / "rows.jsonl").read_bytes() == stored
-    mtgcn_command("compare", *own, *FAST, "--out", out)
-    assert (out / "rows.jsonl").read_bytes().startswith(stored)
-    assert len(read_units(out)) == 2
 
 
 def test_few_scored_nodes_warn(mtgcn_command, own):

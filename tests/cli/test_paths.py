@@ -1,16 +1,13 @@
-"""Paths that cannot be read or written, devices, pipes, links, names that are not Unicode, and full disks."""
+"""Paths that cannot be read or written, pipes, links, names that are not Unicode, and full disks."""
 
 import errno
 import json
 import os
-import stat
 
 import pytest
 
 from mtgcn.estimator.persistence import read_card
-from own_files import read_csv
 
-NULL, ZERO = (1, 3), (1, 5)  # device numbers on Linux
 TOO_LONG = "x" * 300
 NOT_UNICODE = os.fsdecode(b"\xff")
 
@@ -22,32 +19,7 @@ def run(own):
     return ["run", *options, "--method", "lp", "--labels-per-class", "1", "--runs", "2", "--device", "cpu"]
 
 
-@pytest.fixture
-def device(tmp_path):
-    """Makes device files in the folder of the test, so that those of the machine are not at risk."""
-
-    def made(name, number):
-        path = tmp_path / name
-        try:
-            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
-            os.close(os.open(path, os.O_RDWR))
-        except (PermissionError, AttributeError):
-            pytest.skip("only root on Linux can make and open devices")
-        return path
-
-    return made
-
-
-# Devices, pipes and links
-
-
-def test_a_device_stays_a_device(mtgcn_command, succeeds, own, model, run, device):
-    null = device("null", NULL)
-    for arguments in (["predict", model], ["suggest", model, "--count", 2], ["report", model]):
-        succeeds(*arguments, "--out", null)
-    assert mtgcn_command(*own.fit, "--out", own.folder / "other", "--report", null)[0] == 0
-    assert mtgcn_command(*run, "--latex", null, "--report", null)[0] == 0
-    assert stat.S_ISCHR(null.stat().st_mode)
+# Pipes and links
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
@@ -58,23 +30,6 @@ def test_the_path_of_standard_output(mtgcn_command, own, model):
     assert (status, out, err) == mtgcn_command("predict", model, "--out", "-")
     assert out.startswith("id,predicted,")
     assert out.count("\n") == 61
-
-
-def test_modes_and_links_are_kept(succeeds, own, model):
-    real, link = own.folder / "real.csv", own.folder / "link.csv"
-    real.touch(0o640)
-    link.symlink_to(real)
-    succeeds("predict", model, "--out", link)
-    assert link.is_symlink()
-    assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    assert len(read_csv(real)) == 60
-    for path in model.iterdir():
-        path.chmod(0o640)
-    model.chmod(0o750)
-    succeeds("label", model, own.write_labels([own.ids[30], "ant"]), "--folds", 0)
-    assert read_card(model)["training"]["labels_given"]["ant"] == 9
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in model.iterdir()}
-    assert (modes, stat.S_IMODE(model.stat().st_mode)) == ({0o640}, 0o750)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
@@ -94,42 +49,48 @@ def test_pipes_are_not_read(refused, own, model, run):
         refused("not a plain file", "report", model)
 
 
-def test_an_endless_card(refused, own, model, device):
-    (model / "card.json").unlink()
-    (model / "card.json").symlink_to(device("zero", ZERO))
-    for command in (["predict", model, "--out", own.folder / "p.csv"], own.fit):
-        refused("card.json is a link, and its folder must not contain any", *command)
-
-
-@pytest.mark.parametrize("name", [".replacement", "report.html", ".mtgcn.lock", "notes"])
+@pytest.mark.parametrize("name", [".replacement", "report.html", ".mtgcn.lock", "notes", "card.json"])
 def test_links_inside_a_model(refused, own, model, name):
     (own.folder / "mine").mkdir()
     (own.folder / "mine" / "thesis.tex").write_text("years of work")
     is_folder = name in (".replacement", "notes")
+    (model / name).unlink(missing_ok=True)
     (model / name).symlink_to(own.folder / "mine" / ("" if is_folder else "thesis.tex"))
     for command in (["label", model, own.write_labels([own.ids[30], "ant"])], ["report", model], own.fit):
         refused(f"{name} is a link, and its folder must not contain any; replace it by what it refers to", *command)
 
 
-# Names
+# Names and permissions
 
 
-@pytest.mark.parametrize(("name", "why"), [(TOO_LONG, "File name too long"), ("loop", "Too many levels of symbolic")])
-def test_names_that_are_too_long_and_circular_links(refused, own, model, run, name, why):
-    path = own.folder / name
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [(TOO_LONG, "File name too long"), ("loop", "Too many levels of symbolic"), ("locked", "ermission")],
+)
+def test_paths_that_cannot_be_used(refused, own, model, run, monkeypatch, name, why):
+    path, real = own.folder / name, os.stat
     if name == "loop":
         path.symlink_to(path)
-    for arguments in (
-        [*own.fit, "--out", path],
-        [*own.fit, "--report", path],
-        ["predict", model, "--out", path],
-        ["predict", path, "--out", own.folder / "p.csv"],
-        ["suggest", path],
-        ["label", path, own.labels],
-        [*run, "--out", path],
-        [*run, "--report", path],
-    ):
-        refused(why, *arguments)
+    if name == "locked":  # root has every permission, so `os.stat` is replaced
+
+        def denied(asked, *arguments, **named):
+            if str(asked).startswith(str(path)):
+                raise PermissionError(13, "Permission denied", str(asked))
+            return real(asked, *arguments, **named)
+
+        monkeypatch.setattr(os, "stat", denied)
+    outputs = [
+        [*own.fit, "--out"],
+        [*own.fit, "--report"],
+        ["predict", model, "--out"],
+        [*run, "--out"],
+        [*run, "--report"],
+    ]
+    for arguments in outputs:
+        refused(why, *arguments, path)
+    models = [["predict", path, "--out", own.folder / "p.csv"], ["suggest", path], ["label", path, own.labels]]
+    for arguments in models:
+        refused("is no model folder" if name == "locked" else why, *arguments)
     for arguments in (["report", path], [*run, "--split", path], ["label", model, path]):
         refused("", *arguments)
     refused("a name has 300 bytes, the limit is 255", *own.fit, "--out", own.folder / "new" / TOO_LONG / "model")
@@ -141,7 +102,7 @@ def test_names_that_are_not_unicode(mtgcn_command, succeeds, own, run):
         return [edges if part == own.edges else part for part in arguments]
 
     edges, model = own.folder / f"e{NOT_UNICODE}.csv", own.folder / f"m{NOT_UNICODE}"
-    fit, run = own.fit, run
+    fit = own.fit
     own.edges.rename(edges)
     out = succeeds(*renamed(fit), "--out", model, "--report", own.folder / f"r{NOT_UNICODE}.html")
     assert out.splitlines()[-1].endswith("r\\udcff.html")
@@ -162,38 +123,14 @@ def test_destinations_are_checked_before_fitting(refused, own, model, monkeypatc
     taken.mkdir()
     (taken / "chapter1.tex").write_text("years of work")
     fit, predict = [*own.fit, "--out"], ["predict", model, "--out"]
-    refused("edges.csv is a file; give another folder", *fit, own.edges / "model")
     refused("edges.csv is a file; give a folder for the model", *fit, own.edges)
     refused("thesis holds files and is no model folder", *fit, taken)
-    refused("is a file; give another", *fit, own.out, "--report", own.edges / "page.html")
     refused("thesis is a folder; give a file name", *fit, own.out, "--report", taken)
     refused("thesis is a folder; give a file name", "suggest", model, "--out", taken)
     refused("is a file; give another place", *predict, own.edges / "p.csv")
-    refused("thesis is a folder; give a file name", *predict, taken)
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)  # root may write everywhere
     refused("permission denied", *fit, own.out)
     refused("permission denied", *predict, own.folder / "p.csv")
-
-
-def test_folders_without_permission(refused, own, model, run, monkeypatch):
-    """Root has every permission, so `os.stat` is replaced."""
-    real, locked = os.stat, own.folder / "locked"
-
-    def denied(path, *arguments, **named):
-        if str(path).startswith(str(locked)):
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path, *arguments, **named)
-
-    monkeypatch.setattr(os, "stat", denied)
-    for arguments in (
-        [*own.fit, "--out", locked / "model"],
-        [*own.fit, "--report", locked / "page.html"],
-        ["predict", model, "--out", locked / "p.csv"],
-        [*run, "--out", locked / "rows"],
-        [*run, "--split", locked / "split.json"],
-        ["fit", "--edges", locked / "edges.csv", "--out", own.folder / "new"],
-    ):
-        refused("Permission denied", *arguments)
 
 
 def test_two_results_in_one_file(refused, own, run):

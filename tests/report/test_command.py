@@ -45,11 +45,6 @@ def report(capsys):
     return run
 
 
-def compared_into(folder):
-    arguments = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods", "lp,logistic"]
-    assert cli.main([*arguments, "--out", str(folder)]) == 0
-
-
 def test_report_writes_page_and_tables(folder, report):
     before = (folder / "rows.jsonl").read_bytes()
     assert report(folder) == [str(folder / "report.html"), str(folder / "tables.tex")]
@@ -98,19 +93,15 @@ def test_refusals(folder, model_folder, tmp_path, report):
     assert "card.json is not JSON" in refusal(model_folder)
 
 
-def test_report_of_comparisons(tmp_path, report):
-    compared_into(tmp_path)
-    before = (tmp_path / "rows.jsonl").read_bytes()
-    for name in COMPARISON_FILES:
-        (tmp_path / name).unlink()
-    assert report(tmp_path) == [str(tmp_path / name) for name in COMPARISON_FILES]
-    assert "Comparison of methods on digits" in (tmp_path / "report-comparison.html").read_text(encoding="utf-8")
-    assert (tmp_path / "rows.jsonl").read_bytes() == before
-
-
 def test_comparisons_and_sweeps_do_not_mix(folder, report):
     report(folder)
     alone = (folder / "report.html").read_text(encoding="utf-8")
-    compared_into(folder)
+    compare = ["compare", "--dataset", "digits", "--labels-per-class", "2", "--runs", "2", "--methods", "lp,logistic"]
+    assert cli.main([*compare, "--out", str(folder)]) == 0
+    rows = (folder / "rows.jsonl").read_bytes()
+    for name in COMPARISON_FILES:
+        (folder / name).unlink()
     assert report(folder) == [str(folder / name) for name in [*COMPARISON_FILES, "report.html", "tables.tex"]]
+    assert "Comparison of methods on digits" in (folder / "report-comparison.html").read_text(encoding="utf-8")
     assert (folder / "report.html").read_text(encoding="utf-8") == alone
+    assert (folder / "rows.jsonl").read_bytes() == rows

@@ -8,7 +8,6 @@ import pytest
 
 from html_page import HtmlPage
 from latex_check import count_tables
-from mtgcn.report import comparisons
 from mtgcn.report.comparisons import cell_title, comma_separated, comparison_page, comparison_tables, markdown
 
 
@@ -27,15 +26,6 @@ def test_csv_holds_shares(compared):
     assert float(rows[0]["accuracy_mean"]) == pytest.approx(0.5)
     assert float(rows[0]["minus_reference_mean"]) == pytest.approx(-0.2)
     assert (rows[2]["reference"], rows[2]["minus_reference_mean"], rows[2]["p_value_holm"]) == ("mt-plus", "", "")
-
-
-def test_new_column_is_in_all_formats(compared, monkeypatch):
-    column = comparisons.Column("recall", "recall", lambda _, cell: cell.macro_f1)
-    monkeypatch.setattr(comparisons, "COLUMNS", (*comparisons.COLUMNS, column))
-    assert "recall_mean,recall_std,recall_low,recall_high" in comma_separated([compared()])
-    assert "| recall |" in markdown([compared()])
-    assert "& recall \\\\" in comparison_tables([compared()])
-    assert ">recall</th>" in comparison_page([compared()])
 
 
 @pytest.mark.parametrize(

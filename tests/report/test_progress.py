@@ -3,7 +3,7 @@
 import pytest
 
 from mtgcn.report import progress
-from mtgcn.report.progress import fitting_progress, page_progress
+from mtgcn.report.progress import fitting_progress
 from mtgcn.training.progress import _progress, stage
 
 
@@ -86,25 +86,3 @@ def test_bar_shows_stage_epochs_clock_and_time_remaining(clock, monkeypatch):
             assert shown()[1:] == ["100/100 epochs", "0:00:15", ""]
         clock[0] += 60
         assert shown() == ["fitting mt-plus", "", "0:01:15", ""]  # the clock continues between stages
-
-
-def test_page_progress_prints_lines_only_when_slow(capsys, clock):
-    with page_progress("making the page") as show:
-        show("placing nodes", 10, 300)
-        assert capsys.readouterr() == ("", "")
-        clock[0] += 6
-        show("finding similar nodes", 0, 0)
-        clock[0] += 6
-        show("placing nodes", 75, 300)
-    assert capsys.readouterr() == (
-        "",
-        "making the page: finding similar nodes, 6 s\nmaking the page: placing nodes, 25 %, 12 s\n",
-    )
-
-
-def test_page_progress_shows_a_bar(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-    with page_progress("making the page") as show:
-        show("placing nodes", 75, 300)
-    assert "making the page: placing nodes" in capsys.readouterr().err

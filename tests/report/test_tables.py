@@ -1,11 +1,8 @@
 """Tables in a terminal, in a pipe and in LaTeX."""
 
-from pathlib import Path
-
 import pytest
 from rich.console import Console
 
-from mtgcn.datasets import Description
 from mtgcn.report import tables
 from mtgcn.report.comparisons import comparison_table
 from mtgcn.report.pages import html
@@ -13,28 +10,10 @@ from mtgcn.report.tables import (
     Entry,
     Row,
     Table,
-    dataset_table,
-    description_table,
     latex_escaped,
     plain_text,
     print_table,
 )
-
-
-def description(name, **counts):
-    known = {
-        "nodes": 12345,
-        "edges_listed": 1234567,
-        "edges": 1234567,
-        "self_loops": 12345,
-        "classes": 10,
-        "features": 12345,
-        "components": 1234,
-        "nodes_without_label": 12,
-        "repeated_nodes": 12,
-        "location": Path("/somewhere/far/far/away/in/a/folder/with/a/long/name/data"),
-    }
-    return Description(name=name, **known | counts)
 
 
 @pytest.fixture
@@ -47,16 +26,6 @@ def terminal(capsys, monkeypatch):
         return capsys.readouterr().out.splitlines()
 
     return lines
-
-
-def test_dataset_tables_fit_80_columns(terminal):
-    lines = terminal(dataset_table([description("amazon-photo"), description("cora", nodes=2708)]))
-    assert all(len(line) <= 80 for line in lines)
-    [cora] = [line for line in lines if "2708" in line]
-    assert cora.split() == ["cora", "2708", "1234567", "1234567", "10", "12345"]
-    lines = terminal(description_table(description("cora")))  # long text wraps
-    assert all(len(line) <= 80 for line in lines)
-    assert any(line.startswith("self-loops") and line.split()[-1] == "12345" for line in lines)
 
 
 @pytest.mark.parametrize("name", ["mine:Shares", "correct-and-smooth, smoothing_steps=50"])
@@ -93,9 +62,12 @@ def test_latex_escapes():
 
 
 def test_html_escapes_and_groups():
-    rows = [Row("<b>", [Entry("-1.0", ("-2.0", "+0.0")), Entry("<i>", bold=True)], note="on <cpu>", style="reference")]
+    entries = [Entry("-1.0", ("-2.0", "+0.0")), Entry("<i>", bold=True, bar=(0.25, "c1"))]
+    rows = [Row("<b>", entries, note="on <cpu>", style="reference")]
     text = str(html(Table(["method", "diff", "p"], rows, groups=["2 & more"])))
     assert '<tr><th rowspan="2">method</th><th colspan="2" class="cell-start">2 &amp; more</th></tr>' in text
     assert '<tr class="reference"><th scope="row">&lt;b&gt;<span class="range">on &lt;cpu&gt;</span></th>' in text
     assert '<td class="cell-start">−1.0<span class="range">−2.0 to +0.0</span></td>' in text
-    assert '<td class="best">&lt;i&gt;</td>' in text
+    bar = '<span class="meter" style="--share:25.0%;--own:var(--c1)"></span>'
+    assert f'<td class="best">&lt;i&gt;{bar}</td>' in text
+    assert ">semi-emb</td>" in html(Table.of_text(["node", "class"], [("1", "semi-emb")], prose=True))

@@ -21,9 +21,9 @@ def read_csv(path):
 class OwnFiles:
     """A graph of three well separated classes as three CSV files; ids look like numbers with leading zeros."""
 
-    def __init__(self, folder, make_graph):
+    def __init__(self, folder, make_graph, *, nodes=NODES, labelled=24):
         self.folder, self.out = folder, folder / "model"
-        graph = make_graph(nodes=NODES, easy=True, sparse=False)
+        graph = make_graph(nodes=nodes, easy=True, sparse=False)
         self.truth = {f"{7 * node:04}": CLASSES[label] for node, label in enumerate(graph.labels)}
         self.ids = list(self.truth)
         edges = np.argwhere(np.triu(graph.adjacency.toarray()))
@@ -32,7 +32,7 @@ class OwnFiles:
             ["id", *(f"f{number}" for number in range(graph.num_features))],
             *([name, *map(str, row)] for name, row in zip(self.ids, graph.features.tolist(), strict=True)),
         ]
-        self.label_rows = [["id", "label"], *([name, self.truth[name]] for name in self.ids[:24])]
+        self.label_rows = [["id", "label"], *([name, self.truth[name]] for name in self.ids[:labelled])]
         self.write()
 
     def write(self):

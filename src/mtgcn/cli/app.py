@@ -9,14 +9,13 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr
-from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
 import mtgcn
 from mtgcn.cli import arena, data, experiments, fit
-from mtgcn.cli.options import QUIET, Quiet, remark
+from mtgcn.cli.options import QUIET, Quiet, remark, with_option_groups, with_signature
 from mtgcn.cli.process import collect_rarely, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
@@ -142,18 +141,13 @@ def _root(
 def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     """Add the option --quiet to a command."""
 
-    @wraps(command)
-    def run(*, quiet: bool = False, **given: Any) -> None:
+    def run(*, quiet: bool, **given: Any) -> None:
         QUIET.set(quiet)
         with open(os.devnull, "w", encoding="utf-8") as null, redirect_stderr(null) if quiet else nullcontext():
             command(**given)
 
-    options = list(inspect.signature(command, eval_str=True).parameters.values())
-    options.append(inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet))
-    named = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    run.__annotations__ = {option.name: option.annotation for option in named}
-    return run
+    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    return with_signature(run, command, [*inspect.signature(command).parameters.values(), added])
 
 
 for panel, commands in COMMANDS.items():
@@ -162,5 +156,5 @@ for panel, commands in COMMANDS.items():
         paragraphs = [" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n")]
         examples = [line for line in EXAMPLES if line.split()[1] == command.__name__]
         app.command(rich_help_panel=panel, help="\n\n".join(paragraphs), epilog="\n  ".join(["Examples:", *examples]))(
-            with_quiet(command)
+            with_quiet(with_option_groups(command))
         )

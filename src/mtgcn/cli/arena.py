@@ -20,7 +20,7 @@ def arena(
     ] = None,
     labels: Annotated[str, option("Labels per class.", "N,N…")] = "1,2,3,5,10,20",
     runs: Annotated[int, option("Splits of each graph and label rate.", "N")] = 30,
-    seed: Annotated[int | None, option("Of splits and methods.", "N", default="0")] = None,
+    seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
     final: Annotated[bool, option("Use splits reserved for final figures.", "", "--final")] = False,
     validation_per_class: Annotated[int, option("Validation labels, for methods that use them.", "N")] = 0,
     out: Annotated[Path | None, option("Folder of rows and page; stored units are not run again.", "DIR")] = None,
@@ -39,7 +39,7 @@ def arena(
     from mtgcn.report.progress import sweep_progress
     from mtgcn.report.tables import markdown_lines
 
-    names = None if methods is None else listed(methods, "methods")
+    names = listed(methods, "methods")
     if check is not None:
         _check(check, names or [], seed or 0, device)
         return
@@ -48,7 +48,7 @@ def arena(
     try:
         rates = [int(part) for part in listed(labels, "labels")]
     except ValueError:
-        raise InputError(f"labels is {labels!r}; give whole numbers with commas between, such as 1,5,20") from None
+        raise InputError(f"labels is {labels!r}; give comma-separated whole numbers, such as 1,5,20") from None
     seed = checked_seed(seed, final=final)
     with machines(device, 1, workers, ray) as found, Store(out, warn=lambda text: remark(f"warning: {text}")) as store:
         units = arena_units(

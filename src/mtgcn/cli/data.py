@@ -31,13 +31,28 @@ def datasets(
     if as_json:
         print_json({"datasets": [asdict(description) for description in descriptions], "absent": absent})
         return
-    from mtgcn.report.tables import dataset_table, description_table, print_table
+    from mtgcn.report.tables import Table, print_table
 
     if name is not None:
+        [one] = descriptions
+        facts = {
+            "nodes": one.nodes,
+            "edges listed": f"{one.edges_listed}, with repeated edges and self-loops, as in the paper",
+            "edges": f"{one.edges} between two different nodes, each once",
+            "self-loops": one.self_loops,
+            "classes": one.classes,
+            "features": one.features,
+            "components": one.components,
+            "nodes without a label": one.nodes_without_label,
+            "repeated nodes": f"{one.repeated_nodes} with the neighbours and the class of an earlier node",
+            "location": one.location or "not cached",
+        }
         show(name, "")
-        print_table(description_table(descriptions[0]))
+        print_table(Table.of_text(["", ""], [(fact, str(value)) for fact, value in facts.items()], prose=True))
         return
-    print_table(dataset_table(descriptions))
+    columns = ["name", "nodes", "edges_listed", "edges", "classes", "features"]
+    rows = [[str(getattr(one, column)) for column in columns] for one in descriptions]
+    print_table(Table.of_text(["dataset", *(column.replace("_", " ") for column in columns[1:])], rows))
     show("")
     for folder in dict.fromkeys(description.location for description in descriptions):
         names = ", ".join(description.name for description in descriptions if description.location == folder)
@@ -84,11 +99,13 @@ def methods(
         ]
         print_json({"methods": content})
         return
-    from mtgcn.report.tables import method_table, print_table, setting_table
+    from mtgcn.report.tables import Table, print_table
 
     if name is None:
-        print_table(method_table(titles, {one: [setting.name for setting in described[one]] for one in chosen}))
+        rows = [(one, titles[one], ", ".join(setting.name for setting in described[one])) for one in chosen]
+        print_table(Table.of_text(["method", "description", "settings"], rows, prose=True))
         show("", "mtgcn methods NAME describes the settings of a method; --set KEY=VALUE changes them.")
     else:
         show(titles[name], "")
-        print_table(setting_table(described[name]))
+        limits = [(one.name, one.default, one.limits, one.meaning) for one in described[name]]
+        print_table(Table.of_text(["setting", "default", "limits", "meaning"], limits, prose=True))

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mtgcn.cli.file_options import takes_graph_files
 from mtgcn.cli.options import (
     AsJson,
     Device,
+    FileOptions,
     Seed,
+    Settings,
     dataset_names,
     listed,
     method_lists,
@@ -30,28 +31,62 @@ from mtgcn.errors import InputError, shown, unknown_name
 if TYPE_CHECKING:
     from mtgcn.experiments.compare import Comparison
     from mtgcn.experiments.protocol import Protocol
-    from mtgcn.io.options import TableOptions
     from mtgcn.methods import Method
-    from mtgcn.report.tables import Table
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-_DATASET_HELP = "A name that mtgcn datasets lists, say cora; or give own files."
+_DATASET_HELP = "A name that mtgcn datasets lists, for instance cora; or give own files."
 Dataset = Annotated[str | None, option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
-LabelsPerClass = Annotated[
-    str | None, option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
-]
-_VALIDATION_HELP = "Validation labels drawn from each class for methods that use them; no method is scored on them."
-ValidationPerClass = Annotated[int, option(_VALIDATION_HELP, "N", default="500 in all, if a method uses them")]
-Runs = Annotated[int | None, option("How many splits, or seeds on a fixed split.", "N", default="30")]
-_SPLIT_HELP = "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file."
-SplitSource = Annotated[str, option(_SPLIT_HELP, "NAME|FILE", "--split")]
-Out = Annotated[Path | None, option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")]
-Latex = Annotated[Path | None, option("Also write the table for a paper.", "FILE")]
-Report = Annotated[Path | None, option("Also write one HTML page.", "FILE")]
 
 
-@takes_graph_files()
+@dataclass(frozen=True)
+class SplitOptions:
+    """Splits, seed and device of `run` and `compare`."""
+
+    labels_per_class: Annotated[
+        str | None, option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
+    ] = None
+    validation_per_class: Annotated[
+        int,
+        option(
+            "Validation labels drawn from each class for methods that use them; no method is scored on them.",
+            "N",
+            default="500 in all, if a method uses them",
+        ),
+    ] = 0
+    runs: Annotated[int | None, option("How many splits, or seeds on a fixed split.", "N", default="30")] = None
+    seed: Seed = 0
+    split: Annotated[
+        str,
+        option(
+            "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file.", "NAME|FILE"
+        ),
+    ] = "random"
+    device: Device = "auto"
+
+    def label_counts(self) -> int | tuple[int, ...] | None:
+        if self.labels_per_class is None:
+            return None
+        try:
+            numbers = tuple(int(part) for part in self.labels_per_class.split(","))
+        except ValueError:
+            counts = f"labels-per-class is {shown(self.labels_per_class)}"
+            raise InputError(f"{counts}; give a whole number, or one per class with commas") from None
+        return numbers[0] if len(numbers) == 1 else numbers
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What `run` and `compare` write."""
+
+    out: Annotated[
+        Path | None, option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
+    ] = None
+    latex: Annotated[Path | None, option("Also write the table for a paper.", "FILE")] = None
+    report: Annotated[Path | None, option("Also write one HTML page.", "FILE")] = None
+    as_json: AsJson = False
+
+
 def run(
     *,
     context: typer.Context,
@@ -60,31 +95,23 @@ def run(
         str,
         option("One that mtgcn methods lists, or module:Class for one of your own.", "NAME", complete=method_names),
     ] = "mt-plus",
-    settings: Annotated[
-        list[str] | None, option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
-    ] = None,
-    labels_per_class: LabelsPerClass = None,
-    validation_per_class: ValidationPerClass = 0,
-    runs: Runs = None,
-    seed: Seed = 0,
-    split: SplitSource = "random",
-    device: Device = "auto",
-    files: TableOptions,
-    out: Out = None,
-    latex: Latex = None,
-    report: Report = None,
-    as_json: AsJson = False,
+    settings: Settings = None,
+    splits: SplitOptions,
+    files: FileOptions,
+    output: OutputOptions,
 ) -> None:
     """Fit and score one method on many splits of a named graph or of your own files."""
     from mtgcn.report.comparisons import cell_table
+    from mtgcn.report.tables import print_table
 
-    splits = _Splits(labels_per_class, runs, seed, split, device, validation_per_class)
-    compared = _compare([method], dataset, files, splits, settings, None, out, latex, report, context.obj or "")
-    [cell] = compared.comparison.cells
-    compared.show(asdict(cell), cell_table(cell), as_json)
+    comparison, notes = _compare([method], dataset, files, splits, output, settings or (), command=context.obj or "")
+    [cell] = comparison.cells
+    if output.as_json:
+        print_json(asdict(cell) | {"notes": notes, "warnings": comparison.warnings})
+    else:
+        print_table(cell_table(cell))
 
 
-@takes_graph_files()
 def compare(
     *,
     context: typer.Context,
@@ -92,7 +119,7 @@ def compare(
     methods: Annotated[
         str,
         option(
-            "Names that mtgcn methods lists, with commas between; module:Class is one of your own.",
+            "Comma-separated names that mtgcn methods lists; module:Class is one of your own.",
             "NAME,NAME…",
             complete=method_lists,
         ),
@@ -115,32 +142,26 @@ def compare(
             complete=method_names,
         ),
     ] = None,
-    labels_per_class: LabelsPerClass = None,
-    validation_per_class: ValidationPerClass = 0,
-    runs: Runs = None,
-    seed: Seed = 0,
-    split: SplitSource = "random",
-    device: Device = "auto",
-    files: TableOptions,
-    out: Out = None,
-    latex: Latex = None,
-    report: Report = None,
-    as_json: AsJson = False,
+    splits: SplitOptions,
+    files: FileOptions,
+    output: OutputOptions,
 ) -> None:
     """Compare methods on the same splits of a named graph or of your own files: means, intervals, paired
     differences."""
     from mtgcn.report.comparisons import comparison_table
+    from mtgcn.report.tables import print_table
 
-    names = listed(methods, "methods")
-    splits = _Splits(labels_per_class, runs, seed, split, device, validation_per_class)
-    compared = _compare(names, dataset, files, splits, settings, reference, out, latex, report, context.obj or "")
-    compared.show(asdict(compared.comparison), comparison_table(compared.comparison), as_json)
+    names, command = listed(methods, "methods"), context.obj or ""
+    comparison, notes = _compare(names, dataset, files, splits, output, settings or (), reference, command)
+    if output.as_json:
+        print_json(asdict(comparison) | {"notes": notes})
+    else:
+        print_table(comparison_table(comparison))
 
 
 def demo() -> None:
-    """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, where Cora cannot be had, on digits."""
+    """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, if it cannot be downloaded, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
-    from mtgcn.io.options import TableOptions
     from mtgcn.report.comparisons import comparison_table
     from mtgcn.report.tables import print_table
 
@@ -158,70 +179,25 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    compared = _compare(listed(DEMONSTRATED, "methods"), dataset, TableOptions(), _Splits("2"))
-    print_table(comparison_table(compared.comparison))
-
-
-@dataclass(frozen=True)
-class _Splits:
-    """The options for splits, seed and device."""
-
-    labels_per_class: str | None
-    runs: int | None = None
-    seed: int = 0
-    split: str = "random"
-    device: str = "auto"
-    validation_per_class: int = 0
-
-    @property
-    def label_counts(self) -> int | tuple[int, ...] | None:
-        if self.labels_per_class is None:
-            return None
-        try:
-            numbers = tuple(int(part) for part in self.labels_per_class.split(","))
-        except ValueError:
-            counts = f"labels-per-class is {shown(self.labels_per_class)}"
-            raise InputError(f"{counts}; give a whole number, or one per class with commas") from None
-        return numbers[0] if len(numbers) == 1 else numbers
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """A comparison, and the messages about it."""
-
-    comparison: Comparison
-    notes: list[str]  # on the files, and on settings that some methods do not have
-    files: list[Path]  # written
-
-    def show(self, content: dict[str, Any], table: Table, as_json: bool) -> None:
-        """Print the content or the table on stdout, everything else on stderr."""
-        from mtgcn.report.tables import print_table
-
-        if not as_json:
-            for kind, messages in (("note", self.notes), ("warning", self.comparison.warnings)):
-                for message in messages:
-                    remark(f"{kind}: {message}")
-        if self.files:
-            remark(f"wrote {', '.join(map(str, self.files))}")
-        if as_json:
-            print_json(content | {"notes": self.notes, "warnings": list(self.comparison.warnings)})
-        else:
-            print_table(table)
+    names = listed(DEMONSTRATED, "methods")
+    comparison, _ = _compare(names, dataset, FileOptions(), SplitOptions("2"), OutputOptions())
+    print_table(comparison_table(comparison))
 
 
 def _compare(
     names: Sequence[str],
     dataset: str | None,
-    files: TableOptions,
-    splits: _Splits,
-    settings: Sequence[str] | None = None,
+    files: FileOptions,
+    splits: SplitOptions,
+    output: OutputOptions,
+    settings: Sequence[str] = (),
     reference: str | None = None,
-    out: Path | None = None,
-    latex: Path | None = None,
-    report: Path | None = None,
     command: str = "",
-) -> _Compared:
-    """Check the options, read the graph, compare with a progress bar, and write the files."""
+) -> tuple[Comparison, list[str]]:
+    """Check the options, read the graph, compare with a progress bar, and write the files.
+
+    Returns the comparison and notes on the files and settings, which are also printed on stderr, unless as JSON.
+    """
     from mtgcn import datasets
     from mtgcn.environment import chosen_device
     from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
@@ -233,23 +209,25 @@ def _compare(
     from mtgcn.workflows.inputs import read_graph
     from mtgcn.workflows.output import collected_notes
 
-    if (dataset is None) != files.given:
-        raise InputError("nothing, or two things, to compare on; give either --dataset or own files, say --edges")
-    if files.given and splits.split == PUBLIC:
+    tables = files.table_options()
+    if (dataset is None) != tables.given:
+        given = "no graph" if dataset is None else "two graphs"
+        raise InputError(f"{given}; give either --dataset or own files, for instance --edges")
+    if tables.given and splits.split == PUBLIC:
         raise InputError("own files have no public split; use --split random, or a split file")
     check_not_final(splits.seed)
-    methods, setting_notes = configured_methods(names, settings or ())
-    label_counts, chosen = splits.label_counts, chosen_device(splits.device)
-    if out is not None:
-        check_folder(out, "rows")
-    check_files((latex, report))
+    methods, setting_notes = configured_methods(names, settings)
+    label_counts, device = splits.label_counts(), chosen_device(splits.device)
+    if output.out is not None:
+        check_folder(output.out, "rows")
+    check_files((output.latex, output.report))
     with collected_notes() as notes:
-        graph = datasets.load(dataset) if dataset is not None else read_graph(files)
+        graph = datasets.load(dataset) if dataset is not None else read_graph(tables)
     if not len(graph.known):
         raise InputError("no node is labelled, so nothing can be scored; give --labels, or a column 'label' in --nodes")
     notes += setting_notes
     written: list[Path] = []
-    with nullcontext() if out is None else Store(out) as store:
+    with nullcontext() if output.out is None else Store(output.out) as store:
         rows = compared_rows(
             graph,
             methods,
@@ -258,7 +236,7 @@ def _compare(
             runs=splits.runs,
             seed=splits.seed,
             validation_per_class=splits.validation_per_class,
-            device=chosen,
+            device=device,
             reference=reference,
             progress=fitting_progress,
             store=store,
@@ -268,17 +246,22 @@ def _compare(
             written += [store.path, *write_comparisons(store.folder, stored)]
     comparison = comparison_of(rows, reference)
     texts: list[tuple[Path, str]] = []  # all rendered before the first is written
-    if latex is not None:
-        texts.append((latex, comparison_tables([comparison])))
-    if report is not None:
-        texts.append((report, comparison_page([comparison], command=command, notes=notes)))
+    if output.latex is not None:
+        texts.append((output.latex, comparison_tables([comparison])))
+    if output.report is not None:
+        texts.append((output.report, comparison_page([comparison], command=command, notes=notes)))
     for path, text in texts:
         try:
             written.append(write_file(path, text))
         except InputError as error:
             before = f". Written before that: {', '.join(map(str, written))}" if written else ""
             raise InputError(f"{error}{before}") from error
-    return _Compared(comparison, notes, written)
+    if not output.as_json:
+        for message in (*(f"note: {note}" for note in notes), *(f"warning: {one}" for one in comparison.warnings)):
+            remark(message)
+    if written:
+        remark(f"wrote {', '.join(map(str, written))}")
+    return comparison, notes
 
 
 def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tuple[dict[str, Method], list[str]]:
@@ -319,10 +302,10 @@ def reproduce(
     ] = None,
     methods: Annotated[
         str | None,
-        option("Only these, also some the paper lacks.", "NAME,NAME…", default="the paper's, or the suite's"),
+        option("Only these; others than the paper's, too.", "NAME,NAME…", default="the paper's, or the suite's"),
     ] = None,
     runs: Annotated[int | None, option("Runs of each cell.", "N", default="30, PubMed 10; of a suite 10")] = None,
-    seed: Annotated[int | None, option("Of splits and methods.", "N", default="0")] = None,
+    seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
     protocol: Annotated[
         str,
         option(
@@ -361,7 +344,7 @@ def reproduce(
             default=False,
         ),
     ] = None,
-    threads: Annotated[int, option("Of each unit of work; another number makes new rows.", "N")] = 1,
+    threads: Annotated[int, option("Threads of each unit of work; another number makes new rows.", "N")] = 1,
     device: Device = "auto",
 ) -> None:
     """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
@@ -375,9 +358,9 @@ def reproduce(
 
     selection = Selection(
         suite=suite,
-        tables=None if table is None else listed(table, "table"),
-        datasets=None if datasets is None else listed(datasets, "datasets"),
-        methods=None if methods is None else listed(methods, "methods"),
+        tables=listed(table, "table"),
+        datasets=listed(datasets, "datasets"),
+        methods=listed(methods, "methods"),
         runs=runs,
         seed=checked_seed(seed, final=final),
         protocol=cast("Protocol", protocol),  # checked there

@@ -7,15 +7,15 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mtgcn.cli.file_options import takes_graph_files
 from mtgcn.cli.options import (
     AsJson,
     Columns,
     Device,
+    FileOptions,
     Seed,
     Settings,
     dataset_names,
@@ -27,20 +27,16 @@ from mtgcn.cli.options import (
 )
 from mtgcn.errors import InputError
 
-if TYPE_CHECKING:
-    from mtgcn.io.options import TableOptions
-
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder that mtgcn fit wrote.", metavar="MODEL")]
 Folds = Annotated[int, option("Folds of the cross-validated accuracy estimate; 0: no estimate.", "N")]
 
 
-@takes_graph_files()
 def fit(
     *,
     out: Annotated[
         Path | None, option("Folder for the model, replaced if it has one.", "DIR", default="required without --check")
     ] = None,
-    files: TableOptions,
+    files: FileOptions,
     check: Annotated[
         bool, option("Read and check everything, report it, fit and write nothing.", None, "--check")
     ] = False,
@@ -64,13 +60,13 @@ def fit(
     from mtgcn.workflows.fit import fit_files, summary_lines
 
     summary = fit_files(
-        files,
+        files.table_options(),
         out=out,
         report=report,
         check=check,
         method=method,
         settings=settings or (),
-        classes=None if classes is None else listed(classes, "classes"),
+        classes=listed(classes, "classes"),
         folds=folds,
         seed=seed,
         device=device,
@@ -78,11 +74,10 @@ def fit(
     print_result(asdict(summary), summary_lines(summary), as_json, written=summary.model)
 
 
-@takes_graph_files("edges", "nodes", "graph", "columns", "unknown_nodes", "header")
 def predict(
     model: ModelFolder,
     out: Annotated[Path, option("CSV file for the predictions; - is standard output.", "FILE")],
-    files: TableOptions,
+    files: Annotated[FileOptions, "edges", "nodes", "graph", "columns", "unknown_nodes", "header"],
     new_graph: Annotated[
         bool, option("--edges and --nodes are a graph of their own, not part of the model's.", None, "--new-graph")
     ] = False,
@@ -101,7 +96,9 @@ def predict(
     _check_output(out, as_json)  # before torch is imported
     from mtgcn.workflows.predict import predict_files
 
-    predictions, notes = predict_files(model, files, out=out, new_graph=new_graph, with_known=with_known, device=device)
+    predictions, notes = predict_files(
+        model, files.table_options(), out=out, new_graph=new_graph, with_known=with_known, device=device
+    )
     counts = predictions.count_by_class()
     found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
     content = {"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes}
@@ -136,7 +133,7 @@ def label(
         model,
         labels,
         columns=parsed_roles(columns or ()),
-        new_classes=() if new_classes is None else listed(new_classes, "new classes"),
+        new_classes=listed(new_classes, "new classes") or (),
         folds=folds,
         device=device,
     )
@@ -175,7 +172,6 @@ def suggest(
         print_result({}, (out,), as_json, written=out)
 
 
-@takes_graph_files()
 def studio(
     model: Annotated[
         Path | None,
@@ -185,7 +181,7 @@ def studio(
     dataset: Annotated[
         str | None, option("Start with a built-in dataset, such as digits.", "NAME", complete=dataset_names)
     ] = None,
-    files: TableOptions,
+    files: FileOptions,
     project: Annotated[
         Path, option("Folder of the labels, files and model; nothing is written elsewhere.", "DIR")
     ] = Path("mtgcn-studio"),
@@ -201,7 +197,8 @@ def studio(
     Prints the address of the page. Its token gives access to the project, so keep it private. An existing project is
     continued.
     """
-    named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": files.given}
+    tables = files.table_options()
+    named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": tables.given}
     if sum(named.values()) > 1:
         both = " and ".join(name for name, given in named.items() if given)
         raise InputError(f"{both} are different graphs; give one of them")
@@ -226,8 +223,8 @@ def studio(
             opened.load_model(model)
         if dataset is not None:
             opened.load_dataset(dataset)
-        if files.given:
-            opened.load_files(files)
+        if tables.given:
+            opened.load_files(tables)
         worker = FitWorker(opened, FitOptions(device=device))
         try:
             page = None if no_browser else opened.folder / "open.html"

@@ -1,4 +1,4 @@
-"""Options that several commands share, their shell completion, and how commands print."""
+"""Options that several commands share, groups of options, shell completion, and how commands print."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from dataclasses import dataclass, fields, is_dataclass
+from functools import update_wrapper
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints, overload
 
 import typer
 
 from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from mtgcn.io.options import TableOptions
 
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
@@ -32,30 +38,103 @@ Seed = Annotated[int, option("Seed of the splits and of all randomness in the me
 Device = Annotated[str, option("auto uses a GPU if there is one.", "auto|cpu|cuda")]
 AsJson = Annotated[bool, option("Print one JSON object and nothing else.", "", "--json")]
 Quiet = Annotated[bool, option("No progress, no notes, no summary of written files.", "", "--quiet", "-q")]
-Settings = Annotated[list[str] | None, option("A setting of the method; may be repeated.", "KEY=VALUE", "--set")]
+Settings = Annotated[
+    list[str] | None, option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
+]
 
-Edges = Annotated[
-    Path | None, option("Edges, one per line: two node ids and optionally a weight. CSV or Parquet.", "FILE")
+Columns = Annotated[
+    list[str] | None,
+    option(
+        "The column that is source, target, weight, id or label, if its name differs; or the kind of a column: number, "
+        "category, date, text (not used) or ignore. May be repeated.",
+        "ROLE|KIND=NAME",
+        "--column",
+    ),
 ]
-Nodes = Annotated[Path | None, option("Nodes: id, features and optionally the label. CSV or Parquet.", "FILE")]
-Labels = Annotated[Path | None, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")]
-GraphFile = Annotated[
-    Path | None, option("Everything in one file: GraphML, GML, npz, or pt with a PyG Data.", "FILE", "--graph")
-]
-Knn = Annotated[int | None, option("Instead of edges: connect each node of --nodes to its N nearest neighbours.", "N")]
-_COLUMN_HELP = (
-    "The column that is source, target, weight, id or label, if its name differs; or the kind of a column: number, "
-    "category, date, text (not used) or ignore. May be repeated."
-)
-Columns = Annotated[list[str] | None, option(_COLUMN_HELP, "ROLE|KIND=NAME", "--column")]
-Features = Annotated[str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")]
-Exclude = Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")]
-_UNKNOWN_HELP = "Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes."
-UnknownNodes = Annotated[str, option(_UNKNOWN_HELP, "error|drop|add")]
 Header = Annotated[
     str | None, option("Whether the first line of a table names the columns.", "yes|no", default="detected")
 ]
-Metric = Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")]
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The files of a graph, for every command that reads one."""
+
+    edges: Annotated[
+        Path | None, option("Edges, one per line: two node ids and optionally a weight. CSV or Parquet.", "FILE")
+    ] = None
+    nodes: Annotated[Path | None, option("Nodes: id, features and optionally the label. CSV or Parquet.", "FILE")] = (
+        None
+    )
+    labels: Annotated[Path | None, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")] = None
+    graph: Annotated[
+        Path | None, option("Everything in one file: GraphML, GML, npz, or pt with a PyG Data.", "FILE", "--graph")
+    ] = None
+    knn: Annotated[
+        int | None, option("Instead of edges: connect each node of --nodes to its N nearest neighbours.", "N")
+    ] = None
+    metric: Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")] = "euclidean"
+    columns: Columns = None
+    features: Annotated[
+        str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")
+    ] = None
+    exclude: Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")] = None
+    unknown_nodes: Annotated[
+        str,
+        option(
+            "Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes.",
+            "error|drop|add",
+        ),
+    ] = "error"
+    header: Header = None
+
+    def table_options(self) -> TableOptions:
+        """The same for `read_graph`, checked."""
+        from mtgcn.io.options import TableOptions, parsed_columns
+
+        columns, kinds = parsed_columns(self.columns or ())
+        lists = {"features": listed(self.features, "features"), "exclude": listed(self.exclude, "exclude") or ()}
+        return TableOptions(**vars(self) | lists | {"columns": columns, "kinds": kinds})
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter that is a dataclass of options by an option per field.
+
+    `files: FileOptions` stands for all its fields, `files: Annotated[FileOptions, "edges", "nodes"]` for these two.
+    """
+    options: list[Parameter] = []
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    for parameter in signature(command, eval_str=True).parameters.values():
+        kind, *names = get_args(parameter.annotation) or (parameter.annotation,)
+        if not is_dataclass(kind):
+            options.append(parameter)
+            continue
+        chosen = [field for field in fields(kind) if not names or field.name in names]
+        hints = get_type_hints(kind, include_extras=True)
+        groups[parameter.name] = kind, [field.name for field in chosen]
+        options += [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in chosen
+        ]
+
+    def run(**given: Any) -> None:
+        for name, (kind, names) in groups.items():
+            given[name] = kind(**{option: given.pop(option) for option in names if option in given})
+        command(**given)
+
+    return with_signature(run, command, options)
+
+
+def with_signature(
+    run: Callable[..., None], command: Callable[..., None], options: Iterable[Parameter]
+) -> Callable[..., None]:
+    """The function with name and help of the command, and with these options, as typer reads them."""
+    update_wrapper(run, command)
+    named = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+    run.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in named}
+    return run
+
 
 # Names for shell completion, written out because importing the registries takes longer than a key press may. A test
 # compares them with the registries.
@@ -125,8 +204,14 @@ def print_result(
         raise InputError(unwritable_output(error, written)) from error
 
 
-def listed(text: str, option: str) -> list[str]:
-    """The parts of a comma-separated list; each must occur once."""
+@overload
+def listed(text: str, option: str) -> list[str]: ...
+@overload
+def listed(text: None, option: str) -> None: ...
+def listed(text: str | None, option: str) -> list[str] | None:
+    """The parts of a comma-separated list, each of which must occur once; None if it is not given."""
+    if text is None:
+        return None
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise InputError(f"{option} is {text!r}, where a name is empty; put one between any two commas")

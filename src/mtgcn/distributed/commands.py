@@ -13,8 +13,19 @@ from typing import Annotated
 
 import typer
 
-from mtgcn.cli.file_options import takes_graph_files
-from mtgcn.cli.options import AsJson, Columns, Device, Header, Seed, Settings, option, print_result, remark
+from mtgcn.cli.options import (
+    AsJson,
+    Columns,
+    Device,
+    FileOptions,
+    Header,
+    Seed,
+    Settings,
+    option,
+    print_result,
+    remark,
+    with_option_groups,
+)
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
@@ -47,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @app.command()
-@takes_graph_files("edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header")
+@with_option_groups
 def shard(
     *,
-    files: TableOptions,
+    files: Annotated[FileOptions, "edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header"],
     parts: Annotated[int, option("Number of parts, and the largest number of ranks.", "N")],
     out: Annotated[Path, option("Folder for the parts; older ones are replaced.", "SHARDS")],
     as_json: AsJson = False,
@@ -61,9 +72,9 @@ def shard(
 
     if files.edges is None or files.nodes is None:
         raise InputError("shards need an edge list and a node table; give --edges and --nodes")
-    options = _checked(files)
+    options = _checked(files.table_options())
     with collected_notes() as notes:
-        summary = shard_files(Path(files.edges), Path(files.nodes), out, parts, options)
+        summary = shard_files(files.edges, files.nodes, out, parts, options)
     lines = (
         "{nodes} nodes, {edges} edges and {features} features in {parts} parts".format(**summary),
         *summary["columns"],

@@ -1,1 +1,1 @@
-"""Results as people read them."""
+"""Tables, charts and HTML pages of results."""

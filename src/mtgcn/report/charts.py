@@ -40,7 +40,7 @@ MAX_POINTS = 200  # of a curve
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """SVG elements as one chart, which templates show by its name."""
+    """SVG elements as one chart, which templates render by `{{ chart }}`."""
 
     title: str
     width: float
@@ -90,11 +90,11 @@ def dots(
     places: ArrayLike,
     colour: str,
     size: float,
-    look: Literal["filled", "hollow", "ring", "ringed"] = "filled",
+    look: Literal["filled", "hollow", "ringed"] = "filled",
     opacity: float = 1.0,
     hint: str = "",
 ) -> str:
-    """Discs of diameter `size`: filled, hollow, rings, or filled with a ring around.
+    """Discs of diameter `size`: filled, hollow, or filled with a ring around.
 
     Discs are zero-length strokes with round caps, a tenth of the text of circles. Their size is multiplied by --zoom,
     so that zooming into the map separates dots instead of enlarging them; --zoom is 1 unless the page sets it.
@@ -102,10 +102,6 @@ def dots(
     points = np.asarray(places, dtype=float)
     if not len(points):
         return ""
-    if look == "ring":
-        circles = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size / 2:g}"/>' for x, y in points)
-        style = f'fill="none" stroke="var(--{colour})" stroke-width="{RING_WIDTH:g}"'
-        return f"<g {style}>{_tooltip(hint)}{circles}</g>"
     path = "".join(f"M{x:.1f},{y:.1f}h0" for x, y in points)
     layers = {
         "filled": [(colour, size)],

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -77,91 +76,55 @@ def cell_table(cell: CellSummary) -> Table:
     return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the comparison table in all formats: a sample in per cent, or a number with its `text`."""
-
-    name: str  # in the CSV file, where a sample has the fields name_mean, name_std, name_low and name_high
-    heading: str
-    value: Callable[[Comparison, CellSummary], Any]  # None: nothing to compare
-    text: Callable[[float], str] | None = None  # None: a sample
-    form: str = ".1f"
-    formats: Sequence[str] = (TEXT, LATEX, PAGE)  # the CSV file has all columns
-    text_heading: str = ""  # in the text table, if it differs
-    text_interval: bool = False  # the text table has a column for the interval
-    bold: Callable[[Comparison, str], bool] = lambda *_: False  # not in the text table
-    paired: bool = False  # omitted where no methods are compared
-
-    def entry(self, comparison: Comparison, cell: CellSummary) -> Entry:
-        value = self.value(comparison, cell)
-        if value is None:
-            return Entry()
-        bold = self.bold(comparison, cell.method)
-        return Entry(self.text(value), bold=bold) if self.text else Entry.mean(value, self.form, bold=bold)
-
-    def fields(self, comparison: Comparison, cell: CellSummary) -> dict[str, object]:
-        """Shares instead of per cent."""
-        value = self.value(comparison, cell)
-        return {self.name: value} if self.text else writers.sample_fields(self.name, value)
+# Headings of the columns of each format.
+HEADINGS = {
+    TEXT: {
+        "accuracy": "mean",
+        "accuracy interval": "95 % interval",
+        "difference": "minus {reference}",
+        "difference interval": "95 % interval",
+        "p": "p (Holm)",
+        "macro F1": "macro F1",
+        "seconds": "seconds",
+    },
+    LATEX: {"accuracy": "accuracy", "difference": "minus {reference}", "p": "p", "macro F1": "macro F1"},
+}
+HEADINGS[PAGE] = HEADINGS[LATEX] | {"calibration error": "calibration error", "seconds per run": "seconds per run"}
 
 
-COLUMNS = (
-    Column(
-        "accuracy",
-        "accuracy",
-        lambda _, cell: cell.accuracy,
-        text_heading="mean",
-        text_interval=True,
-        bold=Comparison.is_best,
-    ),
-    Column(
-        "minus_reference",
-        "minus {reference}",
-        lambda comparison, cell: comparison.differences.get(cell.method),
-        form=SIGNED,
-        text_interval=True,
-        paired=True,
-    ),
-    Column(
-        "p_value_holm",
-        "p",
-        lambda comparison, cell: comparison.p_values.get(cell.method),
-        text=writers.p_value,
-        text_heading="p (Holm)",
-        bold=Comparison.is_significant,
-        paired=True,
-    ),
-    Column("macro_f1", "macro F1", lambda _, cell: cell.macro_f1),
-    Column("calibration_error", "calibration error", lambda _, cell: cell.calibration_error, formats=(PAGE,)),
-    Column("seconds", "seconds", lambda _, cell: cell.seconds, text="{:.1f}".format, formats=(TEXT,)),
-    Column(
-        "seconds_per_run", "seconds per run", lambda _, cell: cell.seconds / cell.runs, writers.seconds, formats=(PAGE,)
-    ),
-)
+def _entries(comparison: Comparison, cell: CellSummary) -> dict[str, Entry]:
+    """The entries of a method, by column."""
+    entries = {
+        "accuracy": Entry.mean(cell.accuracy, bold=comparison.is_best(cell.method)),
+        "accuracy interval": Entry(writers.interval(cell.accuracy)),
+        "macro F1": Entry.mean(cell.macro_f1),
+        "calibration error": Entry.mean(cell.calibration_error),
+        "seconds": Entry(f"{cell.seconds:.1f}"),
+        "seconds per run": Entry(writers.seconds(cell.seconds / cell.runs)),
+    }
+    if difference := comparison.differences.get(cell.method):
+        p = writers.p_value(comparison.p_values[cell.method])
+        entries |= {
+            "difference": Entry.mean(difference, SIGNED),
+            "difference interval": Entry(writers.interval(difference, SIGNED)),
+            "p": Entry(p, bold=comparison.is_significant(cell.method)),
+        }
+    return entries
 
 
 def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
     """One row per method; differences are paired by split."""
-    columns = [one for one in COLUMNS if form in one.formats and (comparison.differences or not one.paired)]
-    headings, rows = ["method"], []
-    for column in columns:
-        heading = column.text_heading if form == TEXT and column.text_heading else column.heading
-        headings.append(heading.format(reference=comparison.reference))
-        headings += ["95 % interval"] if form == TEXT and column.text_interval else []
-    for cell in comparison.cells:
-        entries: list[Entry] = []
-        for column in columns:
-            entry = column.entry(comparison, cell)
-            if form == TEXT:
-                entries.append(Entry(entry.text))
-                entries += [Entry(" to ".join(entry.ends or (entry.note,)))] if column.text_interval else []
-            else:
-                entries.append(entry)
-        style = "reference" if form == PAGE and cell.method == comparison.reference else ""
-        rows.append(Row(cell.method, entries, style=style))
+    entries = {cell.method: _entries(comparison, cell) for cell in comparison.cells}
+    columns = [name for name in HEADINGS[form] if any(name in row for row in entries.values())]
+    rows = []
+    for method, row in entries.items():
+        shown = [row.get(name, Entry()) for name in columns]
+        style = "reference" if form == PAGE and method == comparison.reference else ""
+        rows.append(Row(method, [Entry(entry.text) for entry in shown] if form == TEXT else shown, style=style))
+    headings = [HEADINGS[form][name].format(reference=comparison.reference) for name in columns]
     first = comparison.cells[0]
     caption = _made_on(first) if form == TEXT else ""
-    return Table(headings, rows, title=f"Accuracy % on {cell_title(first)}", caption=caption)
+    return Table(["method", *headings], rows, title=f"Accuracy % on {cell_title(first)}", caption=caption)
 
 
 def _made_on(cell: CellSummary) -> str:
@@ -191,7 +154,13 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
                 **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
                 "scored_nodes": comparison.scored_nodes,
                 "reference": comparison.reference,
-                **{name: value for column in COLUMNS for name, value in column.fields(comparison, cell).items()},
+                **writers.sample_fields("accuracy", cell.accuracy),
+                **writers.sample_fields("minus_reference", comparison.differences.get(cell.method)),
+                "p_value_holm": comparison.p_values.get(cell.method),
+                **writers.sample_fields("macro_f1", cell.macro_f1),
+                **writers.sample_fields("calibration_error", cell.calibration_error),
+                "seconds": cell.seconds,
+                "seconds_per_run": cell.seconds / cell.runs,
                 "device": cell.device,
                 "threads": cell.threads,
             }
@@ -221,7 +190,7 @@ def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
 def _overview(comparisons: Sequence[Comparison]) -> str:
     """The accuracies of several comparisons on one graph, side by side."""
     found = {
-        (place, cell.method): COLUMNS[0].entry(comparison, cell)
+        (place, cell.method): _entries(comparison, cell)["accuracy"]
         for place, comparison in enumerate(comparisons)
         for cell in comparison.cells
     }
@@ -255,6 +224,10 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "made": one.cells[0],
                 "table": comparison_table(one, PAGE),
                 "chart": _difference_chart(one, styles),
+                "settings": [
+                    (cell.method, ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none")
+                    for cell in one.cells
+                ],
                 "runs": Table.of_text(["run", *(cell.method for cell in one.cells)], runs),
             }
         )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from markupsafe import Markup
 
 from mtgcn._version import __version__
 from mtgcn.graph import Graph
@@ -26,15 +23,16 @@ from mtgcn.report.charts import (
     new_figure,
     plain_label,
     rectangle,
-    segments,
     text,
     x_axis,
     y_axis,
 )
 from mtgcn.report.pages import class_colours, render
-from mtgcn.report.progress import page_progress
-from mtgcn.report.tables import percent
+from mtgcn.report.progress import fitting_progress
+from mtgcn.report.tables import Entry, Row, Table, percent
 from mtgcn.shapes import Float, Int
+from mtgcn.task import PeerReport
+from mtgcn.training.progress import report_progress, stage
 from mtgcn.uncertainty.held_out import ExpectedAccuracy
 from mtgcn.uncertainty.peer_weights import (
     LEADING_SHARE,
@@ -58,7 +56,6 @@ MAX_ON_MAP = 20_000  # nodes; more overlap, and make pages of many megabytes
 SUGGESTIONS = 10
 HISTOGRAM_BINS = 20
 SURE, UNSURE = 0.8, 0.5  # probability of the predicted class: confident from SURE on, uncertain below UNSURE
-Progress = Callable[[str, int, int], None]  # step, number done, total (0: unknown)
 LINE_HEIGHT = 18.0  # of text
 MAX_CLASSES = 40  # with a bar each
 MAX_NAMES_ON_MAP = 20
@@ -69,8 +66,6 @@ MAX_DOT, MIN_DOT = 7.0, 2.6
 NODES_WITH_MAX_DOT = 1_500  # more nodes have smaller dots, so that about the same share of the map stays empty
 CURVES_PER_ROW = 3
 BEST_CLASSES = 3  # per node on the page, with their probabilities
-PROBABILITY_STEPS = 10_000  # resolution of probabilities on the page
-PLACE_STEPS = 65_535  # resolution of coordinates, along the width of the map
 MAX_EDGES = 150_000  # larger graphs keep the heaviest edges of each node
 # Inputs of the peers.
 PEER_VIEWS = {
@@ -115,31 +110,21 @@ class FitView:
     predicted_counts: Int[np.ndarray, "classes"]  # of the unlabelled nodes
     confidence: Float[np.ndarray, "unlabelled"]
     map: Map
-    history: Mapping[str, Float[np.ndarray, "epochs peers"]]
     suggestions: list[Suggestion]
-    # Given labels that differ from the prediction, the most confident first: node, both classes, probability.
-    contradictions: list[tuple[str, str, str, float]]
-    warnings: list[str]
-    peers: list[PeerContribution]  # largest weight first; empty for methods without peer weights
-    teaching: float | None  # strength of mutual teaching, 0 to 1
 
 
-def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None) -> FitView:
+def fit_view(model: FittedModel, seed: int = 0) -> FitView:
     """The data of all charts of a fit."""
-    report = progress or (lambda what, done, total: None)
-    graph, probabilities, names = model.graph_, model.label_distributions_, model.graph_.class_names
+    graph, probabilities = model.graph_, model.label_distributions_
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    report("selecting nodes to label", 0, 0)
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
-    suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
+    with stage("selecting nodes to label"):
+        suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
     shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
-    report("finding similar nodes", 0, 0)
-    rows = map_rows(model, shown)
-    places = layout_2d(rows, seed=seed, progress=lambda done, total: report("placing nodes on the map", done, total))
-    wrong = graph.known[predicted[graph.known] != graph.labels[graph.known]]
-    wrong = wrong[np.argsort(-confidence[wrong], kind="stable")][:SUGGESTIONS]
+    with stage("placing nodes on the map", "step"):
+        places = layout_2d(map_rows(model, shown), seed=seed, progress=report_progress)
     return FitView(
-        class_names=names,
+        class_names=graph.class_names,
         given_counts=graph.label_counts,
         predicted_counts=np.bincount(predicted[rest], minlength=graph.num_classes),
         confidence=confidence[rest],
@@ -151,15 +136,7 @@ def fit_view(model: FittedModel, seed: int = 0, progress: Progress | None = None
             given=graph.labels[shown],
             suggested=np.searchsorted(shown, [one.index for one in suggestions]),
         ),
-        history=model.history_,
         suggestions=suggestions,
-        contradictions=[
-            (str(graph.node_ids[node]), names[graph.labels[node]], names[predicted[node]], float(confidence[node]))
-            for node in wrong
-        ],
-        warnings=model_warnings(model),
-        peers=[] if model.peer_report_ is None else contributions(model.peer_report_),
-        teaching=None if model.peer_report_ is None else float(model.peer_report_.teaching[0]),
     )
 
 
@@ -219,10 +196,9 @@ class Background:
 
 def fit_html(model: FittedModel, background: Background | None = None) -> str:
     """The page: key figures, map, suggested nodes, all predictions, confidence, peers and training."""
-    with page_progress("making the page") as progress:
-        view = fit_view(model, progress=progress)
-    graph = model.graph_
-    peers = () if model.peer_report_ is None else model.peer_report_.names
+    with fitting_progress("making the page"):
+        view = fit_view(model)
+    graph, report = model.graph_, model.peer_report_
     return render(
         "fit_page.html",
         title=f"{graph.name}: node classification" if graph.name else "Node classification",
@@ -231,16 +207,16 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
         facts=_facts(model),
         columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
         view=view,
+        warnings=model_warnings(model),
+        contradictions=contradiction_table(model),
         classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
+        classes_table=class_table(view.class_names, view.given_counts, view.predicted_counts),
         map_chart=map_chart(view.map, view.class_names),
         left_out=graph.num_nodes - len(view.map.nodes),
-        classes_left_out=max(0, len(view.class_names) - MAX_CLASSES),
         confidence_chart=confidence_chart(view.confidence, len(view.class_names)),
-        class_chart=class_chart(view.class_names, view.given_counts, view.predicted_counts),
-        peer_summary=_peer_summary(view),
-        peer_chart=peer_chart(view.peers) if view.peers else None,
-        peer_views=PEER_VIEWS,
-        history_charts=history_charts(view.history, peers),
+        peers=report and peer_table(contributions(report)),
+        peer_summary=report and _peer_summary(report),
+        history_charts=history_charts(model.history_, report.names if report else ()),
         history=HISTORY,
         node_data=node_data(view.map, graph, model.label_distributions_),
         sure=SURE,
@@ -268,13 +244,60 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
     return facts
 
 
-def _peer_summary(view: FitView) -> str:
-    if not view.peers or view.teaching is None:
-        return ""
-    accuracy = accuracy_of_features(view.peers[1:])
+def _peer_summary(report: PeerReport) -> str:
+    peers = contributions(report)
+    accuracy = accuracy_of_features(peers[1:])
     features = "" if accuracy is None else f"; features alone reach a held-out accuracy of {100 * accuracy:.0f} %"
-    sentences = filter(None, [f"{who_decides(view.peers)}{features}", teaching_remark(view.teaching)])
+    sentences = filter(None, [f"{who_decides(peers)}{features}", teaching_remark(float(report.teaching[0]))])
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
+
+
+def contradiction_table(model: FittedModel) -> Table | None:
+    """Given labels that differ from the prediction, the most confident predictions first; None without any."""
+    graph, probabilities = model.graph_, model.label_distributions_[model.graph_.known]
+    predicted, given, confidence = probabilities.argmax(axis=1), graph.labels[graph.known], probabilities.max(axis=1)
+    order = np.argsort(-confidence, kind="stable")
+    rows = [
+        (
+            str(graph.node_ids[graph.known[one]]),
+            graph.class_names[given[one]],
+            graph.class_names[predicted[one]],
+            f"{100 * confidence[one]:.0f}\u00a0%",
+        )
+        for one in order[(predicted != given)[order]][:SUGGESTIONS]
+    ]
+    return Table.of_text(["node", "given", "predicted", "probability"], rows, prose=True) if rows else None
+
+
+def class_table(
+    names: Sequence[str], given: Int[np.ndarray, "classes"], predicted: Int[np.ndarray, "classes"]
+) -> Table:
+    """The predicted nodes and given labels of each class; of many classes the largest."""
+    order = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
+    bars = predicted / max(1, predicted.max(initial=0))
+    rows = [
+        Row(names[one], [Entry(str(predicted[one]), bar=(bars[one], f"k{one}")), Entry(str(given[one]))])
+        for one in order
+    ]
+    without = f" (without the {len(names) - MAX_CLASSES} smallest)" if len(names) > MAX_CLASSES else ""
+    return Table(["class", "predicted", "given"], rows, title=f"Nodes of each class: predicted and given{without}")
+
+
+def peer_table(peers: Sequence[PeerContribution]) -> Table:
+    """Weight, held-out accuracy and agreement with the ensemble of each peer."""
+
+    def entry(share: float | None, colour: str) -> Entry:
+        return Entry("unknown") if share is None else Entry(f"{percent(share)} %", bar=(share, colour))
+
+    rows = [
+        Row(
+            one.name,
+            [entry(one.weight, "c0"), entry(one.held_out_accuracy, "c1"), entry(one.agreement, "c2")],
+            PEER_VIEWS.get(one.name, ""),
+        )
+        for one in peers
+    ]
+    return Table(["peer and its input", "weight", "held-out accuracy", "agreement with the ensemble"], rows)
 
 
 def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()) -> list[Chart]:
@@ -305,50 +328,6 @@ def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Ch
         marks.append(rectangle(x(low) + 1, y(count), x(high) - x(low) - 2, y.start - y(count), "c0", hint))
     marks += x_axis(x, height - bottom, x.ticks(), "probability of the predicted class, per cent")
     return Chart("Unlabelled nodes by the probability of their predicted class", width, height, marks, min_scale=0.58)
-
-
-def class_chart(
-    names: Sequence[str], given: Int[np.ndarray, "classes"], predicted: Int[np.ndarray, "classes"]
-) -> Chart:
-    """Per class a bar for the predicted nodes, and the numbers of predicted nodes and given labels."""
-    order = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
-    left, right, top, row = _names_width(names[number] for number in order), 118, 28, 24
-    width = max(540.0, left + right + 180)
-    x = Scale(0, max(1, int(predicted.max(initial=0))), left, width - right)
-    ends = (width - right + 62, width - 4)
-    marks = [text(ends[0], 16, "predicted", "end"), text(ends[1], 16, "given", "end")]
-    for place, number in enumerate(order):
-        y = top + row * place
-        hint = f"{names[number]}: {predicted[number]} predicted, {given[number]} given"
-        marks += [
-            text(left - 8, y + 15, shortened(names[number]), "end"),
-            rectangle(left, y + 4, max(1.0, x(float(predicted[number])) - left), row - 8, f"k{number}", hint),
-            text(ends[0], y + 15, str(predicted[number]), "end"),
-            text(ends[1], y + 15, str(given[number]), "end"),
-        ]
-    return Chart("Nodes of each class", width, top + row * len(order) + 8, marks, min_scale=0.6)
-
-
-def peer_chart(peers: Sequence[PeerContribution]) -> Chart:
-    """Per peer a bar for its weight, a dot for its held-out accuracy and a ring for its agreement with the ensemble."""
-    left, right, top, row = _names_width(peer.name for peer in peers), 16, 6, 26
-    width = max(540.0, left + right + 240)
-    base = top + row * len(peers)
-    x = Scale(0, 100, left, width - right)
-    ticks = x.ticks(5)
-    starts, ends = (np.array([(x(tick), y) for tick in ticks]) for y in (top, base))
-    marks = [segments(starts, ends, "rule"), *x_axis(x, base - 2, ticks, "per cent")]
-    for place, peer in enumerate(peers):
-        y, weight = top + row * (place + 0.5), x(100 * peer.weight) - left
-        hint = f"{peer.name}: weight {percent(peer.weight)} %"
-        marks.append(text(left - 8, y + 4, shortened(peer.name), "end"))
-        marks.append(rectangle(left, y - 8, max(1.0, weight), 16, "c0", hint))
-        hint = f"{peer.name}: agrees with the ensemble on {percent(peer.agreement)} % of nodes"
-        marks.append(dots([(x(100 * peer.agreement), y)], "c2", 12, "ring", hint=hint))
-        if peer.held_out_accuracy is not None:
-            hint = f"{peer.name}: held-out accuracy {percent(peer.held_out_accuracy)} %"
-            marks.append(dots([(x(100 * peer.held_out_accuracy), y)], "c1", 8, hint=hint))
-    return Chart("Weights of the peers", width, base + 42, marks, min_scale=0.6)
 
 
 def map_chart(shown: Map, names: Sequence[str]) -> Chart:
@@ -414,12 +393,8 @@ def shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def _names_width(names: Iterator[str]) -> float:
-    return 16 + 7.5 * max(len(shortened(name)) for name in names)
-
-
-def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> Markup:
-    """The nodes of the page as JSON that is safe inside a script element; edges are stored at their first end."""
+def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
+    """The nodes for the script of the page; edges are stored at their first end."""
     of_shown = probabilities[shown.nodes]
     best = np.argsort(-of_shown, axis=1, kind="stable")[:, :BEST_CLASSES]
     among = sp.csr_array(graph.adjacency[shown.nodes][:, shown.nodes])
@@ -428,36 +403,20 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
     edges = sp.csr_array(sp.triu(among, 1))
     where, height = map_places(shown)
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
-    content = {
+    return {
         "ids": [str(one) for one in np.asarray(graph.node_ids)[shown.nodes].tolist()],
         "classes": list(graph.class_names),
-        "best": packed(best),
-        "probabilities": packed(np.rint(PROBABILITY_STEPS * np.take_along_axis(of_shown, best, axis=1))),
-        "given": packed(shown.given + 1),  # 0: unlabelled
-        "places": packed(np.rint(PLACE_STEPS / MAP_WIDTH * where)),
-        "degrees": packed(degrees[shown.nodes]),
-        "edgeCounts": packed(np.diff(edges.indptr)),
-        "others": packed(edges.indices),
+        "best": best.tolist(),
+        "probabilities": np.take_along_axis(of_shown, best, axis=1).astype(float).round(4).tolist(),
+        "given": shown.given.tolist(),
+        "places": where.astype(float).round(1).tolist(),
+        "degrees": degrees[shown.nodes].tolist(),
+        "edges": [others.tolist() for others in np.split(edges.indices, edges.indptr[1:-1])],
         "suggested": shown.suggested.tolist(),
-        "steps": {"probability": PROBABILITY_STEPS, "place": PLACE_STEPS},
         "map": {"width": MAP_WIDTH, "height": height},
         "sure": SURE,
         "unsure": UNSURE,
     }
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A name may hold "</script>", or a line separator, which is no valid character of older JavaScript strings.
-    return Markup(text.translate({ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}))
-
-
-def packed(numbers: np.ndarray) -> dict[str, Any]:
-    """Numbers as base64, in the smallest type that holds them, as the typed arrays of a browser read them.
-
-    >>> packed(np.array([1, 2, 255]))
-    {'type': 'Uint8', 'data': 'AQL/'}
-    """
-    largest = numbers.max(initial=0)
-    bits = next(bits for bits in (8, 16, 32) if largest < 2**bits)
-    return {"type": f"Uint{bits}", "data": base64.b64encode(numbers.astype(f"<u{bits // 8}").tobytes()).decode()}
 
 
 def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
@@ -472,9 +431,9 @@ def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
 
 def fit_figure(model: FittedModel) -> Figure:
     """The map, confidence, class sizes and training curves of a fit."""
-    with page_progress("drawing the figure") as progress:
-        view = fit_view(model, progress=progress)
-    history = {name: values for name, values in view.history.items() if np.isfinite(values).any()}
+    with fitting_progress("drawing the figure"):
+        view = fit_view(model)
+    history = {name: values for name, values in model.history_.items() if np.isfinite(values).any()}
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
     figure = new_figure(15, 3.6 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)

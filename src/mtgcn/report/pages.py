@@ -34,7 +34,7 @@ _PALETTE = {  # name: (light, dark)
     "c6": ("#6a6a6a", "#b4b4b4"),
 }
 LIGHT, DARK = ({name: pair[side] for name, pair in _PALETTE.items()} for side in (0, 1))
-# (light, dark) of each class; any first few are easy to tell apart, also with most kinds of colour blindness.
+# (light, dark) of each class. The first few are easy to distinguish, also with most kinds of colour blindness.
 _CLASS_COLOURS = (
     ("#1f77b4", "#64aef0"),
     ("#e07b00", "#ffa347"),
@@ -141,6 +141,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
     environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "minus": with_minus_sign}
     environment.filters["per_cent"] = lambda share: f"{100 * share:.0f}\u00a0%"

@@ -17,7 +17,6 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -25,16 +24,15 @@ from mtgcn.errors import printable
 from mtgcn.training.progress import current_stage, current_unit, progress_callbacks
 
 SECONDS_BETWEEN_LINES = 30.0
-SECONDS_BETWEEN_PAGE_LINES = 5.0
 
 
 @contextmanager
 def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
-    """Show stage, epochs and time remaining of a fit. Every stage and every chunk of runs restarts the bar, not the
-    clock. Without a terminal, print a line every half minute and, with `every_stage`, one per stage and one at the
-    end."""
-    lines = _Lines(SECONDS_BETWEEN_LINES)
-    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Remaining())
+    """Show stage, epochs and time remaining of a fit, or of making its page. Every stage and every chunk of runs
+    restarts the bar, not the clock. Without a terminal, print a line every half minute and, with `every_stage`, one per
+    stage and one at the end."""
+    lines = _Lines()
+    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Text(_remaining))
     with _bar(*columns) as bar:
         shown = bar.add_task(title, total=None)
 
@@ -60,21 +58,6 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
 
 
 @contextmanager
-def page_progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Show the steps of making a page; yields a callback for step, number done and total (0 if unknown)."""
-    lines = _Lines(SECONDS_BETWEEN_PAGE_LINES)
-    with _bar(TextColumn("{task.description}"), BarColumn(), _Text(lines.clock), _Remaining()) as bar:
-        shown = bar.add_task(title, total=None)
-
-        def show(what: str, done: int, total: int) -> None:
-            bar.update(shown, description=f"{title}: {what}", completed=done, total=total or None)
-            if bar.disable and lines.due():
-                lines.print(f"{title}: {what}{f', {100 * done / total:.0f} %' if total else ''}")
-
-        yield show
-
-
-@contextmanager
 def sweep_progress(total: int, done: int, seconds_left: float | None) -> Iterator[Callable[[str, float | None], None]]:
     """Show the finished units of a sweep and the time remaining; yields a callback for the title of a finished unit
     and the estimated seconds for the others."""
@@ -94,10 +77,9 @@ def _bar(*columns: ProgressColumn) -> Progress:
 
 
 class _Lines:
-    """Lines with the time since the start, at most one per interval."""
+    """Lines with the time since the start."""
 
-    def __init__(self, interval: float) -> None:
-        self.interval = interval
+    def __init__(self) -> None:
         self.started = self.last = monotonic()
 
     def clock(self, _task: Task) -> str:
@@ -105,7 +87,7 @@ class _Lines:
         return _duration(monotonic() - self.started)
 
     def due(self) -> bool:
-        return monotonic() - self.last > self.interval
+        return monotonic() - self.last > SECONDS_BETWEEN_LINES
 
     def print(self, text: str) -> None:
         self.last = monotonic()
@@ -127,11 +109,8 @@ def _epochs(task: Task) -> str:
     return "" if task.total is None else f"{int(task.completed)}/{int(task.total)} {task.fields['unit']}s"
 
 
-class _Remaining(TimeRemainingColumn):
-    """The time remaining of a stage whose number of epochs is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text("") if task.total is None or task.finished else Text.assemble(super().render(task), " left")
+def _remaining(task: Task) -> str:
+    return f"{_duration(task.time_remaining)} left" if task.time_remaining else ""
 
 
 def _countdown(task: Task) -> str:

@@ -1,23 +1,31 @@
-"""The results of a reproduction: summaries in Markdown and CSV, LaTeX tables and the HTML page.
-
-A grid is a measured table as the paper sets it, methods down and cells across.
-"""
+"""The results of a reproduction: summaries in Markdown and CSV, LaTeX tables and the HTML page."""
 
 from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mtgcn.datasets import Description, describe, where
 from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.curves import Band, Curves, read_curves
-from mtgcn.experiments.protocol import ALL_TABLES, BACKBONE_NAMES, FINAL_SEEDS, OVER_ALL, PUBLIC, TAUGHT, labels_title
+from mtgcn.experiments.protocol import (
+    ALL_TABLES,
+    BACKBONE_NAMES,
+    FINAL_SEEDS,
+    OVER_ALL,
+    PUBLIC,
+    RANDOM,
+    TAUGHT,
+    labels_title,
+)
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.statistics import (
     Margin,
@@ -89,7 +97,7 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
             "",
             f"Per cent; {paper.PROTOCOL_TITLES[table.protocol]}.",
             "",
-            *writers.markdown_lines(_optimistic_summary(table) if optimistic else _summary(table)),
+            *writers.markdown_lines(_summary(table)),
             "",
             *notes,
         ]
@@ -97,29 +105,25 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
 
 
 def _summary(table: MeasuredTable) -> Table:
-    printed = any(line.printed is not None for line in table.lines)
-    columns = ["cell", "method", "mean", "95 % interval", *(("printed", "difference") if printed else ())]
-    columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
+    optimistic = table.protocol == "paper"
+    printed = optimistic or any(line.printed is not None for line in table.lines)
+    accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean", "95 % interval"]
+    columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
+    if not optimistic:
+        columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
     rows = []
     for line in table.lines:
-        texts = [line.title, number(line.reported), writers.interval(line.accuracy)]
-        texts += _printed(line) if printed else []
-        against = [Entry()] * 3
-        if test := line.against_rival:
-            difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
-            against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
-        cost = [percent(line.calibration_error.mean), f"{line.seconds_per_run:.2f}"]
-        rows.append(Row(_cell_title(line), [*map(Entry, texts), *against, *map(Entry, cost)]))
+        spread = percent(line.accuracy.mean) if optimistic else writers.interval(line.accuracy)
+        texts = [line.title, number(line.reported), spread, *(_printed(line) if printed else [])]
+        entries = [*map(Entry, texts)]
+        if not optimistic:
+            against = [Entry()] * 3
+            if test := line.against_rival:
+                difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
+                against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
+            entries += [*against, Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
+        rows.append(Row(_cell_title(line), entries))
     return Table(columns, rows)
-
-
-def _optimistic_summary(table: MeasuredTable) -> Table:
-    columns = ["cell", "method", "largest average (optimistic)", "mean of the averages", "printed", "difference"]
-    rows = [
-        [_cell_title(line), line.title, number(line.reported), percent(line.accuracy.mean), *_printed(line)]
-        for line in table.lines
-    ]
-    return Table.of_text(columns, rows)
 
 
 def _printed(line: Line) -> list[str]:
@@ -164,7 +168,7 @@ def latex_tables(evidence: Evidence) -> str:
     for grid in grids(evidence, evidence.ours, evidence.optimistic):
         caption = f"{grid.heading}. Per cent; {paper.PROTOCOL_TITLES['ours']}; with 95 % intervals."
         caption += " Bold: the best of a cell."
-        if any(row.optimistic for row in grid.rows):
+        if any(optimistic for _, optimistic in grid.rows):
             caption += f" Optimistic rows: {paper.PROTOCOL_TITLES['paper']}."
         texts.append(writers.latex(grid.results(), f"{caption} {grid.notes}".rstrip()))
     for grid in grids(evidence, evidence.ablation):
@@ -186,7 +190,6 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
     results = grids(evidence, evidence.ours, evidence.optimistic)
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
-    networks = Styles({f"{key} {TAUGHT}": name for key, name in BACKBONE_NAMES.items()}, "")
     return render(
         "reproduction.html",
         title=evidence.suite.title if evidence.suite else "MT-GCN, reproduced",
@@ -200,26 +203,17 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         reference=styles.name(styles.reference),
         runs_share=any(line.groups for table in evidence.ours for line in table.lines),
         counts=counts_table,
-        # Tables with the chart above each, or None.
-        results=[(None, grid.results()) for grid in results],
+        results=[grid.results() for grid in results],
         calibration=[
-            (None, grid.measure("Calibration error", lambda line: Entry.mean(line.calibration_error)))
-            for grid in results
+            grid.measure("Calibration error", lambda line: Entry.mean(line.calibration_error)) for grid in results
         ],
         time=[
-            (None, grid.measure("Seconds per run", lambda line: Entry(writers.seconds(line.seconds_per_run))))
+            grid.measure("Seconds per run", lambda line: Entry(writers.seconds(line.seconds_per_run)))
             for grid in results
         ],
-        differences=[(_difference_chart(grid, styles), grid.differences()) for grid in results if grid.compared_rows],
-        ablation=[
-            (_difference_chart(grid, styles), grid.differences())
-            for grid in grids(evidence, evidence.ablation)
-            if grid.compared_rows
-        ],
-        backbones=[
-            (_difference_chart(grid, networks, "mutual teaching"), grid.backbones())
-            for grid in grids(evidence, evidence.backbones)
-        ],
+        differences=[table for grid in results if (table := grid.differences()).rows],
+        ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.differences()).rows],
+        backbones=[grid.backbones() for grid in grids(evidence, evidence.backbones)],
         gains=gain_table(evidence),
         accuracy_charts=_label_rate_charts(evidence, "accuracy"),
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
@@ -234,21 +228,13 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Char
     """A measure over labels per class, one chart per dataset."""
     samples: dict[str, dict[str, dict[int, SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
-        if line.split == paper.RANDOM:
+        if line.split == RANDOM:
             samples[line.dataset][title][line.labels_per_class] = getattr(line, measure)
     styles, name = styles_of(evidence.suite), measure.replace("_", " ").capitalize()
     return [
         (dataset, label_rate_chart(of_methods, f"{name} on {dataset} over labels per class", styles))
         for dataset, of_methods in samples.items()
     ]
-
-
-def _difference_chart(grid: Grid, styles: Styles, gain_by: str = "") -> Chart | None:
-    """Differences from the reference, or the gain by something."""
-    rows = [(row.title, row.tests) for row in grid.compared_rows]
-    title = f"{grid.title}: gain by {gain_by}" if gain_by else f"{grid.title}, minus {grid.reference}"
-    caption = f"points gained or lost by {gain_by}" if gain_by else ""
-    return difference_chart(rows, grid.short_columns, title, caption=caption, styles=styles) if rows else None
 
 
 def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
@@ -320,163 +306,154 @@ def _selection_options(lines: dict[str, list[Line]], suite: paper.Suite | None, 
 
 
 @dataclass(frozen=True)
-class GridRow:
-    """One method or variant; None where it was not run."""
+class Grid:
+    """A table of the paper or of a suite, methods down and cells across: its random splits, or the public one."""
 
-    title: str
-    name: str  # as displayed
-    lines: tuple[Line | None, ...]
-    optimistic: bool = False  # reported by the authors' protocol
-    elsewhere: str = ""  # where it was run, if not where most rows were
+    evidence: Evidence
+    lines: Sequence[Line]
 
     @property
-    def tests(self) -> list[PairedTest | None]:
-        """The comparison with the reference in each cell."""
-        return [line.against_rival if line else None for line in self.lines]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of the paper or of a suite, either of its random splits or of the public one."""
-
-    number: str  # of the paper's table, or empty
-    title: str
-    columns: tuple[str, ...]
-    short_columns: tuple[str, ...]  # for charts
-    rows: tuple[GridRow, ...]
-    reference: str  # as displayed
+    def title(self) -> str:
+        return f"{self.lines[0].place.table.title}{', public split' if self.lines[0].split == PUBLIC else ''}"
 
     @property
     def heading(self) -> str:
-        return f"Table {self.number}: {self.title}" if self.number else self.title
+        name = self.lines[0].place.table.name
+        return f"Table {name}: {self.title}" if name.isdigit() else self.title
+
+    @property
+    def styles(self) -> Styles:
+        return styles_of(self.evidence.suite)
+
+    @property
+    def reference(self) -> str:
+        return self.styles.name(self.styles.reference)
 
     @property
     def notes(self) -> str:
         """Remarks of the protocol on printed values."""
-        notes = (f"{row.name}: {line.note}." for row in self.rows for line in row.lines if line and line.note)
+        notes = (f"{self.styles.name(line.title)}: {line.note}." for line in self.lines if line.note)
         return " ".join(dict.fromkeys(notes))
 
-    @property
-    def compared_rows(self) -> list[GridRow]:
-        """Rows that are compared with the reference in some cell."""
-        return [row for row in self.rows if not row.optimistic and any(row.tests)]
+    @cached_property
+    def cells(self) -> list[paper.Cell]:
+        return list(dict.fromkeys(line.place.cell for line in self.lines))
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, bool], dict[paper.Cell, Line]]:
+        """The lines of each title by cell; those of the authors' protocol (True) are rows of their own."""
+        rows: dict[tuple[str, bool], dict[paper.Cell, Line]] = defaultdict(dict)
+        for line in self.lines:
+            rows[line.title, line.place.protocol == "paper"][line.place.cell] = line
+        return rows
+
+    def columns(self, *, short: bool = False) -> list[str]:
+        if len({cell.dataset for cell in self.lines[0].place.table.cells}) > 1:  # table 5, at one label rate
+            return [cell.dataset for cell in self.cells]
+        return [
+            f"{cell.labels_per_class} on average, over all"
+            if short and cell.split == OVER_ALL
+            else labels_title(cell.labels_per_class, RANDOM if short else cell.split)
+            for cell in self.cells
+        ]
 
     def results(self) -> Table:
         """Accuracy with interval; beside it the printed value and the difference, where the paper prints any."""
-        rows = [self._row(row, (self._result(row, line) for line in row.lines)) for row in self.rows]
-        if any(line and line.printed is not None for row in self.rows for line in row.lines):
-            return self._table(self.heading, rows, ["paper", "ours", "diff."], caption=self.notes)
-        ours = [Row(row.name, row.entries[1::3], row.note, row.style) for row in rows]
-        return self._table(self.heading, ours, caption=self.notes)
+        printed = any(line.printed is not None for line in self.lines)
+
+        def entries(line: Line) -> list[Entry]:
+            paper_value, difference = _printed(line)
+            if line.place.protocol == "paper":
+                ours = Entry(number(line.reported), note=f"mean {percent(line.accuracy.mean)}")
+            else:
+                mean = Entry.mean(line.accuracy)
+                column = [
+                    lines[line.place.cell].reported
+                    for (_, optimistic), lines in self.rows.items()
+                    if not optimistic and line.place.cell in lines
+                ]
+                is_best = len(column) > 1 and line.reported == max(column)
+                ours = Entry(number(line.reported), mean.ends, mean.note, bold=is_best)
+            return [Entry(paper_value, style="printed"), ours, Entry(difference)] if printed else [ours]
+
+        parts = ["paper", "ours", "diff."] if printed else []
+        return self._table(self.heading, entries, parts, optimistic=True, caption=self.notes)
 
     def differences(self, heading: str = "") -> Table:
         """Paired differences from the reference, with corrected p-values."""
-        rows = [self._row(row, map(_difference, row.tests)) for row in self.compared_rows]
-        return self._table(self.title, rows, [heading or f"minus {self.reference}", "p"])
+        chart = self._difference_chart(f"{self.title}, minus {self.reference}", self.styles)
+        return self._table(self.title, _difference, [heading or f"minus {self.reference}", "p"], chart=chart)
 
     def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
         """One entry per cell, without the optimistic rows."""
-        rows = [
-            self._row(row, ([entry(line) if line else Entry()] for line in row.lines))
-            for row in self.rows
-            if not row.optimistic
-        ]
-        return self._table(self.title.replace("Accuracy", name), rows)
+        return self._table(self.title.replace("Accuracy", name), lambda line: [entry(line)])
 
     def backbones(self) -> Table:
         """Networks alone and taught by mutual teaching."""
-        by_title = {row.title: row for row in self.rows}
-        empty = GridRow("", "", (None,) * len(self.columns))
         rows = []
         for key, name in BACKBONE_NAMES.items():
-            alone, taught = (by_title.get(f"{key} {how}", empty) for how in (paper.ALONE, TAUGHT))
-            if any(alone.lines) or any(taught.lines):
-                entries: list[Entry] = []
-                for *lines, test in zip(alone.lines, taught.lines, taught.tests, strict=True):
-                    entries += [Entry.mean(line.accuracy) if line else Entry() for line in lines]
-                    entries += _difference(test)
-                rows.append(Row(name, entries))
-        return self._table(self.title, rows, ["alone", "taught", "gain", "p"], first="network")
+            alone, taught = (self.rows.get((f"{key} {how}", False), {}) for how in (paper.ALONE, TAUGHT))
+            entries: list[Entry] = []
+            for cell in self.cells:
+                entries += [Entry.mean(lines[cell].accuracy) if cell in lines else Entry() for lines in (alone, taught)]
+                entries += _difference(taught.get(cell)) or [Entry()] * 2
+            rows += [Row(name, entries)] if alone or taught else []
+        names = Styles({f"{key} {TAUGHT}": name for key, name in BACKBONE_NAMES.items()}, "")
+        gain = "gain by mutual teaching"
+        chart = self._difference_chart(f"{self.title}: {gain}", names, "points gained or lost by mutual teaching")
+        columns = ["network", *["alone", "taught", "gain", "p"] * len(self.cells)]
+        return Table(columns, rows, title=self.title, groups=self.columns(), chart=chart)
+
+    def _difference_chart(self, title: str, styles: Styles, caption: str = "") -> Chart | None:
+        tests = [
+            (method, [lines[cell].against_rival if cell in lines else None for cell in self.cells])
+            for (method, optimistic), lines in self.rows.items()
+            if not optimistic
+        ]
+        compared = [(method, row) for method, row in tests if any(row)]
+        columns = self.columns(short=True)
+        return difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
 
     def _table(
-        self, title: str, rows: list[Row], parts: Sequence[str] = (), *, first: str = "method", caption: str = ""
+        self,
+        title: str,
+        entries: Callable[[Line], list[Entry]],
+        parts: Sequence[str] = (),
+        *,
+        optimistic: bool = False,
+        **options: Any,
     ) -> Table:
-        """Each column has the parts, if any, below its heading."""
-        columns = [first, *(list(parts) * len(self.columns) or self.columns)]
-        return Table(columns, rows, title=title, caption=caption, groups=self.columns if parts else ())
-
-    def _row(self, row: GridRow, entries: Iterable[Sequence[Entry]]) -> Row:
-        style = "optimistic" if row.optimistic else "reference" if row.name == self.reference else ""
-        notes = ["optimistic"] if row.optimistic else []
-        notes += [f"on {row.elsewhere}"] if row.elsewhere else []
-        return Row(row.name, [entry for of_cell in entries for entry in of_cell], "; ".join(notes), style)
-
-    def _result(self, row: GridRow, line: Line | None) -> list[Entry]:
-        """The printed accuracy, ours and the difference."""
-        if line is None:
-            return [Entry()] * 3
-        if row.optimistic:
-            ours = Entry(number(line.reported), note=f"mean {percent(line.accuracy.mean)}")
-        else:
-            of_mean = Entry.mean(line.accuracy)
-            measured = [other for one in self.rows if not one.optimistic for other in one.lines if other]
-            column = [other.reported for other in measured if other.place.cell == line.place.cell]
-            is_best = len(column) > 1 and line.reported == max(column)
-            ours = Entry(number(line.reported), of_mean.ends, of_mean.note, bold=is_best)
-        printed = "" if line.printed is None else number(line.printed)
-        difference = "" if line.difference is None else number(line.difference, SIGNED)
-        return [Entry(printed, style="printed"), ours, Entry(difference)]
+        """One row per title that has entries; the parts, if any, are headings below that of each cell."""
+        rows = []
+        for (method, by_authors), lines in self.rows.items():
+            of_cells = [entries(lines[cell]) if cell in lines else [] for cell in self.cells]
+            if (by_authors and not optimistic) or not any(of_cells):
+                continue
+            elsewhere = ", ".join(dict.fromkeys(filter(None, map(self.evidence.elsewhere, lines.values()))))
+            notes = ["optimistic"] * by_authors + [f"on {elsewhere}"] * bool(elsewhere)
+            style = "optimistic" if by_authors else "reference" if method == self.styles.reference else ""
+            filled = [entry for some in of_cells for entry in some or [Entry()] * (len(parts) or 1)]
+            rows.append(Row(self.styles.name(method), filled, "; ".join(notes), style))
+        columns = ["method", *(list(parts) * len(self.cells) or self.columns())]
+        return Table(columns, rows, title=title, groups=self.columns() if parts else (), **options)
 
 
-def _difference(test: PairedTest | None) -> list[Entry]:
-    """A paired difference and its corrected p-value; empty without a test."""
-    if test is None:
-        return [Entry(), Entry()]
+def _difference(line: Line | None) -> list[Entry]:
+    """The paired difference from the rival and its corrected p-value; empty without a test."""
+    if line is None or line.against_rival is None:
+        return []
+    test = line.against_rival
     return [Entry.mean(test.difference, SIGNED), Entry(p_value(test.p_corrected), bold=test.is_significant)]
 
 
 def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
     """The tables of these kinds as grids; tables of the same name share one."""
-    by_name = defaultdict(list)
+    found: dict[tuple[str, bool], list[Line]] = defaultdict(list)
     for table in (table for tables in kinds for table in tables):
-        by_name[table.name].append(table)
-    return [grid for name in sorted(by_name, key=list(ALL_TABLES).index) for grid in _grids(evidence, by_name[name])]
-
-
-def _grids(evidence: Evidence, tables: Sequence[MeasuredTable]) -> list[Grid]:
-    """One grid for random splits and one for the public split, where there are rows."""
-    first, styles = tables[0], styles_of(evidence.suite)
-    lines = [(line, table.protocol == "paper") for table in tables for line in table.lines]
-    of_datasets = len({cell.dataset for cell in ALL_TABLES[first.name].cells}) > 1  # table 5, at one label rate
-    found = []
-    for public in dict.fromkeys(line.split == PUBLIC for line, _ in lines):
-        some = [(line, optimistic) for line, optimistic in lines if (line.split == PUBLIC) == public]
-        cells = list(dict.fromkeys(line.place.cell for line, _ in some))
-        columns = [labels_title(cell.labels_per_class, cell.split) for cell in cells]
-        short = [
-            f"{cell.labels_per_class} on average, over all"
-            if cell.split == OVER_ALL
-            else labels_title(cell.labels_per_class)
-            for cell in cells
-        ]
-        if of_datasets:
-            columns = short = [cell.dataset for cell in cells]
-        rows = []
-        for title, optimistic in dict.fromkeys((line.title, optimistic) for line, optimistic in some):
-            own = {line.place.cell: line for line, authors in some if (line.title, authors) == (title, optimistic)}
-            elsewhere = ", ".join(dict.fromkeys(filter(None, map(evidence.elsewhere, own.values()))))
-            rows.append(GridRow(title, styles.name(title), tuple(map(own.get, cells)), optimistic, elsewhere))
-        found.append(
-            Grid(
-                number=first.name if first.name.isdigit() else "",
-                title=f"{first.title}{', public split' if public else ''}",
-                columns=tuple(columns),
-                short_columns=tuple(short),
-                rows=tuple(rows),
-                reference=styles.name(evidence.reference),
-            )
-        )
-    return found
+        for line in table.lines:
+            found[table.name, line.split == PUBLIC].append(line)
+    order = list(ALL_TABLES)
+    return [Grid(evidence, found[key]) for key in sorted(found, key=lambda key: order.index(key[0]))]
 
 
 def random_cells(evidence: Evidence) -> list[dict[str, Line]]:

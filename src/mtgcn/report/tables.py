@@ -18,10 +18,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mtgcn.datasets import Description
 from mtgcn.errors import printable
 from mtgcn.experiments.statistics import SampleSummary
-from mtgcn.settings import SettingDescription
 
 SIGNED = "+.1f"  # format of differences
 ONE_RUN = "one run"  # in place of an interval
@@ -89,6 +87,7 @@ class Entry:
     note: str = ""  # shown below the value on pages
     bold: bool = False
     style: str = ""  # CSS class on pages
+    bar: tuple[float, str] | None = None  # on pages, a bar below the text: its length, 0 to 1, and its colour
 
     @classmethod
     def mean(cls, sample: SampleSummary, form: str = ".1f", *, bold: bool = False) -> Entry:
@@ -112,6 +111,7 @@ class Table:
     title: str = ""
     caption: str = ""
     groups: Sequence[str] = ()  # headings above, each over equally many columns
+    chart: object = None  # shown above the table on pages
     prose: bool = False  # text instead of numbers: left-aligned and wrapped
 
     @classmethod
@@ -238,42 +238,3 @@ def _latex_entry(entry: Entry) -> str:
 
 def _latex_row(cells: Iterable[str]) -> str:
     return f"{' & '.join(cells)} \\\\"
-
-
-# Tables of the commands `datasets` and `methods`
-
-
-def dataset_table(descriptions: Iterable[Description]) -> Table:
-    """The paper's table 1; `edges` counts each edge once, without self-loops."""
-    columns = ["name", "nodes", "edges_listed", "edges", "classes", "features"]
-    rows = [[str(getattr(one, column)) for column in columns] for one in descriptions]
-    return Table.of_text(["dataset", *(column.replace("_", " ") for column in columns[1:])], rows)
-
-
-def description_table(description: Description) -> Table:
-    """All counts of one dataset."""
-    rows = [
-        ("nodes", description.nodes),
-        ("edges listed", f"{description.edges_listed}, with repeated edges and self-loops, as in the paper"),
-        ("edges", f"{description.edges} between two different nodes, each once"),
-        ("self-loops", description.self_loops),
-        ("classes", description.classes),
-        ("features", description.features),
-        ("components", description.components),
-        ("nodes without a label", description.nodes_without_label),
-        ("repeated nodes", f"{description.repeated_nodes} with the neighbours and the class of an earlier node"),
-        ("location", description.location or "not cached"),
-    ]
-    return Table.of_text(["", ""], [(name, str(value)) for name, value in rows], prose=True)
-
-
-def method_table(titles: Mapping[str, str], settings: Mapping[str, Sequence[str]]) -> Table:
-    """Methods by name, each with a one-line description and the names of its settings."""
-    rows = [(name, title, ", ".join(settings[name])) for name, title in titles.items()]
-    return Table.of_text(["method", "description", "settings"], rows, prose=True)
-
-
-def setting_table(settings: Iterable[SettingDescription]) -> Table:
-    """The settings of one method."""
-    rows = [(one.name, one.default, one.limits, one.meaning) for one in settings]
-    return Table.of_text(["setting", "default", "limits", "meaning"], rows, prose=True)

@@ -5,37 +5,23 @@ document.documentElement.classList.add("js");
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("node-data").textContent);
 
-function unpacked(list) {
-  const bytes = Uint8Array.from(atob(list.data), (letter) => letter.charCodeAt(0));
-  const kind = { Uint8: Uint8Array, Uint16: Uint16Array, Uint32: Uint32Array }[list.type];
-  return new kind(bytes.buffer);
-}
-
 const nodes = (() => {
-  const [best, parts, places, given, degrees, edgeCounts, others] =
-    ["best", "probabilities", "places", "given", "degrees", "edgeCounts", "others"].map((name) => unpacked(data[name]));
-  const count = data.ids.length, width = count ? best.length / count : 0;
   // Edges are stored at one end; neighbours lists those of both.
-  const neighbours = Array.from({ length: count }, () => []);
-  for (let node = 0, edge = 0; node < count; node++)
-    for (const end = edge + edgeCounts[node]; edge < end; edge++) {
-      neighbours[node].push(others[edge]);
-      neighbours[others[edge]].push(node);
-    }
-  const scale = data.map.width / data.steps.place;
-  const likely = (node) => Array.from({ length: width }, (_, rank) => ({
-    class: best[width * node + rank], probability: parts[width * node + rank] / data.steps.probability,
+  const neighbours = data.ids.map(() => []);
+  data.edges.forEach((others, node) => others.forEach((other) => {
+    neighbours[node].push(other);
+    neighbours[other].push(node);
   }));
   return {
-    count,
-    likely,
+    count: data.ids.length,
     id: (node) => data.ids[node],
-    x: (node) => scale * places[2 * node],
-    y: (node) => scale * places[2 * node + 1],
-    predicted: (node) => best[width * node],
-    probability: (node) => likely(node)[0].probability,
-    given: (node) => given[node] - 1,
-    degree: (node) => degrees[node],
+    x: (node) => data.places[node][0],
+    y: (node) => data.places[node][1],
+    likely: (node) => data.best[node].map((one, rank) => ({ class: one, probability: data.probabilities[node][rank] })),
+    predicted: (node) => data.best[node][0],
+    probability: (node) => data.probabilities[node][0],
+    given: (node) => data.given[node],
+    degree: (node) => data.degrees[node],
     neighbours: (node) => neighbours[node],
   };
 })();
@@ -120,16 +106,11 @@ for (const button of document.querySelectorAll("[data-suggested]"))
 {
   const sheet = byId("sheet"), hint = byId("hint");
   const ground = sheet.querySelector(".ground svg"), overlay = sheet.querySelector(".overlay");
-  const size = data.map.width, ratio = data.map.height / size, REACH = 14, CLOSEST = 1 / 24, CELLS = 64;
+  const size = data.map.width, ratio = data.map.height / size, REACH = 14, CLOSEST = 1 / 24;
   const view = { x: 0, y: 0, width: size };
   let shown = null;  // the node whose edges are drawn: under the pointer, else selected
   const between = (low, value, high) => Math.min(high, Math.max(low, value));
   const unit = () => view.width / sheet.clientWidth;  // map coordinates per pixel
-
-  // Nodes by grid cell, for a fast search of the nearest node.
-  const cells = Array.from({ length: CELLS * CELLS }, () => []);
-  const cellOf = (coordinate) => between(0, Math.floor((coordinate / size) * CELLS), CELLS - 1);
-  for (let node = 0; node < nodes.count; node++) cells[cellOf(nodes.y(node)) * CELLS + cellOf(nodes.x(node))].push(node);
 
   // The place of the pointer on the map.
   function place(event) {
@@ -138,14 +119,12 @@ for (const button of document.querySelectorAll("[data-suggested]"))
   }
 
   function underPointer(event) {
-    const [x, y] = place(event), reach = REACH * unit();
-    let found = null, least = reach * reach;
-    for (let row = cellOf(y - reach); row <= cellOf(y + reach); row++)
-      for (let column = cellOf(x - reach); column <= cellOf(x + reach); column++)
-        for (const node of cells[row * CELLS + column].filter(inClass)) {
-          const distance = (nodes.x(node) - x) ** 2 + (nodes.y(node) - y) ** 2;
-          if (distance < least) [found, least] = [node, distance];
-        }
+    const [x, y] = place(event);
+    let found = null, least = (REACH * unit()) ** 2;
+    for (let node = 0; node < nodes.count; node++) {
+      const distance = (nodes.x(node) - x) ** 2 + (nodes.y(node) - y) ** 2;
+      if (distance < least && inClass(node)) [found, least] = [node, distance];
+    }
     return found;
   }
 
