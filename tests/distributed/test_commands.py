@@ -92,7 +92,6 @@ def test_resume(folder, fit, capsys):
     undisturbed = rows_of(folder / "result" / "predictions-0.csv")
     keep = ["--checkpoint", str(folder / "kept"), "--every", "4"]
     assert fit(*keep) == 0
-    assert json.loads((folder / "kept" / "latest.json").read_text())["epoch"] == 4
     shutil.rmtree(folder / "result")
     assert fit(*keep, "--resume") == 0
     assert "resuming after epoch 4" in capsys.readouterr().err
