@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtgcn.distributed.checkpoints import FolderCheckpoints
+from mtgcn.distributed.fitting import FolderCheckpoints
 from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import InputError
 from mtgcn.methods import create
@@ -122,22 +122,6 @@ class Point(StackedParameters):
             return Step({name: ((self.place - targets[:, None, None]) ** 2).sum(0) / len(TARGETS)})
 
         return [Phase(4, lambda: step("first")), Phase(5, lambda: step("second"))]
-
-
-def test_steps_of_ranks_are_those_of_one_process(files):
-    adam, whole = Adam(0.1, weight_decay=0.01), Point()
-    history = train(whole, whole.phases(TARGETS), adam)
-
-    def work(ranks):
-        graph = read_local_graph(read_manifest(files / "shards"), ranks)
-        point = Point()
-        found = train(point, point.phases(TARGETS[ranks.rank :: ranks.count]), adam, graph.communicator)
-        torch.testing.assert_close(point.place, whole.place)
-        for name, values in history.items():
-            np.testing.assert_allclose(found[name], values, rtol=1e-5)
-
-    for count in (1, 3):
-        on_ranks(count, work)
 
 
 def test_history_of_a_continued_training(files, tmp_path):
