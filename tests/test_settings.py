@@ -42,7 +42,7 @@ class Everything(Settings):
     share: Annotated[float, Gt(0, "more than 0, or nothing is left"), Le(1)] = 1.0
     # How many degrees below freezing,
     # or none.
-    cold: Optional[Annotated[float, Lt(0)]] = None  # noqa: UP045 - an older way to say the same
+    cold: Optional[Annotated[float, Lt(0)]] = None  # noqa: UP045 - the older syntax
     hops: Annotated[int | None, Ge(2)] = 2
     whatever: Any = None
 

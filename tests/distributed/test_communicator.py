@@ -110,11 +110,6 @@ def test_one_rank_reports_an_error(monkeypatch):
         assert Ranks().first_to_report() is reports
 
 
-def test_remarks_come_from_rank_0(capsys):
-    on_ranks(3, lambda ranks: ranks.remark("resuming"))
-    assert capsys.readouterr().err == "mtgcn: resuming\n"
-
-
 def test_deliver():
     def work(ranks):
         rows = np.array([[10 * ranks.rank + to, ranks.rank] for to in (2, 0, 2)])

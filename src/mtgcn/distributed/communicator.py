@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,7 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from mtgcn.communicator import Communicator
 from mtgcn.environment import chosen_device, versions
-from mtgcn.errors import InputError, printable
+from mtgcn.errors import InputError
 from mtgcn.linalg.node_keys import as_array
 from mtgcn.shapes import Float, Int, Real
 
@@ -120,11 +119,6 @@ class Ranks:
             return bool(self.store.add("reported", 1) == 1)
         except RuntimeError:  # the store has ended with its process
             return True
-
-    def remark(self, message: str) -> None:
-        """Print a message on rank 0."""
-        if self.rank == 0:
-            print("mtgcn:", printable(message), file=sys.stderr, flush=True)
 
     # ----------------------------------------------------------------------------------- rows with a rank to go to
 

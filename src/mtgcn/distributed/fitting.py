@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from mtgcn.cli.options import remark
 from mtgcn.distributed.communicator import Ranks
 from mtgcn.distributed.node_table import LargeIndex
 from mtgcn.distributed.shards import LocalGraph, Manifest, read_local_graph, read_manifest, read_part
@@ -311,10 +312,13 @@ class FolderCheckpoints:
         if not self.resume:
             return None
         state = ranks.together(self._read)
+        found = f"no checkpoint in {self.folder}, starting with epoch 1"
+        if state:
+            found = f"resuming after epoch {state['epoch'].item()}, from {self.folder}"
+        if ranks.rank == 0:
+            remark(found)
         if state is None:
-            ranks.remark(f"no checkpoint in {self.folder}, starting with epoch 1")
             return None
-        ranks.remark(f"resuming after epoch {state['epoch'].item()}, from {self.folder}")
         first_epochs = state.pop(FIRST_EPOCHS, None)
         return state, None if first_epochs is None else first_epochs[:, self.graph.numbers]
 
