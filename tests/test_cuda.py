@@ -99,7 +99,7 @@ def test_replayed_training_is_recorded():
 
 
 def weighted(kind: str) -> Graph:
-    """A graph with weights, self-loops, nodes that are alike and one that has a long row, with features of a kind."""
+    """A graph with weights, self-loops, equal nodes and one long row, with features of a kind."""
     plain = two_communities(4 * MAX_PIECE)
     adjacency = plain.adjacency.toarray() * 1.5
     adjacency[:, 7] = adjacency[7] = np.linspace(0.5, 2, len(adjacency))

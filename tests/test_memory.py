@@ -41,16 +41,6 @@ def test_default_budget_on_cpu():
     assert default_budget(torch.device("cpu")) == CPU_BUDGET
 
 
-@linux_only
-def test_keep_freed_blocks_sets_mallopt(monkeypatch):
-    options = {}
-    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(mallopt=options.__setitem__))
-    monkeypatch.setattr(memory, "_keeps_freed_blocks", False)
-    memory.keep_freed_blocks()
-    assert options == {-4: 0, -1: 2**31 - 1}  # M_MMAP_MAX and M_TRIM_THRESHOLD of malloc.h
-    assert memory._keeps_freed_blocks
-
-
 PROGRAM = """
 import torch
 from mtgcn import memory

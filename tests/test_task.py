@@ -13,8 +13,8 @@ from mtgcn.task import MISSING, Nodes, PeerReport, Prediction, Task, observe, ru
 
 
 def everything_in_reach(root):
-    """Every object that can be had from `root`, through attributes, containers, closures, the arrays that views look
-    into and the memory behind tensors. Types and modules are the program, not what was handed over."""
+    """Every object reachable from `root`, through attributes, containers, closures, the arrays that views share and the
+    memory of tensors; without types and modules."""
     seen, waiting = {}, [root]
     while waiting:
         thing = waiting.pop()
@@ -45,7 +45,7 @@ def raw_memory(things):
 
 
 def holds(things, numbers):
-    """Whether these numbers stand in a row anywhere in memory, in any of the usual types."""
+    """Whether these numbers are consecutive anywhere in memory, in any of the usual types."""
     kinds = (np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64)
     patterns = [np.asarray(numbers).astype(kind).tobytes() for kind in kinds]
     return any(pattern in memory for memory in raw_memory(things) for pattern in patterns)
@@ -116,7 +116,7 @@ def test_a_task_refuses_a_graph_with_labels(graph, splits):
         Task(graph, task.labelled, task.seeds)
 
 
-def test_shorter_rows_end_in_nobody():
+def test_shorter_rows_are_padded():
     nodes = Nodes.of([np.array([4, 2, 0]), np.array([1])], np.array([5, 6, 7, 8, 9]))
     assert nodes.index.tolist() == [[4, 2, 0], [1, MISSING, MISSING]]
     assert nodes.present.tolist() == [[True, True, True], [True, False, False]]

@@ -73,7 +73,7 @@ def threads_for(stack_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def fixed_threads(number: int) -> Iterator[None]:
-    """Within this context torch has that many threads, whatever else the machine does."""
+    """Within this context torch has that many threads."""
     before, token = torch.get_num_threads(), _fixed.set(True)
     torch.set_num_threads(number)
     try:
@@ -85,7 +85,7 @@ def fixed_threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def usual_torch() -> Iterator[None]:
-    """Within this context torch computes in 32 bits and with gradients, whatever dtype and mode the caller has set."""
+    """Within this context torch computes in 32 bits and with gradients, regardless of the settings of the caller."""
     before = torch.get_default_dtype()
     with torch.inference_mode(False), torch.enable_grad():
         torch.set_default_dtype(torch.float32)

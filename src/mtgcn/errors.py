@@ -76,14 +76,7 @@ def check_names(names: Iterable[str], what: str, where: str = "", longest: int =
     for name in names:
         if len(name) > longest:
             raise InputError(f"{place}{what} {shown(name)} has {len(name)} characters; give names of at most {longest}")
-        if not is_writable(name):
-            raise InputError(f"{place}{what} {shown(name)} contains an unpaired surrogate; rename it")
-
-
-def is_writable(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8; unpaired surrogates, possible in JSON and GML escapes, cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        try:
+            name.encode()
+        except UnicodeEncodeError:  # escapes of JSON and GML can hold one
+            raise InputError(f"{place}{what} {shown(name)} contains an unpaired surrogate; rename it") from None

@@ -148,29 +148,24 @@ def _kinds(declared: Any, bounds: tuple[Bound, ...] = ()) -> Iterator[_Kind]:
 
 
 class Settings:
-    """Base of dataclasses that refuse values which their annotations do not allow."""
+    """Base of dataclasses that refuse values of the wrong type, out of bounds, not among the choices, or not finite."""
 
     def __post_init__(self) -> None:
-        check_settings(self)
-
-
-def check_settings(settings: Any) -> None:
-    """Refuse values of the wrong type, out of bounds, not among the choices, or not finite."""
-    settings_class: type = type(settings)
-    for name, kinds in _kinds_of(settings_class).items():
-        value = getattr(settings, name)
-        if isinstance(value, list) and any(kind.type == Numbers for kind in kinds):
-            value = tuple(value)  # as JSON has them
-            object.__setattr__(settings, name, value)
-        kind = next((kind for kind in kinds if kind.fits(value)), None)
-        if kind is None:
-            given = shown(value) if isinstance(value, str) else repr(value)[:LONGEST_SHOWN]
-            raise InputError(f"{name} is {given}; {_remedy(kinds)}")
-        for bound in kind.bounds:
-            if not bound.holds(value, bound.limit):
-                raise InputError(f"{name} is {value}; give {bound.remedy or bound.words}")
-        if kind.type is float and not -math.inf < value < math.inf:
-            raise InputError(f"{name} is {value}; give a finite number")
+        settings_class: type = type(self)
+        for name, kinds in _kinds_of(settings_class).items():
+            value = getattr(self, name)
+            if isinstance(value, list) and any(kind.type == Numbers for kind in kinds):
+                value = tuple(value)  # as JSON has them
+                object.__setattr__(self, name, value)
+            kind = next((kind for kind in kinds if kind.fits(value)), None)
+            if kind is None:
+                given = shown(value) if isinstance(value, str) else repr(value)[:LONGEST_SHOWN]
+                raise InputError(f"{name} is {given}; {_remedy(kinds)}")
+            for bound in kind.bounds:
+                if not bound.holds(value, bound.limit):
+                    raise InputError(f"{name} is {value}; give {bound.remedy or bound.words}")
+            if kind.type is float and not math.isfinite(value):
+                raise InputError(f"{name} is {value}; give a finite number")
 
 
 def _remedy(kinds: list[_Kind]) -> str:

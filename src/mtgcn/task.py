@@ -52,7 +52,7 @@ class Nodes:
 class Task:
     """A graph without labels and the labelled nodes of each run.
 
-    `validation` is filled only for methods that ask for it; its nodes are never scored.
+    `validation` is filled only for methods that use it; its nodes are never scored.
     """
 
     graph: Graph  # holds no label at all
@@ -115,7 +115,7 @@ def observe(
     with_validation: bool = False,
     device: torch.device | str = "cpu",
 ) -> Task:
-    """What a method may see of these splits: the training labels and, if it asks, the validation labels."""
+    """What a method may see of these splits: the training labels and, if it uses them, the validation labels."""
     device = torch.device(device)
     validation = None
     if with_validation:

@@ -43,7 +43,7 @@ def test_fetch_missing_files(cora_files, cache, capsys):
 
 def test_wrong_checksum(cora_files, cache):
     (cora_files / FILENAMES[0]).write_bytes(b"a login page")
-    with pytest.raises(InputError, match=r"ind.cora.x as it came from GitHub is damaged: .*; try again, or") as caught:
+    with pytest.raises(InputError, match=r"ind.cora.x downloaded from GitHub is damaged: .*; try again, or") as caught:
         fetch("cora", cache)
     assert not isinstance(caught.value, SourceUnreachable)
     assert names_in(cache) == set()

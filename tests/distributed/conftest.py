@@ -13,7 +13,7 @@ from mtgcn.io.options import TableOptions
 
 @pytest.fixture(scope="session")
 def write_graph():
-    """Writes an edge list, a node table and labels of a graph, ids as text in no order; gives back the folder."""
+    """Writes an edge list, a node table and labels of a graph, ids as text in random order; returns the folder."""
 
     def write(folder, graph, labels_per_class=3):
         random = np.random.default_rng(1)
@@ -35,7 +35,7 @@ def write_graph():
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory, make_graph, write_graph):
-    """A folder with the files of a graph of 60 nodes and their shards, in 5 parts; nobody may write there."""
+    """A folder with the files of a graph of 60 nodes and their shards, in 5 parts; read-only."""
     folder = write_graph(tmp_path_factory.mktemp("files"), make_graph(60, 3, 12, seed=1, sparse=False, weighted=True))
     shard_files(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 5, TableOptions(may_add_nodes=False))
     return folder

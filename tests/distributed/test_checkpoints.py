@@ -1,12 +1,10 @@
 """Checkpoints: saving and loading on any numbers of ranks, and an interrupted training that continues."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from mtgcn.distributed.checkpoints import FolderCheckpoints
+from mtgcn.distributed.fitting import FolderCheckpoints
 from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import InputError
 from mtgcn.methods import create
@@ -30,60 +28,49 @@ def kept(files, folder, *, resume=False, fit=FIT, every=10):
 def save(files, folder, epoch=10, count=2):
     def work(ranks):
         graph, checkpoints = kept(files, folder)(ranks)
-        checkpoints.save(epoch, {"weight": np.arange(3.0)}, {"first epoch": graph.numbers[:, None] * 10})
+        checkpoints.save({"epoch": np.array([epoch]), "weight": np.arange(3.0)}, graph.numbers[None] * 10)
 
     on_ranks(count, work)
+
+
+def load(files, folder, count=1, **options):
+    return on_ranks(count, lambda ranks: kept(files, folder, resume=True, **options)(ranks)[1].load())
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_load_on_any_number_of_ranks(files, tmp_path, count, capsys):
-    save(files, tmp_path / "kept", epoch=10)
-    save(files, tmp_path / "kept", epoch=20)
+    for epoch in (10, 20):
+        save(files, tmp_path / "kept", epoch)
 
     def work(ranks):
         graph, checkpoints = kept(files, tmp_path / "kept", resume=True)(ranks)
-        found = checkpoints.load()
-        assert found.epoch == 20
-        assert found.shared["weight"].tolist() == [0, 1, 2]
-        assert found.at_nodes["first epoch"].tolist() == (graph.numbers[:, None] * 10).tolist()
+        state, first_epochs = checkpoints.load()
+        assert {name: values.tolist() for name, values in state.items()} == {"epoch": [20], "weight": [0, 1, 2]}
+        np.testing.assert_array_equal(first_epochs, graph.numbers[None] * 10)
 
     on_ranks(count, work)
     assert capsys.readouterr().err.count("resuming after epoch 20") == 1
-    assert [path.name for path in (tmp_path / "kept").glob("epoch-*")] == ["epoch-000020"]
-
-
-def test_unfinished_checkpoint_is_ignored(files, tmp_path):
-    save(files, tmp_path, epoch=10)
-    later = tmp_path / "epoch-000020"
-    later.mkdir()
-    (later / "part-00000.npz").write_bytes(b"half of")
-    assert on_ranks(2, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].load().epoch) == [10, 10]
 
 
 def test_load_without_resume_or_checkpoint(files, tmp_path, capsys):
     save(files, tmp_path / "kept")
     assert on_ranks(2, lambda ranks: kept(files, tmp_path / "kept")(ranks)[1].load()) == [None, None]
-    assert on_ranks(1, lambda ranks: kept(files, tmp_path / "other", resume=True)(ranks)[1].load()) == [None]
+    assert load(files, tmp_path / "other") == [None]
     assert "starting with epoch 1" in capsys.readouterr().err
 
 
 def test_other_and_damaged_checkpoints_are_refused(files, tmp_path):
     save(files, tmp_path)
-    another = kept(files, tmp_path, resume=True, fit={**FIT, "seed": 4})
     with pytest.raises(InputError, match="belongs to a fit with another seed; give the same"):
-        on_ranks(2, lambda ranks: another(ranks)[1].load())
-    part = tmp_path / "epoch-000010" / "part-00004.npz"
-    part.write_bytes(part.read_bytes()[:-5])
-    with pytest.raises(InputError, match=r"part-00004.npz is damaged \(its checksum differs\); start again"):
-        on_ranks(2, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].load())
-    (tmp_path / "latest.json").write_text(json.dumps({"epoch": 10}))
-    with pytest.raises(InputError, match=r"latest.json cannot be read"):
-        on_ranks(1, lambda ranks: kept(files, tmp_path, resume=True)(ranks)[1].load())
-
-
-def test_due(files, tmp_path):
-    [checkpoints] = on_ranks(1, lambda ranks: kept(files, tmp_path, every=3)(ranks)[1])
-    assert [epoch for epoch in range(1, 10) if checkpoints.due(epoch)] == [3, 6, 9]
+        load(files, tmp_path, 2, fit={**FIT, "seed": 4})
+    path = tmp_path / "checkpoint.npz"
+    whole = path.read_bytes()
+    changed = bytearray(whole)
+    changed[150] ^= 1
+    for content in (whole[:-5], bytes(changed), b"", b"text"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"checkpoint.npz is damaged \(.*\); start again without --resume"):
+            load(files, tmp_path, 2)
 
 
 # ------------------------------------------------------------------------------------------------ interrupted trainings
@@ -98,9 +85,9 @@ class KilledAfter(FolderCheckpoints):
 
     last = 0
 
-    def save(self, epoch, shared, at_nodes):
-        super().save(epoch, shared, at_nodes)
-        if epoch == self.last:
+    def save(self, state, first_epochs):
+        super().save(state, first_epochs)
+        if state["epoch"] == self.last:
             raise Killed
 
 
@@ -135,22 +122,6 @@ class Point(StackedParameters):
             return Step({name: ((self.place - targets[:, None, None]) ** 2).sum(0) / len(TARGETS)})
 
         return [Phase(4, lambda: step("first")), Phase(5, lambda: step("second"))]
-
-
-def test_steps_of_ranks_are_those_of_one_process(files):
-    adam, whole = Adam(0.1, weight_decay=0.01), Point()
-    history = train(whole, whole.phases(TARGETS), adam)
-
-    def work(ranks):
-        graph = read_local_graph(read_manifest(files / "shards"), ranks)
-        point = Point()
-        found = train(point, point.phases(TARGETS[ranks.rank :: ranks.count]), adam, graph.communicator)
-        torch.testing.assert_close(point.place, whole.place)
-        for name, values in history.items():
-            np.testing.assert_allclose(found[name], values, rtol=1e-5)
-
-    for count in (1, 3):
-        on_ranks(count, work)
 
 
 def test_history_of_a_continued_training(files, tmp_path):

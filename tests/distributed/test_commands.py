@@ -92,7 +92,6 @@ def test_resume(folder, fit, capsys):
     undisturbed = rows_of(folder / "result" / "predictions-0.csv")
     keep = ["--checkpoint", str(folder / "kept"), "--every", "4"]
     assert fit(*keep) == 0
-    assert json.loads((folder / "kept" / "latest.json").read_text())["epoch"] == 4
     shutil.rmtree(folder / "result")
     assert fit(*keep, "--resume") == 0
     assert "resuming after epoch 4" in capsys.readouterr().err
@@ -149,18 +148,10 @@ def test_shards_need_both_tables(folder, capsys):
 
 def test_fit_mt_plus_by_default(files, tmp_path, capsys):
     typed = ["fit", files / "shards", "--labels", files / "labels.csv", "--set", "infomax_epochs=6", "--device", "cpu"]
-    keep = ["--checkpoint", tmp_path / "kept", "--every", 4]
     assert main(list(map(str, [*typed, "--out", tmp_path / "result", "--model", tmp_path / "model"]))) == 0
-    assert main(list(map(str, [*typed, *keep, "--out", tmp_path / "kept result"]))) == 0
-    capsys.readouterr()
-    assert main(list(map(str, [*typed, *keep, "--resume", "--out", tmp_path / "resumed"]))) == 0
-    printed = capsys.readouterr()
-    assert "mt-plus on 1 ranks" in printed.out
-    assert "resuming after epoch 4" in printed.err
-    expected = predictions(tmp_path / "result")
-    assert predictions(tmp_path / "kept result") == predictions(tmp_path / "resumed") == expected
+    assert "mt-plus on 1 ranks" in capsys.readouterr().out
     predict_files(tmp_path / "model", TableOptions(), out=tmp_path / "predictions-of-model.csv")
-    assert predictions(tmp_path) == expected
+    assert predictions(tmp_path) == predictions(tmp_path / "result")
     graph = read_graph(files / "edges.csv", nodes=files / "nodes.csv")
     model = MutualTeachingClassifier.load(tmp_path / "model")
     predicted = model.predict_proba(graph=graph)
@@ -200,12 +191,6 @@ def test_labels_of_each_rank(labelled):
         found = labelled("id,label\nn1,cat\nn2,dog\nn3,NaN\nn40,dog\n")
     assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog", "n40": "dog"}
     assert not found[0].keys() & found[1].keys()
-
-
-def test_labels_with_another_header(labelled):
-    with pytest.warns(GraphNote, match="is read as the header"):
-        found = labelled("wer,was\nn1,cat\nn2,dog\n")
-    assert {**found[0], **found[1]} == {"n1": "cat", "n2": "dog"}
 
 
 def test_labels_of_unknown_ids(labelled):

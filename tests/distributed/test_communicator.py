@@ -38,17 +38,6 @@ def on_graph(files):
 # -------------------------------------------------------------------------------------------------------------- ranks
 
 
-class Store:
-    """Counters, as torchrun keeps them for its ranks."""
-
-    def __init__(self):
-        self.counts = {}
-
-    def add(self, key, number):
-        self.counts[key] = self.counts.get(key, 0) + number
-        return self.counts[key]
-
-
 class EndedStore:
     def add(self, key, number):
         raise RuntimeError("connection refused")
@@ -102,17 +91,12 @@ def test_error_of_one_rank_is_raised_on_all():
 
 
 def test_one_rank_reports_an_error(monkeypatch):
-    store = Store()
+    store = HashStore()
     assert [Ranks(rank, 3, store=store).first_to_report() for rank in (2, 0, 1)] == [True, False, False]
     assert Ranks(1, 2, store=EndedStore()).first_to_report()
     for rank, reports in (("0", True), ("3", False)):  # without a store
         monkeypatch.setenv("RANK", rank)
         assert Ranks().first_to_report() is reports
-
-
-def test_remarks_come_from_rank_0(capsys):
-    on_ranks(3, lambda ranks: ranks.remark("resuming"))
-    assert capsys.readouterr().err == "mtgcn: resuming\n"
 
 
 def test_deliver():

@@ -1,4 +1,4 @@
-"""Methods of the library on ranks: the predictions of a single process, whatever the number of ranks."""
+"""Methods of the library on ranks: the predictions of a single process, for any number of ranks."""
 
 import numpy as np
 import pytest

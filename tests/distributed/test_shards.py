@@ -56,12 +56,10 @@ def test_manifest(shards, files):
 def test_damaged_part_is_refused(shards):
     manifest, path = read_manifest(shards), shards / "part-00002.npz"
     content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(InputError, match=r"part-00002.npz was changed after it was written; restore"):
-        read_part(manifest, 2)
-    path.write_bytes(content[:100])
-    with pytest.raises(InputError, match=r"part-00002.npz has 100 bytes, not"):
-        read_part(manifest, 2)
+    for changed in (content[:-1] + bytes([content[-1] ^ 1]), content[:100]):
+        path.write_bytes(changed)
+        with pytest.raises(InputError, match=r"part-00002.npz was changed after it was written; restore"):
+            read_part(manifest, 2)
     path.unlink()
     with pytest.raises(InputError, match=r"part-00002.npz is missing"):
         read_part(manifest, 2)

@@ -49,11 +49,12 @@ def result_of(folder):
 def same(one, other, tolerance):
     (rows, history), (others, history_of_others) = one, other
     assert rows.keys() == others.keys()
-    assert [rows[key]["predicted"] for key in rows] == [others[key]["predicted"] for key in rows]
-    assert [rows[key]["pseudo_label_epoch"] for key in rows] == [others[key]["pseudo_label_epoch"] for key in rows]
-    for name in ("supervised", "pseudo-label", "consistency"):
-        values, theirs = (np.array(one[name], dtype=float) for one in (history, history_of_others))
-        np.testing.assert_allclose(values, theirs, rtol=0, atol=tolerance, err_msg=name)
+    for key, row in rows.items():
+        assert row["predicted"] == others[key]["predicted"]
+        assert row["pseudo_label_epoch"] == others[key]["pseudo_label_epoch"]
+    for name, values in history.items():
+        found, expected = (np.array(one, dtype=float) for one in (values, history_of_others[name]))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance, err_msg=name)
 
 
 @pytest.fixture(scope="module")
@@ -74,18 +75,24 @@ def cora(tmp_path_factory, write_graph):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("dropout", [0.5, 0.0])
-def test_mt_gcn_on_cora(cora, dropout):
-    arguments = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", f"dropout={dropout}"]
-    arguments += ["--method", "mt-gcn", "--set", "warmup_epochs=20", "--set", "teaching_epochs=20", "--seed", 3]
-    assert main(list(map(str, [*arguments, "--out", cora / "one"]))) == 0
-    alone = result_of(cora / "one")
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("mt-gcn", ["dropout=0.5", "warmup_epochs=20", "teaching_epochs=20"]),
+        ("mt-gcn", ["dropout=0", "warmup_epochs=20", "teaching_epochs=20"]),
+        ("mt-plus", ["infomax_epochs=40"]),
+    ],
+)
+def test_cora_on_any_number_of_ranks(cora, tmp_path, method, settings):
+    arguments = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--method", method, "--device", "cpu"]
+    arguments += [part for setting in settings for part in ("--set", setting)]
+    assert main(list(map(str, [*arguments, "--out", tmp_path / "1"]))) == 0
     for ranks in (2, 4):
-        status, out, err = run(ranks, *arguments, "--out", cora / f"of {ranks}")
+        status, out, err = run(ranks, *arguments, "--out", tmp_path / str(ranks))
         assert status == 0, err
-        assert f"mt-gcn on {ranks} ranks" in out
-        assert len(list((cora / f"of {ranks}").glob("predictions-*.csv"))) == ranks
-        same(result_of(cora / f"of {ranks}"), alone, tolerance=1e-5)
+        assert f"{method} on {ranks} ranks" in out
+        assert len(list((tmp_path / str(ranks)).glob("predictions-*.csv"))) == ranks
+        same(result_of(tmp_path / str(ranks)), result_of(tmp_path / "1"), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("victim", [0, 2])
@@ -117,7 +124,7 @@ def rank_of(job, rank, kept, beyond=20):
     end = time.monotonic() + 300
     while time.monotonic() < end and job.poll() is None:
         try:
-            epoch = json.loads((kept / "latest.json").read_text())["epoch"]
+            epoch = np.load(kept / "checkpoint.npz")["epoch"].item()
         except FileNotFoundError:
             epoch = 0
         if epoch >= beyond:
@@ -148,44 +155,4 @@ def test_bad_input_is_reported_once(files, tmp_path):
     status, _, err = run(2, *arguments, files / "labels.csv")
     assert status != 0
     [line] = errors_in(err)
-    assert "part-00004.npz has" in line
-
-
-def test_other_versions_are_refused(files, tmp_path):
-    """Rank 1 pretends to have another torch; nothing is fitted."""
-    program = tmp_path / "other.py"
-    program.write_text(
-        "import os, sys\n"
-        "from mtgcn.distributed import commands, communicator\n"
-        "true = communicator.versions()\n"
-        "if os.environ['RANK'] == '1': communicator.versions = lambda: true | {'torch': '1.0'}\n"
-        "sys.exit(commands.main(sys.argv[1:]))"
-    )
-    fit = ["fit", files / "shards", "--labels", files / "labels.csv", "--out", tmp_path / "result"]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, program, *fit]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode != 0
-    [line] = errors_in(done.stderr)
-    assert "rank 1 has torch 1.0 and rank 0 has " in line
-    assert line.endswith("install the same version on all machines")
-    assert not (tmp_path / "result").exists()
-
-
-@pytest.mark.data
-def test_mt_plus_on_cora(cora):
-    arguments = ["fit", cora / "shards", "--labels", cora / "labels.csv", "--set", "infomax_epochs=40"]
-    arguments += ["--device", "cpu"]
-    found = {}
-    for ranks in (1, 2, 4):
-        status, out, err = run(ranks, *arguments, "--json", "--out", cora / f"plus-{ranks}")
-        assert status == 0, err
-        assert json.loads(out)["method"]["name"] == "mt-plus"
-        found[ranks], _ = result_of(cora / f"plus-{ranks}")
-    assert len(found[1]) == 2708
-    names = [name for name in next(iter(found[1].values())) if name.startswith("probability_")]
-    for ranks in (2, 4):
-        assert found[ranks].keys() == found[1].keys()
-        for node, row in found[1].items():
-            assert found[ranks][node]["predicted"] == row["predicted"]
-            one, other = ([float(given[name]) for name in names] for given in (found[ranks][node], row))
-            np.testing.assert_allclose(one, other, atol=1e-4)
+    assert "part-00004.npz was changed" in line

@@ -227,14 +227,6 @@ def test_nodes_of_weight_zero_are_ignored(table, examples):
     torch.testing.assert_close(fitted_to_all(table[~unused], (weights[:, ~unused], classes[:, ~unused]))[0], found)
 
 
-def test_both_solvers_find_the_same_minimum(rows, classes, weights):
-    by_labels = rows[0].mT @ fitted(rows, classes, weights)[0, :, 1]  # parts are runs here
-    penalties = torch.full((3,), PENALTIES[1])
-    start = torch.zeros_like(by_labels)
-    found, _ = fit_to_all(rows[0], weights[0], classes[:1].repeat(3, 1), penalties, start, steps=500)
-    np.testing.assert_allclose(rows[0] @ found, rows[0] @ by_labels, atol=3e-4)
-
-
 def test_probabilities_at_a_temperature_by_hand():
     rows = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, -1.0]])
     weight = torch.tensor([[[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]], [[2.0, 1.0, 0.0], [-1.0, 0.0, 3.0]]])

@@ -1,8 +1,8 @@
 """Checks the shapes in the package's signatures whenever a test calls a function or makes a dataclass of it.
 
-Annotations of the package are strings, and many of the names in them are imported for type checkers alone. So only
-those that mention a shape are read, and a name that does not exist when the program runs stands for anything: what is
-no shape is mypy's business. Functions inside functions are not checked.
+Annotations of the package are strings, and many of their names are imported for type checkers only. Only annotations
+with a shape are evaluated, and a name that does not exist at run time matches anything; mypy checks the rest. Nested
+functions are not checked.
 """
 
 import builtins
@@ -27,7 +27,7 @@ SWITCH = "MTGCN_CHECK_SHAPES"
 
 
 class ShapeError(AssertionError):
-    """A value of another shape, or of another kind of numbers, than its annotation says."""
+    """A value of another shape, or of another kind of numbers, than in its annotation."""
 
 
 def install() -> None:
@@ -37,7 +37,7 @@ def install() -> None:
     os.environ[SWITCH] = "1"
     import mtgcn.shapes  # noqa: F401
 
-    del os.environ[SWITCH]  # programs that tests start run as anybody's would
+    del os.environ[SWITCH]  # programs that tests start are not checked
     sys.meta_path.insert(0, _Finder())
 
 
@@ -58,7 +58,7 @@ class _Loader(SourceFileLoader):
 
 
 def check_module(module: ModuleType) -> None:
-    """Put checks around the functions of a module, and around those of its classes."""
+    """Wrap the functions of a module and those of its classes with checks."""
     for name, value in list(vars(module).items()):
         if getattr(value, "__module__", None) != module.__name__:
             continue  # imported from elsewhere
@@ -83,7 +83,7 @@ def check_class(owner: type) -> None:
 
 
 def checked(function: Any) -> Any:
-    """The function, which now refuses arguments and answers of other shapes than it says; as it is if it says none."""
+    """The function with checks of its arguments and result; the function itself if its annotations have no shape."""
     shapes = shapes_in(inspect.get_annotations(function), function.__module__)
     if not shapes:
         return function
@@ -107,7 +107,7 @@ def checked(function: Any) -> Any:
 
 
 def with_checked_fields(owner: type) -> Any:
-    """The `__init__` of a dataclass, which now refuses fields of other shapes than it says once they are set."""
+    """The `__init__` of a dataclass, followed by a check of its fields."""
     initialise = owner.__init__
     shapes: dict[str, Any] = {}
     for base in reversed(owner.__mro__):
@@ -128,7 +128,7 @@ class Requirement:
 
     def __init__(self, where: str, shapes: Mapping[str, Any]) -> None:
         self.where, self.shapes = where, shapes
-        self._met: set[Any] = set()  # what passed once: an epoch asks what the one before it asked
+        self._met: set[Any] = set()  # combinations that passed before, since epochs repeat them
 
     def __call__(self, values: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
@@ -147,7 +147,7 @@ class Requirement:
 
 
 def outline(value: Any) -> Any:
-    """All of a value that a shape can ask for: its type, and that of its elements or its dtype and shape."""
+    """What a shape depends on: the type of a value, and that of its elements or its dtype and shape."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return type(value), value.dtype, tuple(value.shape)
     if isinstance(value, list | tuple | Mapping):
@@ -172,7 +172,7 @@ def shapes_in(annotations: Mapping[str, Any], module: str) -> dict[str, Any]:
     imported = [name for name in mtgcn.shapes.__all__ if name in known]
     mention = re.compile(rf"\b({'|'.join(imported)})\[")
     return {
-        name: eval(text, {}, _Names(known))  # noqa: S307  # the words of our own source
+        name: eval(text, {}, _Names(known))  # noqa: S307  # our own source
         for name, text in annotations.items()
         if imported and isinstance(text, str) and mention.search(text)
     }

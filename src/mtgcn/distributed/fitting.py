@@ -9,9 +9,11 @@ RESULT/
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from mtgcn.distributed.checkpoints import FolderCheckpoints
+from mtgcn.cli.options import remark
 from mtgcn.distributed.communicator import Ranks
 from mtgcn.distributed.node_table import LargeIndex
 from mtgcn.distributed.shards import LocalGraph, Manifest, read_local_graph, read_manifest, read_part
 from mtgcn.environment import device_title, versions
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, reason, unknown_name
 from mtgcn.estimator import persistence
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, GIVEN, NOT_PSEUDO_LABELED, GraphModel
 from mtgcn.estimator.inference import normalised
@@ -46,7 +48,7 @@ from mtgcn.shapes import Int
 from mtgcn.splits import check_seed
 from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 from mtgcn.task import Prediction, Task
-from mtgcn.training.loop import checkpointing
+from mtgcn.training.loop import FirstEpochs, State, checkpointing
 from mtgcn.training.progress import watching_divergence
 from mtgcn.workflows.predict import Predictions, predictions_table
 
@@ -268,3 +270,71 @@ def whole_graph(manifest: Manifest, labels: Int[np.ndarray, "nodes"], class_name
     adjacency = sp.csr_array(sp.vstack([part.adjacency for part in parts]))[order][:, order]
     fitted = manifest.preprocessor
     return Graph(adjacency, features[order], labels, index.ids(), class_names, manifest.name, fitted.names, fitted)
+
+
+# -------------------------------------------------------------------------------------------------------- checkpoints
+
+CHECKPOINT = "checkpoint.npz"
+FIT, FIRST_EPOCHS = "fit", "first epochs"  # entries of a checkpoint besides the state
+
+
+@dataclass(frozen=True, eq=False)
+class FolderCheckpoints:
+    """Saves checkpoints of a fit every `every` epochs, and loads the last one to `resume`. All ranks call both.
+
+    A checkpoint is one file, written by rank 0 to a folder that all ranks can reach. Values of nodes are in the order
+    of the node table, so that any number of ranks can continue.
+    """
+
+    folder: Path
+    every: int
+    resume: bool
+    fit: Mapping[str, Any]  # what identifies the fit: method, settings, seed, checksums of shards and labels
+    graph: LocalGraph
+
+    def save(self, state: State, first_epochs: FirstEpochs | None) -> None:
+        gathered = self.graph.ranks.gather((self.graph.numbers, first_epochs))
+
+        def write() -> None:
+            entries = {**state, FIT: np.array(json.dumps(self.fit))}
+            if first_epochs is not None:
+                numbers, parts = (np.concatenate(some, axis=-1) for some in zip(*gathered, strict=True))
+                entries[FIRST_EPOCHS] = parts[:, np.argsort(numbers)]
+            content = io.BytesIO()
+            np.savez(content, allow_pickle=False, **entries)
+            write_file(self.folder / CHECKPOINT, content.getvalue())
+
+        self.graph.ranks.on_first(write)
+
+    def load(self) -> tuple[State, FirstEpochs | None] | None:
+        ranks = self.graph.ranks
+        ranks.together(lambda: check_folder(self.folder, holds="checkpoints"))
+        if not self.resume:
+            return None
+        state = ranks.together(self._read)
+        found = f"no checkpoint in {self.folder}, starting with epoch 1"
+        if state:
+            found = f"resuming after epoch {state['epoch'].item()}, from {self.folder}"
+        if ranks.rank == 0:
+            remark(found)
+        if state is None:
+            return None
+        first_epochs = state.pop(FIRST_EPOCHS, None)
+        return state, None if first_epochs is None else first_epochs[:, self.graph.numbers]
+
+    def _read(self) -> dict[str, np.ndarray] | None:
+        path = self.folder / CHECKPOINT
+        try:
+            with np.load(io.BytesIO(read_plain(path)), allow_pickle=False) as entries:
+                state = dict(entries)
+            fit = parsed_json(str(state.pop(FIT)))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} is damaged ({reason(error)}); start again without --resume") from error
+        for key, value in json.loads(json.dumps(self.fit)).items():
+            if fit.get(key) != value:
+                raise InputError(
+                    f"{path} belongs to a fit with another {key}; give the same, or start again without --resume"
+                )
+        return state

@@ -198,10 +198,10 @@ def _with_diagonal(first: int, some: sp.csr_array) -> np.ndarray:
     """The entries of these rows, with a stored diagonal of 0 where there is no self-loop."""
     rows = np.arange(first, first + some.shape[0])
     row = np.repeat(rows, np.diff(some.indptr))
-    lacking = np.setdiff1d(rows, row[some.indices == row], assume_unique=True)
-    records = np.zeros(len(row) + len(lacking), dtype=EDGE)
-    records["row"] = np.concatenate([row, lacking])
-    records["column"] = np.concatenate([some.indices, lacking])
+    without_loop = np.setdiff1d(rows, row[some.indices == row], assume_unique=True)
+    records = np.zeros(len(row) + len(without_loop), dtype=EDGE)
+    records["row"] = np.concatenate([row, without_loop])
+    records["column"] = np.concatenate([some.indices, without_loop])
     records["weight"][: len(row)] = some.data
     return records
 

@@ -101,19 +101,19 @@ def _newton_step(
 
     def loss(at: np.ndarray) -> np.ndarray:
         scores = at @ columns
-        surprise = -log_expit(np.where(belongs, scores, -scores)).sum(axis=2)
-        return strength * surprise + (at * at).sum(axis=2) / 2
+        negative_log_likelihood = -log_expit(np.where(belongs, scores, -scores)).sum(axis=2)
+        return strength * negative_log_likelihood + (at * at).sum(axis=2) / 2
 
     probabilities = expit(here @ columns)
     gradient = here + strength * (probabilities - belongs) @ rows
-    bend = strength * probabilities * (1 - probabilities)
-    # (I + Xᵀ diag(bend) X)^-1 · gradient, by the smaller of two systems: as many unknowns as features, or, by
-    # Woodbury's identity, as examples.
+    hessian_weights = strength * probabilities * (1 - probabilities)
+    # (I + Xᵀ diag(hessian_weights) X)^-1 · gradient, by the smaller of two systems: as many unknowns as features, or
+    # as examples, by Woodbury's identity.
     if rows.shape[2] <= rows.shape[1]:
-        curvature = columns[:, None] @ (bend[..., None] * rows[:, None]) + np.eye(rows.shape[2])
+        curvature = columns[:, None] @ (hessian_weights[..., None] * rows[:, None]) + np.eye(rows.shape[2])
         step = -_solution(curvature, gradient)
     else:
-        root = np.sqrt(bend)
+        root = np.sqrt(hessian_weights)
         inner = root[..., None] * (rows @ columns)[:, None] * root[..., None, :] + np.eye(rows.shape[1])
         step = (root * _solution(inner, root * (gradient @ columns))) @ rows - gradient
     before, halved = loss(here), step

@@ -62,10 +62,10 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
         keys = _row_sums(features, arrays, device, lambda columns, values: _entry_keys(values, places[columns]))
     arrays = (adjacency.indptr, adjacency.indices, adjacency.data) if on_cpu else device_adjacency(graph, device)
     for _ in range(ROUNDS):
-        around = graph.communicator.with_boundary(keys)
+        neighbours = graph.communicator.with_boundary(keys)
 
-        def terms(columns: Tensor, values: Tensor, around: Tensor = around) -> Tensor:
-            return splitmix64(around[columns] ^ splitmix64(_bits(values))) * (values != 0)  # an entry of 0 is no edge
+        def terms(columns: Tensor, values: Tensor, neighbours: Tensor = neighbours) -> Tensor:
+            return splitmix64(neighbours[columns] ^ splitmix64(_bits(values))) * (values != 0)  # 0 is no edge
 
         keys = splitmix64(keys + splitmix64(_row_sums(adjacency, arrays, device, terms) + _SIGNED[0]))
     ranks = graph.communicator.duplicate_ranks(keys)

@@ -1,7 +1,7 @@
 """Blockwise passes over arrays, transfers to a device, and sparse and dense operators that let gradients through.
 
-Every operator acts on the first axis, the nodes; whatever stands behind it (runs, peers, units) is carried
-along, so that one product serves all models of a stack.
+Operators act on the first axis, the nodes. All other axes (runs, peers, units) are columns, so that one product serves
+all models of a stack.
 """
 
 from __future__ import annotations
@@ -146,11 +146,11 @@ CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
 def csr_arrays(matrix: sp.csr_array, device: torch.device, kind: type[np.floating[Any]] = np.float32) -> CsrArrays:
     """A matrix on a device, with 32-bit indices to save bandwidth; on the CPU without a copy where possible."""
 
-    def moved(array: np.ndarray, kind: type[np.generic]) -> Tensor:
+    def transferred(array: np.ndarray, kind: type[np.generic]) -> Tensor:
         shared = device.type == "cpu" and array.dtype == kind and array.flags.writeable
         return torch.from_numpy(array) if shared else on_device(array, kind, device)
 
-    return moved(matrix.indptr, np.int32), moved(matrix.indices, np.int32), moved(matrix.data, kind)
+    return transferred(matrix.indptr, np.int32), transferred(matrix.indices, np.int32), transferred(matrix.data, kind)
 
 
 def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:

@@ -94,8 +94,8 @@ def leading_singular_vectors(
     basis = start
     for _ in range(SVD_ROUNDS):
         basis = orthonormal(transposed(product(basis)))
-    _, turn = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
-    return basis @ turn[:, -count:].to(basis.dtype)
+    _, rotation = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
+    return basis @ rotation[:, -count:].to(basis.dtype)
 
 
 @cached_per_graph

@@ -43,8 +43,8 @@ def random_walks(
     for step in range(1, length):
         at = visited[step - 1]
         left, right = line[row_starts[at]], line[row_starts[at + 1]]
-        thrown = left + random.random(len(at)) * (right - left)
-        edge = np.searchsorted(line, thrown, side="right") - 1
+        drawn = left + random.random(len(at)) * (right - left)
+        edge = np.searchsorted(line, drawn, side="right") - 1
         visited[step] = adjacency.indices[np.minimum(edge, row_starts[at + 1] - 1)]  # rounding may hit the very end
     return np.ascontiguousarray(visited.T)
 

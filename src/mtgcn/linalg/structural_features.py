@@ -74,17 +74,17 @@ def structural_features(
 
     def propagated(columns: slice, steps: int) -> np.ndarray:
         """Â^steps · columns of the basis."""
-        moved = torch.from_numpy(np.ascontiguousarray(basis[:, columns]))
+        walked = torch.from_numpy(np.ascontiguousarray(basis[:, columns]))
         for _ in range(steps):
-            moved = adjacency.multiply(moved)
-        return moved.numpy()
+            walked = adjacency.multiply(walked)
+        return walked.numpy()
 
     for _ in range(ROUNDS):
         for columns in _column_slices(basis):
-            moved = propagated(columns, STEPS)
+            walked = propagated(columns, STEPS)
             for _ in range(2):  # twice, against rounding errors
-                moved -= components @ (components.T @ moved)
-            basis[:, columns] = moved
+                walked -= components @ (components.T @ walked)
+            basis[:, columns] = walked
         # An orthonormal basis, by the eigenvectors of the Gram matrix; fewer columns where some are dependent.
         products = sum(part.T.astype(np.float64) @ part for part in _row_parts(basis))
         lengths, combine = np.linalg.eigh(products)

@@ -74,8 +74,8 @@ class InfomaxSettings(Settings):
         """About the memory of training: the propagated features several times, and weights with gradient and Adam's two
         moments."""
         width, encoders = min(num_components(self.width, graph), graph.num_features), len(self.weight_decays)
-        seen = (TEMPORARY_TABLES + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
-        return 4 * (seen + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
+        tables = (TEMPORARY_TABLES + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
+        return 4 * (tables + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +130,9 @@ class Infomax(StackedParameters):
         number = (self.epoch - 1).clamp(max=len(views.batches) - 1)
         batch, corruption = views.batches.index_select(0, number)[0], number % len(views.corrupted)
         all_corrupted, first = views.corrupted.flatten(0, 1), corruption * len(views.rows)
-        seen = gather_rows(views.rows, batch), gather_rows(all_corrupted, batch, first)
+        batches = gather_rows(views.rows, batch), gather_rows(all_corrupted, batch, first)
         weight, bias, discriminator = self.weight, self.bias, self.discriminator[0]
-        positive, corrupted = (activated(rows @ weight.flatten(1), bias.flatten(), self.slope) for rows in seen)
+        positive, corrupted = (activated(rows @ weight.flatten(1), bias.flatten(), self.slope) for rows in batches)
         summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # encoders, dimensions, 1
         # Block-diagonal, so that one product serves all encoders.
         compared = torch.block_diag(*(discriminator @ summary))

@@ -53,8 +53,8 @@ BITS = 32  # in a word
 class DropoutStream:
     """Dropout masks for a stack of runs: `units` values for each node of each run and epoch, 1 for kept units.
 
-    Masks are a hash of seed, epoch and node. They do not depend on other runs, on the device, or on which nodes are
-    asked for, so that a part of a graph is computed exactly as the whole graph. At the rate 0.5 a unit costs one random
+    Masks are a hash of seed, epoch and node. They do not depend on other runs, on the device or on the nodes of the
+    same call, so that a part of a graph is computed exactly as the whole graph. At the rate 0.5 a unit costs one random
     bit, at other rates a word of 32.
     """
 

@@ -241,28 +241,28 @@ class GAT(TwoLayerNetwork):
             stream.advance()
 
     def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
-        seen = self.input(self.weight0, drops=self.training).unflatten(-1, (HEADS, -1))
-        seen = seen.permute(0, 4, 1, 2, 3).contiguous()  # nodes, channels, runs, peers, heads
-        attended = self._attended(seen, self.attention0, self.edge_dropout[0])
+        projected = self.input(self.weight0, drops=self.training).unflatten(-1, (HEADS, -1))
+        projected = projected.permute(0, 4, 1, 2, 3).contiguous()  # nodes, channels, runs, peers, heads
+        attended = self._attended(projected, self.attention0, self.edge_dropout[0])
         hidden = elu(attended.permute(0, 2, 3, 4, 1).flatten(-2) + self.bias0)  # nodes, runs, peers, heads · channels
         if self._drops:
             hidden = hidden * self.dropout.kept(self._all_nodes).view_as(hidden)
-        seen = modelwise_product(hidden, self._readout_weight).unsqueeze(-1)  # one head
-        return self._attended(seen, self.attention1, self.edge_dropout[1]).squeeze(-1) + self.bias1
+        projected = modelwise_product(hidden, self._readout_weight).unsqueeze(-1)  # one head
+        return self._attended(projected, self.attention1, self.edge_dropout[1]).squeeze(-1) + self.bias1
 
     def _attended(
         self,
-        seen: Float[Tensor, "nodes channels runs peers heads"],
+        projected: Float[Tensor, "nodes channels runs peers heads"],
         attention: Float[Tensor, "2 channels runs peers heads"],
         dropout: DropoutStream,
     ) -> Float[Tensor, "nodes channels runs peers heads"]:
         """The attention-weighted sums over neighbours."""
-        target, source = ((seen * part).sum(1) for part in attention)  # nodes, runs, peers, heads
+        target, source = ((projected * part).sum(1) for part in attention)  # nodes, runs, peers, heads
         scores = leaky_relu(self.edges.target_of(target) + self.edges.source_of(source), SLOPE)
         weights: Tensor = _SoftmaxOverNeighbours.apply(scores, self.edges)
         if self._drops:
             weights = weights * dropout.kept(self.edges.all).view_as(weights) / (1 - self.settings.dropout)
-        result: Tensor = _WeightedSum.apply(seen, weights, self.edges)
+        result: Tensor = _WeightedSum.apply(projected, weights, self.edges)
         return result
 
     def _initial_attention(self, heads: int, channels: int, label: int) -> Float[Tensor, "2 channels runs peers heads"]:
@@ -320,28 +320,29 @@ class _WeightedSum(torch.autograd.Function):
     """For each node the weighted sum of the values at its neighbours."""
 
     @staticmethod
-    def forward(ctx: Any, seen: Tensor, weights: Tensor, edges: _Edges) -> Tensor:
+    def forward(ctx: Any, projected: Tensor, weights: Tensor, edges: _Edges) -> Tensor:
         ctx.edges = edges
-        ctx.save_for_backward(seen, weights)
-        result = torch.empty_like(seen)
-        for some in _some_runs_at_a_time(seen, edges):
-            carried = seen[:, :, some].contiguous().index_select(0, edges.source).mul_(weights[:, None, some])
+        ctx.save_for_backward(projected, weights)
+        result = torch.empty_like(projected)
+        for some in _some_runs_at_a_time(projected, edges):
+            carried = projected[:, :, some].contiguous().index_select(0, edges.source).mul_(weights[:, None, some])
             result[:, :, some] = edges.sum_at(edges.target_of, carried)
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        seen, weights = ctx.saved_tensors
+        projected, weights = ctx.saved_tensors
         edges: _Edges = ctx.edges
-        for_seen, for_weights = torch.empty_like(seen), torch.empty_like(weights)
-        for some in _some_runs_at_a_time(seen, edges):
+        for_projected, for_weights = torch.empty_like(projected), torch.empty_like(weights)
+        for some in _some_runs_at_a_time(projected, edges):
             wanted = gradient[:, :, some].contiguous().index_select(0, edges.target)
-            for_weights[:, some] = (seen[:, :, some].contiguous().index_select(0, edges.source).mul_(wanted)).sum(1)
-            for_seen[:, :, some] = edges.sum_at(edges.source_of, wanted.mul_(weights[:, None, some]))
-        return for_seen, for_weights, None
+            carried = projected[:, :, some].contiguous().index_select(0, edges.source)
+            for_weights[:, some] = carried.mul_(wanted).sum(1)
+            for_projected[:, :, some] = edges.sum_at(edges.source_of, wanted.mul_(weights[:, None, some]))
+        return for_projected, for_weights, None
 
 
-def _some_runs_at_a_time(seen: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> Iterator[slice]:
-    runs = seen.shape[2]
-    at_once = max(1, CARRIED_AT_ONCE[seen.device.type] * runs // (len(edges.all) * seen[0].numel()))
+def _some_runs_at_a_time(projected: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> Iterator[slice]:
+    runs = projected.shape[2]
+    at_once = max(1, CARRIED_AT_ONCE[projected.device.type] * runs // (len(edges.all) * projected[0].numel()))
     return (slice(start, start + at_once) for start in range(0, runs, at_once))

@@ -63,7 +63,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     descriptor = own_descriptor(path)
     found = None if descriptor is not None else _stat(path)
     if descriptor is not None:
-        for stream in (sys.stdout, sys.stderr):  # earlier output comes first
+        for stream in (sys.stdout, sys.stderr):  # keeps the order of the output
             if stream is not None:
                 stream.flush()
         descriptor = os.dup(descriptor)
@@ -335,19 +335,19 @@ def _finish(folder: Path) -> None:
 def check_file(path: str | Path) -> None:
     """Raise if a file could not be written. Devices, pipes and /dev/stdout are allowed."""
     path = Path(os.path.abspath(path))
-    complaint, remedy = f"cannot write {path}", "give another place"
-    with _as_input_error(complaint, remedy):
+    problem, remedy = f"cannot write {path}", "give another place"
+    with _as_input_error(problem, remedy):
         if own_descriptor(path) is not None:
             return
         found = _stat(path)
         if found is None:
-            _check_parents(Path(os.path.realpath(path)), complaint, remedy)
+            _check_parents(Path(os.path.realpath(path)), problem, remedy)
         elif stat.S_ISDIR(found.st_mode):
             raise InputError(f"{path} is a folder; give a file name")
         elif stat.S_ISSOCK(found.st_mode):
             raise InputError(f"{path} is a socket, which cannot be written like a file; give another place")
         elif not os.access(path, os.W_OK):
-            raise InputError(f"{complaint}: permission denied; {remedy}")
+            raise InputError(f"{problem}: permission denied; {remedy}")
 
 
 def check_files(paths: Iterable[str | Path | None]) -> None:
@@ -366,11 +366,11 @@ def check_files(paths: Iterable[str | Path | None]) -> None:
 def check_folder(folder: str | Path, holds: str = "the output") -> None:
     """Raise if a folder could not be created or written to. `holds` names its content in the message."""
     folder = Path(os.path.abspath(folder))
-    complaint, remedy = f"cannot make folder {folder}", "give another folder"
-    with _as_input_error(complaint, remedy):
+    problem, remedy = f"cannot make folder {folder}", "give another folder"
+    with _as_input_error(problem, remedy):
         found = _stat(folder)
         if found is None:
-            _check_parents(Path(os.path.realpath(folder)), complaint, remedy)
+            _check_parents(Path(os.path.realpath(folder)), problem, remedy)
         elif not stat.S_ISDIR(found.st_mode):
             raise InputError(f"{folder} is a file; give a folder for {holds}")
         elif not os.access(folder, os.W_OK | os.X_OK):
@@ -378,25 +378,25 @@ def check_folder(folder: str | Path, holds: str = "the output") -> None:
 
 
 @contextmanager
-def _as_input_error(complaint: str, remedy: str) -> Iterator[None]:
+def _as_input_error(problem: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except InputError:
         raise
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        raise InputError(f"{complaint}: {getattr(error, 'strerror', None) or error}; {remedy}") from error
+        raise InputError(f"{problem}: {getattr(error, 'strerror', None) or error}; {remedy}") from error
 
 
-def _check_parents(path: Path, complaint: str, remedy: str) -> None:
+def _check_parents(path: Path, problem: str, remedy: str) -> None:
     nearest, found = next((parent, found) for parent in path.parents if (found := _stat(parent)) is not None)
     if not stat.S_ISDIR(found.st_mode):
-        raise InputError(f"{complaint}: {nearest} is a file; {remedy}")
+        raise InputError(f"{problem}: {nearest} is a file; {remedy}")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(f"cannot write to {nearest}: permission denied; {remedy}")
     longest = os.pathconf(nearest, "PC_NAME_MAX") if hasattr(os, "pathconf") else DEFAULT_NAME_BYTES
     for name in path.relative_to(nearest).parts:
         if (length := len(os.fsencode(name))) > longest:
-            raise InputError(f"{complaint}: a name has {length} bytes, the limit is {longest}; {remedy}")
+            raise InputError(f"{problem}: a name has {length} bytes, the limit is {longest}; {remedy}")
 
 
 # --------------------------------------------------------------------------------------------------------------- JSON

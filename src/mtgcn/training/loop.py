@@ -69,8 +69,18 @@ def train(
     optimiser = Optimiser(adam, trainable)
     total = sum(phase.epochs for phase in phases)
     history = _History(total, trainable)
-    checkpoints = _checkpoints.get()
-    done = _resumed(checkpoints, trainable, optimiser, history, record) if checkpoints else 0
+    checkpoints, done = _checkpoints.get(), 0
+    if checkpoints and (found := checkpoints.load()):
+        state, first_epochs = found
+        for name in state:
+            if name.startswith("history "):
+                history.of(name.removeprefix("history "))
+        for name, tensor in _state(trainable, optimiser, history).items():
+            tensor.copy_(torch.from_numpy(state[name]))
+        done = int(history.epoch)
+        trainable.resume_after(done)
+        if record and first_epochs is not None:
+            record.resume_after(done, first_epochs)
     losses: list[str] = []  # names, of the current phase
     trainable.train()
 
@@ -96,9 +106,9 @@ def train(
         recorded = trainable.can_be_recorded and communicator.has_whole_graph
         for _ in _repeat(partial(epoch, phase), end - done, trainable.device, recorded=recorded):
             done += 1
-            if checkpoints and checkpoints.due(done):
-                at_nodes = {FIRST_EPOCH: record.first_epochs().T} if record else {}
-                checkpoints.save(done, _state(trainable, optimiser, history, done), at_nodes)
+            if checkpoints and done % checkpoints.every == 0:
+                state = {name: tensor.cpu().numpy() for name, tensor in _state(trainable, optimiser, history).items()}
+                checkpoints.save(state, record.first_epochs() if record else None)
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
                 report_progress(done, total, partial(history.means, done - 1))
         for name in losses:
@@ -123,28 +133,21 @@ def _summed(
 
 # -------------------------------------------------------------------------------------------------------- checkpoints
 
-FIRST_EPOCH = "first epoch"  # name of the record in a checkpoint
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The state of a training after an epoch: what all processes share, and what belongs to the nodes of this one."""
-
-    epoch: int
-    shared: Mapping[str, np.ndarray]
-    at_nodes: Mapping[str, np.ndarray]
+State = Mapping[str, np.ndarray]
+FirstEpochs = Int[np.ndarray, "runs nodes"]  # of pseudo labels; nodes of this process
 
 
 class Checkpoints(Protocol):
-    """Where the state of a training is kept."""
+    """Stores the state of a training, which all processes share, and a record of pseudo labels, if there is one."""
 
-    def load(self) -> Checkpoint | None:
+    @property
+    def every(self) -> int:
+        """Epochs between checkpoints."""
+
+    def load(self) -> tuple[State, FirstEpochs | None] | None:
         """The state to continue with; None to start from the beginning."""
 
-    def due(self, epoch: int) -> bool:
-        """Whether to save after this epoch."""
-
-    def save(self, epoch: int, shared: Mapping[str, np.ndarray], at_nodes: Mapping[str, np.ndarray]) -> None: ...
+    def save(self, state: State, first_epochs: FirstEpochs | None) -> None: ...
 
 
 _checkpoints: ContextVar[Checkpoints | None] = ContextVar("checkpoints", default=None)
@@ -155,43 +158,14 @@ def checkpointing(checkpoints: Checkpoints) -> AbstractContextManager[Checkpoint
     return assigned(_checkpoints, checkpoints)
 
 
-def _adam_state(optimiser: Optimiser) -> Iterator[tuple[str, Tensor]]:
+def _state(trainable: StackedParameters, optimiser: Optimiser, history: _History) -> dict[str, Tensor]:
+    """Every tensor that an epoch changes."""
+    state = {"epoch": history.epoch}
+    state |= {f"parameter {name}": values for name, values in trainable.state_dict().items()}
     for number, group in enumerate(optimiser.groups):
-        for kind in ("first", "second", "steps"):
-            for place, tensor in enumerate(getattr(group, kind)):
-                yield f"adam {number} {kind} {place}", tensor
-
-
-def _state(trainable: StackedParameters, optimiser: Optimiser, history: _History, done: int) -> dict[str, np.ndarray]:
-    arrays = {f"parameter {name}": value.cpu().numpy() for name, value in trainable.clone_parameters().items()}
-    arrays |= {name: tensor.cpu().numpy().copy() for name, tensor in _adam_state(optimiser)}
-    return arrays | {f"history {name}": values[:done] for name, values in history.read().items()}
-
-
-@torch.no_grad()
-def _resumed(
-    checkpoints: Checkpoints,
-    trainable: StackedParameters,
-    optimiser: Optimiser,
-    history: _History,
-    record: PseudoLabelRecord | None,
-) -> int:
-    """Continue from the checkpoint, if there is one; returns the number of epochs done."""
-    found = checkpoints.load()
-    if found is None:
-        return 0
-    for name in trainable.clone_parameters():
-        getattr(trainable, name).copy_(torch.from_numpy(found.shared[f"parameter {name}"]))
-    for name, tensor in _adam_state(optimiser):
-        tensor.copy_(torch.from_numpy(found.shared[name]))
-    history.epoch.fill_(found.epoch)
-    for name, earlier in found.shared.items():
-        if name.startswith("history "):
-            history.of(name.removeprefix("history "))[: found.epoch] = torch.from_numpy(earlier)
-    trainable.resume_after(found.epoch)
-    if record:
-        record.resume_after(found.epoch, found.at_nodes[FIRST_EPOCH].T)
-    return found.epoch
+        tensors = (*group.first, *group.second, *group.steps)
+        state |= {f"adam {number} {place}": tensor for place, tensor in enumerate(tensors)}
+    return state | {f"history {name}": values for name, values in history.values.items()}
 
 
 # ------------------------------------------------------------------------------------------------- epochs and history

@@ -83,7 +83,7 @@ def watching_divergence() -> AbstractContextManager[list[str]]:
 def note_divergence(what: str, unit: str, values: np.ndarray | Sequence[bool], before: int = 0, total: int = 0) -> None:
     """Note the first index along the first axis at which a value is not finite, or false.
 
-    Indices count `unit`s: `before` came earlier, and there are `total`, by default as many as values.
+    Indices count `unit`s: `before` is the number of earlier ones, and `total` defaults to the number of values.
     """
     found = _divergence.get()
     array = np.asarray(values)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mtgcn.task import Task
 
 
-# t as the paper prints it. Its rule gives 76 on Cora; 72 comes of counting edges listed twice.
+# t as the paper prints it. Its rule gives 76 on Cora; 72 results from counting edges that are listed twice.
 PAPER_PER_CLASS = {"cora": 72, "citeseer": 216, "pubmed": 975}
 
 # The rule 3n / (k d^2) vanishes on dense graphs. The smallest share of n / k in the paper is PubMed's, 975 of 6572.
@@ -148,7 +148,7 @@ def _lowest_chosen(
     communicator: Communicator,
 ) -> Int[Tensor, "models classes"]:
     """For each model and class the `count`-th highest key over all processes, or the start of the class if it has fewer
-    keys. Digit by digit from the highest: the numbers of keys with each digit, summed over processes, tell the digit.
+    keys. Found digit by digit, from the highest, by the numbers of keys with each digit, summed over processes.
     """
     lowest = starts.expand(len(ordered), -1).clone()
     left = torch.full_like(lowest, count)  # keys still to be taken among those with the digits settled so far
