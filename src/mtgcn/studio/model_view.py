@@ -12,7 +12,7 @@ import numpy as np
 from nicegui import ui
 
 from mtgcn.report.charts import Chart, curve_chart
-from mtgcn.report.fit_page import class_chart, confidence_chart
+from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, plural, swatch, tag
 from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
@@ -68,13 +68,9 @@ class ModelView(View):
     def _draw_results(self) -> None:
         nodes, counts = self.studio.nodes, self.studio.snapshot.label_counts
         predicted = nodes.predicted_counts() if nodes is not None and nodes.model is not None else {}
-        given = np.array(list(counts.values()), dtype=int)
-        charts: list[Chart] = []
-        if counts:
-            charts = [class_chart(list(counts), given, np.array([predicted.get(name, 0) for name in counts]))]
         if nodes is None or nodes.model is None:
             tag("p", "There is no model yet. Label nodes of two classes and teach.", "soft")
-            self._draw_charts(charts)
+            self._draw_classes(counts, predicted)
             return
         training = nodes.fitted.training_
         record = FitRecord.model_validate(training[RECORD])
@@ -87,7 +83,8 @@ class ModelView(View):
         shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
         figures(shown)
         bullets(training["warnings"])
-        self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names)), *charts])
+        self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))])
+        self._draw_classes(counts, predicted)
         if record.changes:
             with table("Predictions that changed", "class before", "class now", "nodes"):
                 for row in record.changes[:MAX_CHANGES_SHOWN]:
@@ -98,6 +95,17 @@ class ModelView(View):
         with tag("p", classes="soft small"):
             tag("span", "The model is saved in the project: ")
             tag("code", f"mtgcn predict {self.studio.project.model_folder} --out predictions.csv")
+
+    def _draw_classes(self, given: Mapping[str, int], predicted: Mapping[str, int]) -> None:
+        if given:
+            with table("Nodes of each class", "class", "predicted", "given"):
+                for name in sorted(given, key=lambda name: -predicted.get(name, 0)):
+                    with tag("tr"):
+                        with tag("td"):
+                            swatch(self.class_number(name))
+                            tag("span", name)
+                        tag("td", str(predicted.get(name, 0)))
+                        tag("td", str(given[name]))
 
     def _draw_charts(self, charts: list[Chart]) -> None:
         with tag("div", classes="columns"):
