@@ -121,10 +121,12 @@ class Teaching:
         more so the fewer labels there are.
         """
         unlabelled, by_class = self.unlabelled[:, nodes].to(probabilities.dtype), self.by_class
-        predicted = self.sum((unlabelled[..., None] * probabilities).sum(1))
-        tiny = torch.finfo(predicted.dtype).tiny
+        # In 64 bits, so that the sum does not depend on how nodes are distributed over processes.
+        predicted = self.sum((unlabelled[..., None] * probabilities).sum(1, dtype=torch.float64))
+        tiny = torch.finfo(probabilities.dtype).tiny
         predicted = predicted / predicted.sum(1, keepdim=True).clamp(min=tiny)
         factor = (self.label_shares / predicted.clamp(min=MIN_SHARE)) ** (self.settings.share_power * self.balance)
+        factor = factor.to(probabilities.dtype)
         confidence, classes = functional.normalize(probabilities * factor[:, None], p=1, dim=-1).max(-1)
 
         def class_sums(values: Float[Tensor, "runs nodes"]) -> Float[Tensor, "runs classes"]:
