@@ -26,7 +26,7 @@ def rows_of(table, texts, numbers):
 @pytest.mark.parametrize("block", [7, 16, 1 << 20])
 @pytest.mark.parametrize("last", ["", "\n", "\n\n"])
 def test_rows_and_lines(write, monkeypatch, newline, block, last):
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
     path = write("t.csv", ("id,size\na,1\n\nb,2.5\n\n\nc,-3e1" + last).replace("\n", newline))
     assert rows_of(table_of(path), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
 
@@ -80,7 +80,7 @@ def test_quotes_and_byte_order_mark(write):
 )
 @pytest.mark.parametrize("block", [8, 1 << 20])
 def test_faults_name_their_line(write, monkeypatch, content, message, block):
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
     path = write("t.csv", content)
     with pytest.raises(InputError, match=message) as caught:
         rows_of(table_of(path), [0], [1])
@@ -88,7 +88,7 @@ def test_faults_name_their_line(write, monkeypatch, content, message, block):
 
 
 def test_line_length_limit(write, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", 100)
     monkeypatch.setattr(csv_table, "LONGEST_LINE", 1000)
     with pytest.raises(InputError, match="line 2 is longer than"):
         rows_of(table_of(write("t.csv", "a,b\n" + "x" * 2000)), [0], [])
@@ -102,7 +102,7 @@ def test_invalid_delimiter(write, delimiter):
 
 def test_long_files_are_read_in_blocks(write, monkeypatch):
     """So memory does not grow with the file."""
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", 1 << 16)
     lines = 200_000
     path = write("t.csv", "source,target,weight\n" + "1,2,0.5\n" * lines + "1,2,much\n")
     sizes = []

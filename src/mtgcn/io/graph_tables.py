@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
-from mtgcn.io.column_table import COMMA, MISSING, ColumnTable, Texts, parse
+from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, ColumnTable, Texts, parse
 from mtgcn.io.columns import ID_NAMES, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
@@ -76,7 +76,7 @@ def edge_batches(
         commas = any("," in cell for cell in cells) and np.isnan(parse(cells, COMMA)).mean() < 0.5
         commas = commas and not table.numeric([weight])
     texts = [source, target, weight] if commas and weight is not None else [source, target]
-    faults = Faults(str(table.path))
+    faults = Faults()
     unknown = UnknownIds(table, home or "", options, "edges")
     empty = True
     for batch in table.batches(texts, [] if commas or weight is None else [weight]):
@@ -106,46 +106,31 @@ def _weights(table: Table, batch: Batch, column: int, faults: Faults, *, commas:
         weights = batch.numbers[:, 0]
     negative = np.flatnonzero(weights < 0)
     if len(negative):
-        first, name = int(negative[0]), table.name_of(column)
-        faults.add(
-            f"edges have a negative {name}",
-            "weights must be >= 0",
-            f"{table.at(int(batch.places[first]))}, {name} is {weights[first]:g}; weights must be >= 0",
-            [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:3]],
-            len(negative),
-        )
+        message = f"{table.at(int(batch.places[negative[0]]))}, {table.name_of(column)} is {weights[negative[0]]:g}"
+        places = [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:PLACES_SHOWN]]
+        faults.add(message, "weights must be >= 0", places, len(negative))
     return weights
 
 
 class Labels:
-    """The labels of the nodes of an index, with the table and line of each."""
+    """The labels of the nodes of an index, as listed in batches of tables."""
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self._texts = NodeIndex()  # distinct labels are numbered like ids
-        self._tables: list[Table] = []
-        self._given: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []  # node, text, place, table
+        self._given: list[tuple[Table, Batch, np.ndarray, Coded]] = []  # with the node and label of each row
         self._must_hold_labels = False
 
     def add(self, table: Table, batch: Batch, nodes: np.ndarray, labels: Coded) -> None:
         """Add the labels of some rows."""
-        if table not in self._tables:
-            self._tables.append(table)
-        labelled = np.flatnonzero((labels.codes != MISSING) & (nodes != MISSING))
-        texts = self._texts.add(Coded(labels.codes[labelled], labels.values))
-        self._given.append(
-            (nodes[labelled], texts, batch.places[labelled], np.full(len(labelled), len(self._tables) - 1))
-        )
+        self._given.append((table, batch, nodes, labels))
 
     def read(self, table: Table, options: TableOptions, home: str) -> None:
         """Read a label table; `home` is the source of the nodes, for messages."""
-        settle_header(
-            table, self._index, [0] if table.header_is_guessed else label_columns(table, options)[:1], options
-        )
+        columns = [0] if table.header_is_guessed else label_columns(table, options)[:1]
+        settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults = Faults(str(table.path))
-        unknown = UnknownIds(table, home, options, "labels")
+        faults, unknown, before = Faults(), UnknownIds(table, home, options, "labels"), len(self._given)
         for batch in table.batches([node_id, label], []):
             ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
             if ids is not None:
@@ -153,7 +138,7 @@ class Labels:
                 self.add(table, batch, nodes, batch.texts[1])
         faults.raise_first_kind()
         unknown.finish()
-        if table not in self._tables and self._must_hold_labels:
+        if len(self._given) == before and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
     def encoded(self, beside: Sequence[str] = (), *, few_labels: bool = False) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -162,13 +147,19 @@ class Labels:
         labels = np.full(len(self._index), UNLABELED)
         if not self._given:
             return labels, ()
-        node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
-        texts = self._texts.texts()
+        tables = list(dict.fromkeys(table for table, *_ in self._given))
+        paths = " and ".join(str(table.path) for table in tables)
+        source = np.concatenate([np.full(len(batch), tables.index(table)) for table, batch, *_ in self._given])
+        place = np.concatenate([batch.places for _, batch, *_ in self._given])
+        node = np.concatenate([nodes for *_, nodes, _ in self._given])
+        cells = Coded.joined([cells for *_, cells in self._given])
+        rows = np.flatnonzero((cells.codes != MISSING) & (node != MISSING))
+        node, text, place, source = node[rows], cells.codes[rows], place[rows], source[rows]
+        texts = cells.values.to_pylist()
         text = self._without_gap_floats(text, source, texts, beside)
         used, text = np.unique(text, return_inverse=True)
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
-        paths = " and ".join(str(table.path) for table in self._tables)
         words = [number for number in range(len(texts)) if code_of_text[number] == UNLABELED]  # perhaps a class
         if words:
             named = ", ".join(shown(texts[word]) for word in words[:3])
@@ -187,29 +178,26 @@ class Labels:
         node, code, place, source = node[order], code[order], place[order], source[order]
         conflicts = np.flatnonzero((node[1:] == node[:-1]) & (code[1:] != code[:-1]))
         if len(conflicts):
-            ids, label = self._index.ids(), [shown(names[one]) for one in code]
-            faults, first = Faults(paths), int(conflicts[0])
-            given = [f"{self._tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
-            faults.add(
-                "labels contradict another of the same node",
-                "keep one label for each node",
-                f"two labels for node {shown(ids[node[first]])}: {given[0]}, {given[1]}; keep one",
-                [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]],
-                len(conflicts),
-            )
+            ids, label, first = self._index.ids(), [shown(names[one]) for one in code], int(conflicts[0])
+            given = [f"{tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
+            places = [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]]
+            faults = Faults()
+            message = f"two labels for node {shown(ids[node[first]])}: {given[0]}, {given[1]}"
+            faults.add(message, "keep one label for each node", places, len(conflicts))
             faults.raise_first_kind()
         labels[node] = code
         return labels, names
 
+    @staticmethod
     def _without_gap_floats(
-        self, text: np.ndarray, source: np.ndarray, texts: list[str], beside: Sequence[str]
+        text: np.ndarray, source: np.ndarray, texts: list[str], beside: Sequence[str]
     ) -> np.ndarray:
         """The text of each row, as integers for tables with labels such as 1.0 only: pandas writes them for integers
         with gaps. Labels stay as written if the classes `beside` are not numbers or are written in the same way. New
         texts are appended to `texts`."""
         if not are_numbers(beside):
             return text
-        for number in range(len(self._tables)):
+        for number in np.unique(source):
             rows = np.flatnonzero(source == number)
             used = [one for one in np.unique(text[rows]).tolist() if not is_missing(texts[one])]
             if all(integer_text(texts[one]) != texts[one] not in beside for one in used):
@@ -267,10 +255,10 @@ def _rows(
     head = [columns.node_id] if columns.label is None else [columns.node_id, columns.label]
     blocks: list[np.ndarray | sp.csr_array] = []
     places: list[np.ndarray] = []
-    words = {column: TextColumn() for column in texts}
+    words: dict[int, list[Coded]] = {column: [] for column in texts}
     keep_sparse = False
     gathered = 0  # bytes, needed once more to concatenate
-    faults = Faults(str(table.path))
+    faults = Faults()
     for batch in table.batches([*head, *texts], numbers, gaps=True):
         ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if ids is None:
@@ -281,18 +269,16 @@ def _rows(
         if len(index) - known < len(batch):  # nodes are numbered in order, so new ones are >= `known`
             again = np.ones(len(found), dtype=bool)
             again[np.unique(found, return_index=True)[1]] = False
-            rows, name = np.flatnonzero(again | (found < known)).tolist(), table.name_of(columns.node_id)
-            named = [f"{table.unit} {batch.places[row]} {shown(batch.texts[0].text(row))}" for row in rows[:3]]
-            alone = (
-                f"{table.at(int(batch.places[rows[0]]))}, {name}: node {shown(batch.texts[0].text(rows[0]))} is on "
-                f"{table.unit} {np.concatenate(places)[found[rows[0]]]} already; {ONE_ROW_PER_NODE}"
-            )
-            faults.add(f"rows repeat an id of {name}", ONE_ROW_PER_NODE, alone, named, len(rows))
+            rows = np.flatnonzero(again | (found < known)).tolist()
+            named = [f"{table.unit} {batch.places[row]} {shown(ids.text(row))}" for row in rows[:PLACES_SHOWN]]
+            already = f"is on {table.unit} {np.concatenate(places)[found[rows[0]]]} already"
+            at = f"{table.at(int(batch.places[rows[0]]))}, {table.name_of(columns.node_id)}"
+            faults.add(f"{at}: node {shown(ids.text(rows[0]))} {already}", ONE_ROW_PER_NODE, named, len(rows))
             continue
         if columns.label is not None:
             labels.add(table, batch, found, batch.texts[1])
         for column, cells in zip(texts, batch.texts[len(head) :], strict=True):
-            words[column].add(cells)
+            words[column].append(cells)
         if not blocks:
             keep_sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
         blocks.append(sp.csr_array(batch.numbers) if keep_sparse else batch.numbers)
@@ -306,7 +292,7 @@ def _rows(
     if not columns.features:
         return None
     values = sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks)
-    joined = {column: one.joined() for column, one in words.items()}
+    joined = {column: Coded.joined(cells).texts() for column, cells in words.items()}
     return column_table(table, columns, numbers, values, joined, np.concatenate(places))
 
 
@@ -330,24 +316,3 @@ def column_table(
         title=str(table.path),
         place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
     )
-
-
-class TextColumn:
-    """A text column that is read in batches."""
-
-    def __init__(self) -> None:
-        self._values = NodeIndex()  # distinct texts are numbered like ids
-        self._codes: list[np.ndarray] = []
-
-    def add(self, cells: Coded) -> None:
-        codes = np.full(len(cells.codes), MISSING)
-        present = cells.codes != MISSING
-        codes[present] = self._values.add(Coded(cells.codes[present], cells.values))
-        self._codes.append(codes)
-
-    def keep(self, rows: Sequence[np.ndarray]) -> None:
-        """Keep only these rows of each batch."""
-        self._codes = [codes[some] for codes, some in zip(self._codes, rows, strict=True)]
-
-    def joined(self) -> Texts:
-        return Texts(np.concatenate(self._codes), self._values.texts())
