@@ -17,7 +17,6 @@ from mtgcn import Graph, MutualTeachingClassifier, load
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.inputs import as_graph, check_learnable, classes_and_labels, fitted_table, preprocessed_graph
 from mtgcn.estimator.persistence import load_model, save_model
-from mtgcn.labels import encoded_labels
 from small_models import adjacency_of, quick
 
 # ---- labels
@@ -40,22 +39,6 @@ def test_names_that_are_no_numbers_stay_apart(names, kind):
 
 
 @pytest.mark.parametrize(
-    ("texts", "classes", "codes"),
-    [
-        (["-1", "0", "1"], ["-1", "0", "1"], [0, 1, 2]),
-        (["10", "9", "2"], ["2", "9", "10"], [2, 1, 0]),
-        (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
-        (["b", " a", "NA"], ["a", "b"], [1, 0, -1]),
-    ],
-)
-def test_texts_are_encoded_as_in_files(texts, classes, codes):
-    found_classes, found_codes = classes_and_labels(texts)
-    file_codes, file_classes = encoded_labels(texts)
-    assert found_classes.tolist() == list(file_classes) == classes
-    assert found_codes.tolist() == file_codes.tolist() == codes
-
-
-@pytest.mark.parametrize(
     ("y", "classes"),
     [
         ([2**53, 2**53 + 1, -1], [2**53, 2**53 + 1]),
@@ -75,7 +58,7 @@ def test_numeric_classes(y, classes):
         (None, "y is None"),
         ([-1] * 60, "no node is labelled"),
         ([1, 1] + [-1] * 58, "all labels are of one class, '1'; label nodes of at least two"),
-        ([0.5, 1] + [-1] * 58, "for instance 0.5; give whole numbers"),
+        ([0.5, 1] + [-1] * 58, "such as 0.5; give whole numbers"),
         ([0, np.inf] + [-1] * 58, "contains infinity"),
         ([2**53, 2**53 + 1, 1.0] + [-1] * 57, "label 9007199254740992 exceeds"),
         (["a", 1] + [None] * 58, "types int, str; give names alone"),

@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
@@ -153,6 +155,18 @@ def test_parquet_ids(write_parquet, monkeypatch, kind):
     assert arrays.node_ids.tolist() == ids
     expected = [(type(ids[0])(one), type(ids[0])(other)) for one, other in zip(*numbers, strict=True)]
     assert pairs(arrays) == expected
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(*[st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)] * 2), min_size=1))
+def test_any_parquet_ids(write_parquet, edges):
+    sources, targets = zip(*edges, strict=True)
+    path = write_parquet("edges.parquet", source=pa.array(sources), target=pa.array(targets))
+    if any("\0" in node for node in (*sources, *targets)):
+        with pytest.raises(InputError, match="a NUL"):
+            read(path)
+        return
+    assert pairs(read(path)) == edges
 
 
 def test_parquet_nodes(write, write_parquet):

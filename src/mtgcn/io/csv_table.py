@@ -7,7 +7,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +121,7 @@ class CsvTable(Table):
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Blocks of whole lines, and the number of their first line."""
         line, rest = 1, ""
-        with open(self.path, encoding="utf-8-sig" if self.encoding == UTF8 else self.encoding) as file:
+        with self.path.open(encoding="utf-8-sig" if self.encoding == UTF8 else self.encoding) as file:
             while chunk := file.read(BLOCK_SIZE):
                 if (nul := chunk.find("\0")) >= 0:
                     at = self.at(line + chunk.count("\n", 0, nul))
@@ -270,19 +270,15 @@ def _are_few_numbers(texts: tuple[str, ...]) -> bool:
 
 def encoding_of(path: Path) -> str:
     """UTF-8; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
-    decoder = codecs.getincrementaldecoder(UTF8)()
     with path.open("rb") as file:
         if file.read(2) in UTF16_MARKS:
             raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
         file.seek(0)
-        try:
-            while chunk := file.read(CHUNK_BYTES):
-                decoder.decode(chunk)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            file.seek(0)
-        else:
+        with suppress(UnicodeDecodeError):
+            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF8):
+                pass
             return UTF8
+        file.seek(0)
         first, other = "", ""
         for number, line in enumerate(file, 1):
             if line.isascii():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def table_of_frame(frame: Any) -> ColumnTable:
 class FrameTable(ArrowTable):
     """A data frame or an object array."""
 
-    path = "the frame"
+    path = Path("the frame")
     format = "a data frame"
 
     def __init__(self, frame: Any) -> None:

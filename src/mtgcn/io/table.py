@@ -158,7 +158,7 @@ class NotNumbers(Exception):
 class Table(ABC):
     """A table of which only the beginning has been read."""
 
-    path: Path | str  # or the title of a table in memory
+    path: Path  # or the title of a table in memory
     unit: str  # "line" or "row", for messages
     columns: tuple[str, ...]  # "" without a name
     has_header: bool
