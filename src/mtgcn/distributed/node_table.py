@@ -43,7 +43,7 @@ class FittedTable:
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
         """The features, a batch of rows at a time."""
-        for batch in self.table.batches([self.columns.node_id, *self.texts], self.numbers, gaps=True):
+        for batch in self.table.batches([self.columns.node_id, *self.texts], self.numbers):
             texts = [cells.texts() for cells in batch.texts[1:]]
             values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
             words = dict(zip(self.texts, texts, strict=True))
@@ -88,7 +88,7 @@ def _read(
     faults, sample = Faults(), _Sample(texts, max_rows)
     ids: list[pa.Array] = []
     before = 0
-    for batch in table.batches([columns.node_id, *texts], numbers, gaps=True):
+    for batch in table.batches([columns.node_id, *texts], numbers):
         found = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if found is not None:
             ids.append(found.values.cast(pa.large_string()).take(pa.array(found.codes)))

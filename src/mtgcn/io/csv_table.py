@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
-from mtgcn.io.column_table import CODE, number_in
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, out_of_range, text_values
+from mtgcn.io.column_table import CODE, LARGEST, number_in
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
 from mtgcn.labels import MISSING_WORDS
 from mtgcn.memory import is_out_of_memory
 
@@ -80,16 +80,16 @@ class CsvTable(Table):
             numbers = [column for column in numbers if not pc.any(pc.match_substring(values[column], ".")).as_py()]
         return numbers
 
-    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
         faults = Faults()
         for first_line, block in self._data_blocks():
             try:
-                batch = self._batch(first_line, block, texts, numbers, gaps)
+                batch = self._batch(first_line, block, texts, numbers)
             except (pa.ArrowException, ValueError) as problem:
                 if isinstance(problem, InputError) or is_out_of_memory(problem):
                     raise
-                self._find_faults(faults, first_line, block, () if gaps else numbers)
-                if gaps and not faults:
+                self._find_faults(faults, first_line, block)
+                if numbers and not faults:
                     raise self._not_numbers(block, numbers) from None
                 if not faults:
                     message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
@@ -139,7 +139,7 @@ class CsvTable(Table):
         if rest:
             yield line, rest + "\n"
 
-    def _parsed(self, block: str, types: dict[int, pa.DataType], gaps: bool = False) -> pa.Table:
+    def _parsed(self, block: str, types: dict[int, pa.DataType]) -> pa.Table:
         if self.delimiter == " ":  # columns may be padded
             block = re.sub(" *\n *", "\n", re.sub(" +", " ", block)).lstrip(" ")
         encoded = block.encode()
@@ -156,15 +156,15 @@ class CsvTable(Table):
             convert_options=arrow_csv.ConvertOptions(
                 column_types=named,
                 include_columns=list(named),
-                null_values=MISSING_NUMBERS if gaps else [],
+                null_values=MISSING_NUMBERS,
                 strings_can_be_null=False,
             ),
         ).combine_chunks()
 
-    def _batch(self, first_line: int, block: str, texts: Sequence[int], numbers: Sequence[int], gaps: bool) -> Batch:
+    def _batch(self, first_line: int, block: str, texts: Sequence[int], numbers: Sequence[int]) -> Batch:
         types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
         types |= {column: pa.float64() for column in numbers}
-        rows = self._parsed(block, types, gaps)
+        rows = self._parsed(block, types)
         ends = np.flatnonzero(np.frombuffer(block.encode(), np.uint8) == ord("\n"))
         lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
         if len(lines) != rows.num_rows:
@@ -177,8 +177,8 @@ class CsvTable(Table):
         if rows.num_rows:
             for place, number in enumerate(numbers):
                 values[:, place] = numbers_in(column(number))
-        if out_of_range(values, gaps=gaps).any():
-            raise ValueError("a number is not finite")
+        if (np.abs(values) > LARGEST).any():
+            raise ValueError("a number is too large")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 
     def _not_numbers(self, block: str, numbers: Sequence[int]) -> NotNumbers:
@@ -190,7 +190,7 @@ class CsvTable(Table):
         }
         return NotNumbers([column for column in numbers if not are_numbers[column]] or numbers)
 
-    def _find_faults(self, faults: Faults, first_line: int, block: str, numbers: Sequence[int]) -> None:
+    def _find_faults(self, faults: Faults, first_line: int, block: str) -> None:
         """Find the faults of a block line by line."""
         due = len(self.columns)
         for number, line in enumerate(block.split("\n"), first_line):
@@ -209,10 +209,6 @@ class CsvTable(Table):
                     "correct the line (quote cells that hold the delimiter), or write the file again if it was cut off",
                     [f"line {number} has {len(cells)}"],
                 )
-                continue
-            for column in numbers:
-                if number_in(cells[column]) is None:
-                    self.add_not_a_number(faults, number, column, cells[column])
 
     def _cells(self, line: str, number: int) -> list[str]:
         if self.delimiter == " ":

@@ -40,7 +40,7 @@ def table_of_frame(frame: Any) -> ColumnTable:
     features = tuple(range(len(table.columns)))
     numbers = table.numeric(features)
     texts = [column for column in features if column not in numbers]
-    [batch] = table.batches(texts, numbers, gaps=True)
+    [batch] = table.batches(texts, numbers)
     words = {column: cells.texts() for column, cells in zip(texts, batch.texts, strict=True)}
     columns = NodeColumns(MISSING, None, features, table.columns)
     return column_table(table, columns, numbers, batch.numbers, words, batch.places)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
-from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, ColumnTable, Texts, parse
+from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, POINT, ColumnTable, Texts, parse
 from mtgcn.io.columns import ID_NAMES, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
@@ -70,46 +70,55 @@ def edge_batches(
         if unused:
             name = table.columns[unused[0]]
             note(f"{table.path}: column {shown(name)} is not used; --column weight={name} takes it as edge weights")
-    commas = False
-    if weight is not None:
-        cells = [row[weight] for row in table.sample if len(row) > weight]
-        commas = any("," in cell for cell in cells) and np.isnan(parse(cells, COMMA)).mean() < 0.5
-        commas = commas and not table.numeric([weight])
-    texts = [source, target, weight] if commas and weight is not None else [source, target]
-    faults = Faults()
-    unknown = UnknownIds(table, home or "", options, "edges")
+    texts, numbers, style = [source, target], [], POINT
+    if weight is not None and table.numeric([weight]):
+        numbers = [weight]
+    elif weight is not None:
+        texts.append(weight)
+        style = COMMA if any("," in row[weight] for row in table.sample if len(row) > weight) else POINT
+    faults, unknown = Faults(), UnknownIds(table, home or "", options, "edges")
     empty = True
-    for batch in table.batches(texts, [] if commas or weight is None else [weight]):
-        weights = None if weight is None else _weights(table, batch, weight, faults, commas=commas)
-        ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
-        both = [ids for ids in ends if ids is not None]
-        if len(both) < 2:
-            continue
-        found = [index.add(ids) for ids in both] if home is None else unknown.resolved(index, batch, both)
-        known = (found[0] != MISSING) & (found[1] != MISSING)
-        empty = False
-        yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
+    try:
+        for batch in table.batches(texts, numbers):
+            if np.isnan(batch.numbers).any():
+                raise NotNumbers(numbers)
+            weights = batch.numbers[:, 0] if numbers else None
+            if len(texts) > 2:
+                weights = _parsed_weights(table, batch, texts[2], style, faults)
+            _check_signs(table, batch, weight, weights, faults)
+            ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
+            both = [ids for ids in ends if ids is not None]
+            if len(both) < 2:
+                continue
+            found = [index.add(ids) for ids in both] if home is None else unknown.resolved(index, batch, both)
+            known = (found[0] != MISSING) & (found[1] != MISSING)
+            empty = False
+            yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
+    except NotNumbers:  # beyond the rows that were inspected; read as text to find the place
+        for batch in table.batches([source, target, *numbers], []):
+            _parsed_weights(table, batch, numbers[0], style, faults)
     faults.raise_first_kind()
     unknown.finish()
     if empty:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
 
 
-def _weights(table: Table, batch: Batch, column: int, faults: Faults, *, commas: bool) -> np.ndarray:
-    if commas:
-        cells = batch.texts[2]
-        weights = np.append(parse(cells.values.to_pylist(), COMMA), np.nan)[cells.codes].astype(np.float32)
-        for row in np.flatnonzero(np.isnan(weights)).tolist():
-            text = None if cells.codes[row] == MISSING else cells.text(row)
-            table.add_not_a_number(faults, int(batch.places[row]), column, text)
-    else:
-        weights = batch.numbers[:, 0]
-    negative = np.flatnonzero(weights < 0)
-    if len(negative):
+def _parsed_weights(table: Table, batch: Batch, column: int, style: str, faults: Faults) -> np.ndarray:
+    """Weights from the third text column."""
+    cells = batch.texts[2]
+    weights = np.append(parse(map(str, cells.values.to_pylist()), style), np.nan)[cells.codes].astype(np.float32)
+    for row in np.flatnonzero(np.isnan(weights)).tolist():
+        text = None if cells.codes[row] == MISSING else cells.text(row)
+        table.add_not_a_number(faults, int(batch.places[row]), column, text)
+    return weights
+
+
+def _check_signs(table: Table, batch: Batch, column: int | None, weights: np.ndarray | None, faults: Faults) -> None:
+    negative = np.flatnonzero(weights < 0) if weights is not None else []
+    if column is not None and weights is not None and len(negative):
         message = f"{table.at(int(batch.places[negative[0]]))}, {table.name_of(column)} is {weights[negative[0]]:g}"
         places = [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:PLACES_SHOWN]]
         faults.add(message, "weights must be >= 0", places, len(negative))
-    return weights
 
 
 class Labels:
@@ -259,7 +268,7 @@ def _rows(
     keep_sparse = False
     gathered = 0  # bytes, needed once more to concatenate
     faults = Faults()
-    for batch in table.batches([*head, *texts], numbers, gaps=True):
+    for batch in table.batches([*head, *texts], numbers):
         ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if ids is None:
             continue

@@ -181,11 +181,8 @@ class Table(ABC):
             note(f"{self.path}: the first line ({cells}) is read as {found}; use --header {choice} if it is {other}")
 
     @abstractmethod
-    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
-        """All rows in order, with columns as text and as numbers.
-
-        With `gaps`, numbers may be missing, and a column of other values raises `NotNumbers`; else both are faults.
-        """
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+        """All rows in order, with columns as text and as numbers; other values than numbers raise `NotNumbers`."""
 
     @abstractmethod
     def numeric(self, columns: Sequence[int]) -> list[int]:
@@ -247,7 +244,7 @@ class ArrowTable(Table):
     def numeric(self, columns: Sequence[int]) -> list[int]:
         return [column for column in columns if column in self._numeric]
 
-    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
         faults = Faults()
         before = 0
         with self._readable():
@@ -257,7 +254,7 @@ class ArrowTable(Table):
                 before += rows
                 values = np.empty((rows, len(numbers)))
                 for place, column in enumerate(numbers):
-                    values[:, place] = self._numbers(cells[column], column, places, gaps, faults)
+                    values[:, place] = self._numbers(cells[column], column, places, faults)
                 coded = [self._coded(cells[column], column) for column in texts]
                 if rows and not faults:
                     yield Batch(coded, values, places)
@@ -284,14 +281,9 @@ class ArrowTable(Table):
             )
         return Coded.of(column, as_texts, stays_text=is_textual(kind))
 
-    def _numbers(self, column: pa.Array, number: int, places: np.ndarray, gaps: bool, faults: Faults) -> np.ndarray:
+    def _numbers(self, column: pa.Array, number: int, places: np.ndarray, faults: Faults) -> np.ndarray:
         found = numbers_of(column)
-        if found is None:
-            raise InputError(
-                f"{self.path}, {self.name_of(number)} is of type {column.type}, not numbers; write a numeric column, "
-                "or leave it out"
-            )
-        for row in np.flatnonzero(out_of_range(found, gaps=gaps)):
+        for row in np.flatnonzero(np.abs(found) > LARGEST):
             self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
         return found
 
@@ -320,19 +312,12 @@ class ParquetTable(ArrowTable):
                 yield {column: rows.column(name) for column, name in names.items()}
 
 
-def numbers_of(column: pa.Array) -> np.ndarray | None:
-    """Numbers in double precision, dates as days since 1970, NaN for nulls; None for other types."""
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A numeric column in double precision, dates as days since 1970, NaN for nulls."""
     if is_day(column.type):
         microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
         return numbers_in(microseconds) / 10**6 / SECONDS_A_DAY  # rounded like the dates of a CSV file
-    if not is_numeric(column.type):
-        return None
     return numbers_in(column.cast(pa.float64(), safe=False))
-
-
-def out_of_range(numbers: np.ndarray, *, gaps: bool) -> np.ndarray:
-    """Whether numbers exceed single precision, in which features are stored; NaN does unless there may be gaps."""
-    return np.abs(numbers) > LARGEST if gaps else ~(np.abs(numbers) <= LARGEST)
 
 
 def as_texts(values: pa.Array) -> pa.Array:
