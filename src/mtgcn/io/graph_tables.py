@@ -126,12 +126,12 @@ class Labels:
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self._given: list[tuple[Table, Batch, np.ndarray, Coded]] = []  # with the node and label of each row
+        self._given: dict[Table, list[tuple[Batch, np.ndarray, Coded]]] = {}  # the node and label of each row
         self._must_hold_labels = False
 
     def add(self, table: Table, batch: Batch, nodes: np.ndarray, labels: Coded) -> None:
         """Add the labels of some rows."""
-        self._given.append((table, batch, nodes, labels))
+        self._given.setdefault(table, []).append((batch, nodes, labels))
 
     def read(self, table: Table, options: TableOptions, home: str) -> None:
         """Read a label table; `home` is the source of the nodes, for messages."""
@@ -139,7 +139,7 @@ class Labels:
         settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults, unknown, before = Faults(), UnknownIds(table, home, options, "labels"), len(self._given)
+        faults, unknown = Faults(), UnknownIds(table, home, options, "labels")
         for batch in table.batches([node_id, label], []):
             ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
             if ids is not None:
@@ -147,7 +147,7 @@ class Labels:
                 self.add(table, batch, nodes, batch.texts[1])
         faults.raise_first_kind()
         unknown.finish()
-        if len(self._given) == before and self._must_hold_labels:
+        if table not in self._given and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
     def encoded(self, beside: Sequence[str] = (), *, few_labels: bool = False) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -156,16 +156,19 @@ class Labels:
         labels = np.full(len(self._index), UNLABELED)
         if not self._given:
             return labels, ()
-        tables = list(dict.fromkeys(table for table, *_ in self._given))
-        paths = " and ".join(str(table.path) for table in tables)
-        source = np.concatenate([np.full(len(batch), tables.index(table)) for table, batch, *_ in self._given])
-        place = np.concatenate([batch.places for _, batch, *_ in self._given])
-        node = np.concatenate([nodes for *_, nodes, _ in self._given])
-        cells = Coded.joined([cells for *_, cells in self._given])
-        rows = np.flatnonzero((cells.codes != MISSING) & (node != MISSING))
-        node, text, place, source = node[rows], cells.codes[rows], place[rows], source[rows]
-        texts = cells.values.to_pylist()
-        text = self._without_gap_floats(text, source, texts, beside)
+        paths = " and ".join(str(table.path) for table in self._given)
+        texts: list[str] = []
+        rows: list[tuple[np.ndarray, ...]] = []
+        for number, batches in enumerate(self._given.values()):
+            cells, nodes = (
+                Coded.joined([cells for *_, cells in batches]),
+                np.concatenate([some for _, some, _ in batches]),
+            )
+            places = np.concatenate([batch.places for batch, *_ in batches])
+            some = np.flatnonzero((cells.codes != MISSING) & (nodes != MISSING))
+            rows.append((nodes[some], len(texts) + cells.codes[some], places[some], np.full(len(some), number)))
+            texts += _without_gap_floats(cells.values.to_pylist(), beside)
+        node, text, place, source = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         used, text = np.unique(text, return_inverse=True)
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
@@ -187,6 +190,7 @@ class Labels:
         node, code, place, source = node[order], code[order], place[order], source[order]
         conflicts = np.flatnonzero((node[1:] == node[:-1]) & (code[1:] != code[:-1]))
         if len(conflicts):
+            tables = list(self._given)
             ids, label, first = self._index.ids(), [shown(names[one]) for one in code], int(conflicts[0])
             given = [f"{tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
             places = [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]]
@@ -197,24 +201,14 @@ class Labels:
         labels[node] = code
         return labels, names
 
-    @staticmethod
-    def _without_gap_floats(
-        text: np.ndarray, source: np.ndarray, texts: list[str], beside: Sequence[str]
-    ) -> np.ndarray:
-        """The text of each row, as integers for tables with labels such as 1.0 only: pandas writes them for integers
-        with gaps. Labels stay as written if the classes `beside` are not numbers or are written in the same way. New
-        texts are appended to `texts`."""
-        if not are_numbers(beside):
-            return text
-        for number in np.unique(source):
-            rows = np.flatnonzero(source == number)
-            used = [one for one in np.unique(text[rows]).tolist() if not is_missing(texts[one])]
-            if all(integer_text(texts[one]) != texts[one] not in beside for one in used):
-                place = np.arange(len(texts))
-                place[used] = len(texts) + np.arange(len(used))
-                texts += [integer_text(texts[one]) for one in used]
-                text[rows] = place[text[rows]]
-        return text
+
+def _without_gap_floats(texts: list[str], beside: Sequence[str]) -> list[str]:
+    """The labels of a table, as integers if all are written as 1.0: pandas does so for integers with gaps. Labels stay
+    as written if the classes `beside` are not numbers or are written in the same way."""
+    present = [text for text in texts if not is_missing(text)]
+    if are_numbers(beside) and all(integer_text(text) != text not in beside for text in present):
+        return list(map(integer_text, texts))
+    return texts
 
 
 @dataclass(frozen=True, eq=False)
