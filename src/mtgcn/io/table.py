@@ -125,9 +125,8 @@ class Coded:
 
     def texts(self) -> Texts:
         """The column for preprocessing."""
-        code: dict[str, int] = {}
-        codes = [code.setdefault(str(value).strip(), len(code)) for value in self.values.to_pylist()]
-        return Texts(np.array([*codes, MISSING])[self.codes], list(code))
+        distinct = Texts.of([str(value) for value in self.values.to_pylist()])
+        return Texts(np.append(distinct.codes, MISSING)[self.codes], distinct.values)
 
 
 def codes_of(indices: pa.Array) -> Int[np.ndarray, "rows"]:
