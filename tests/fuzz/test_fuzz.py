@@ -22,7 +22,6 @@ EXAMPLES = {
     "stored": 60,
     "options": 50,
     "models": 50,
-    "caches": 150,
     "estimators": 80,
 }
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))

@@ -40,11 +40,11 @@ class EdgeRows:
     weights: np.ndarray | None = None  # None: the list has none
 
 
-def read_edges(table: Table, options: TableOptions, index: NodeIndex, home: str | None) -> EdgeRows:
-    """The edges between the nodes of the index, which is filled from `home`; without a home, every id is a node."""
+def read_edges(table: Table, options: TableOptions, index: NodeIndex, node_source: str | None) -> EdgeRows:
+    """The edges between the nodes of the index, which is filled from `node_source`; without one, every id is a node."""
     parts: list[EdgeRows] = []
     listed = 0
-    for part, rows in edge_batches(table, options, index, home):
+    for part, rows in edge_batches(table, options, index, node_source):
         parts.append(part)
         listed += rows
         check_fits(BYTES_PER_EDGE * listed, f"{table.path}, of which {listed} edges are read,", "leave some out")
@@ -57,10 +57,10 @@ def read_edges(table: Table, options: TableOptions, index: NodeIndex, home: str 
 
 
 def edge_batches(
-    table: Table, options: TableOptions, index: NodeIndex, home: str | None
+    table: Table, options: TableOptions, index: NodeIndex, node_source: str | None
 ) -> Iterator[tuple[EdgeRows, int]]:
     """Edges in batches, with the number of rows; faults are raised at the end."""
-    if home is not None:
+    if node_source is not None:
         settle_header(table, index, [0, 1] if table.header_is_guessed else edge_columns(table, options)[:2], options)
     else:
         table.note_header()
@@ -76,7 +76,7 @@ def edge_batches(
     elif weight is not None:
         texts.append(weight)
         style = COMMA if any("," in row[weight] for row in table.sample if len(row) > weight) else POINT
-    faults, unknown = Faults(), UnknownIds(table, home or "", options, "edges")
+    faults, unknown = Faults(), UnknownIds(table, node_source or "", options, "edges")
     empty = True
     try:
         for batch in table.batches(texts, numbers):
@@ -90,7 +90,7 @@ def edge_batches(
             both = [ids for ids in ends if ids is not None]
             if len(both) < 2:
                 continue
-            found = [index.add(ids) for ids in both] if home is None else unknown.resolved(index, batch, both)
+            found = [index.add(ids) for ids in both] if node_source is None else unknown.resolved(index, batch, both)
             known = (found[0] != MISSING) & (found[1] != MISSING)
             empty = False
             yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
@@ -133,13 +133,13 @@ class Labels:
         """Add the labels of some rows."""
         self._given.setdefault(table, []).append((batch, nodes, labels))
 
-    def read(self, table: Table, options: TableOptions, home: str) -> None:
-        """Read a label table; `home` is the source of the nodes, for messages."""
+    def read(self, table: Table, options: TableOptions, node_source: str) -> None:
+        """Read a label table; `node_source` is the source of the nodes, for messages."""
         columns = [0] if table.header_is_guessed else label_columns(table, options)[:1]
         settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults, unknown = Faults(), UnknownIds(table, home, options, "labels")
+        faults, unknown = Faults(), UnknownIds(table, node_source, options, "labels")
         for batch in table.batches([node_id, label], []):
             ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
             if ids is not None:

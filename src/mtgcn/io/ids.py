@@ -99,8 +99,8 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
 class UnknownIds:
     """Handles ids that an index does not know, as `unknown_nodes` requires."""
 
-    def __init__(self, table: Table, home: str, options: TableOptions, what: str) -> None:
-        self._table, self._home, self._what, self._options = table, home, what, options
+    def __init__(self, table: Table, node_source: str, options: TableOptions, what: str) -> None:
+        self._table, self._node_source, self._what, self._options = table, node_source, what, options
         self._faults = Faults()
         self._ids: set[str] = set()
 
@@ -122,7 +122,7 @@ class UnknownIds:
         self._faults.raise_first_kind()
         if not self._ids:
             return
-        unknown = f"{len(self._ids)} ids that are not in {self._home}"
+        unknown = f"{len(self._ids)} ids that are not in {self._node_source}"
         if self._options.unknown_nodes == "add":
             note(f"{self._table.path}: {unknown} are added as nodes without features")
         else:
@@ -141,7 +141,7 @@ class UnknownIds:
         header = ", or --header yes if this line names the columns"
         may_be_header = first == table.first_place and not table.has_header
         self._faults.add(
-            f"{table.at(first)}: node {name(rows[0])} is not in {self._home}",
+            f"{table.at(first)}: node {name(rows[0])} is not in {self._node_source}",
             f"add it there, or use --unknown-nodes drop to leave such {self._what} out{adding}{header * may_be_header}",
             [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]],
             len(rows),

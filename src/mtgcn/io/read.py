@@ -93,8 +93,8 @@ def read_tables(options: TableOptions) -> GraphArrays:
     if edge_table is not None:
         edges = read_edges(edge_table, options, index, None if node_table is None else str(node_table.path))
     if label_table is not None:
-        home = node_table or edge_table
-        labels.read(label_table, _options_for(label_table, node_table, options), home=str(home.path if home else ""))
+        node_source = str(options.nodes or options.edges)
+        labels.read(label_table, _options_for(label_table, node_table, options), node_source)
     node_ids = index.ids()
     codes, class_names = labels.encoded(few_labels=options.few_labels)
     features: sp.csr_array | np.ndarray | None = None
@@ -129,7 +129,7 @@ def read_labels(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Class codes of known nodes and class names from a label table; see `Labels.encoded`."""
     labels = Labels(NodeIndex.of(node_ids))
-    labels.read(open_table(path, options), options, home="the graph")
+    labels.read(open_table(path, options), options, "the graph")
     return labels.encoded(beside, few_labels=options.few_labels)
 
 
