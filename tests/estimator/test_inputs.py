@@ -9,8 +9,6 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine
 
 from mtgcn import Graph, MutualTeachingClassifier, load
@@ -340,35 +338,3 @@ def test_wine():
 def test_named_datasets_are_unchanged(name):
     graph = load(name)
     assert preprocessed_graph(graph, scale=True) is graph
-
-
-cells = st.one_of(
-    st.none(),
-    st.text(max_size=4),
-    st.sampled_from(["NA", "1,5", "2024-01-01", "ja", "nein", "Ulm"]),
-    st.integers(-3, 3),
-    st.floats(-1e6, 1e6),
-    st.booleans(),
-)
-frames = st.integers(1, 4).flatmap(
-    lambda width: st.lists(st.lists(cells, min_size=12, max_size=12), min_size=width, max_size=width)
-)
-
-
-@pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(columns=frames, data=st.data())
-def test_any_frame_is_fitted_or_one_error(columns, data):
-    names = [f"c{number}" for number in range(len(columns))]
-    fitted = pd.DataFrame(dict(zip(names, columns, strict=True)))
-    new = pd.DataFrame({name: data.draw(st.lists(cells, min_size=3, max_size=3)) for name in names})
-    message = ""
-    try:
-        model = gcn(settings={"epochs": 2}, neighbors=3).fit(fitted, [0, 1] + [-1] * 10)
-        answers = model.predict_proba(new)
-    except InputError as error:
-        message = str(error)
-    assert message.count("\n") == 0
-    if not message:
-        assert np.isfinite(model.label_distributions_).all()
-        assert np.isfinite(answers).all()
