@@ -85,7 +85,8 @@ def edge_batches(
             weights = batch.numbers[:, 0] if numbers else None
             if len(texts) > 2:
                 weights = _parsed_weights(table, batch, texts[2], style, faults)
-            _check_signs(table, batch, weight, weights, faults)
+            if weight is not None and weights is not None:
+                _check_signs(table, batch, weight, weights, faults)
             ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
             both = [ids for ids in ends if ids is not None]
             if len(both) < 2:
@@ -113,9 +114,9 @@ def _parsed_weights(table: Table, batch: Batch, column: int, style: str, faults:
     return weights
 
 
-def _check_signs(table: Table, batch: Batch, column: int | None, weights: np.ndarray | None, faults: Faults) -> None:
-    negative = np.flatnonzero(weights < 0) if weights is not None else []
-    if column is not None and weights is not None and len(negative):
+def _check_signs(table: Table, batch: Batch, column: int, weights: np.ndarray, faults: Faults) -> None:
+    negative = np.flatnonzero(weights < 0)
+    if len(negative):
         message = f"{table.at(int(batch.places[negative[0]]))}, {table.name_of(column)} is {weights[negative[0]]:g}"
         places = [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:PLACES_SHOWN]]
         faults.add(message, "weights must be >= 0", places, len(negative))
@@ -193,10 +194,10 @@ class Labels:
             tables = list(self._given)
             ids, label, first = self._index.ids(), [shown(names[one]) for one in code], int(conflicts[0])
             given = [f"{tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
-            places = [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]]
+            examples = [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]]
             faults = Faults()
             message = f"two labels for node {shown(ids[node[first]])}: {given[0]}, {given[1]}"
-            faults.add(message, "keep one label for each node", places, len(conflicts))
+            faults.add(message, "keep one label for each node", examples, len(conflicts))
             faults.raise_first_kind()
         labels[node] = code
         return labels, names
