@@ -335,7 +335,7 @@ def test_absent_peer_weight(easy):
         assert absent_peer_weight(model) == 0
         return
     weights = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
-    assert absent_peer_weight(model) == pytest.approx(weights["edges"] + weights["far edges"])
+    assert absent_peer_weight(model) == pytest.approx(weights["far edges"])
 
 
 def test_predictions_that_are_not_finite(graph):
