@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.graph import Graph, GraphArrays, check_edges, merge_edges, networkx_nodes
+from mtgcn.graph import Graph, GraphArrays, check_edges, merged_adjacency, networkx_nodes
 
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
@@ -282,27 +282,16 @@ def test_dropped_weights():
     assert Graph.from_edge_index(edges, edge_weight=[0.0, 0, 1, 1]).num_edges == 1  # some zeros are no surprise
 
 
-def merged(pairs, weights=None, nodes=4):
-    sources, targets = np.array(pairs).T
-    return merge_edges(sources, targets, None if weights is None else np.array(weights), nodes)
-
-
-def test_merge_edges():
-    edges = merged([(0, 1), (1, 0), (0, 1), (2, 1), (3, 3)])
-    assert edges.adjacency(4).toarray().tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
-    assert (edges.one_way, edges.both_ways, edges.uneven) == (1, 1, 0)
-    edges = merged([(0, 1), (1, 0), (1, 2), (1, 2)], [2, 5, 3, 1])
-    assert edges.adjacency(3).toarray().tolist() == [[0, 5, 0], [5, 0, 3], [0, 3, 0]]
-    assert (edges.one_way, edges.both_ways, edges.uneven) == (1, 1, 1)
-
-
-def test_merge_equals_dense():
-    random = np.random.default_rng(0)
-    pairs, weights = random.integers(0, 12, (200, 2)), random.random(200).astype(np.float32)
-    dense = np.zeros((12, 12), np.float32)
-    for (one, other), weight in zip(pairs, weights, strict=True):
-        dense[one, other] = dense[other, one] = max(dense[one, other], weight)
-    assert np.array_equal(merged(pairs, weights, 12).adjacency(12).toarray(), dense)
+@pytest.mark.parametrize(
+    ("pairs", "weights", "adjacency", "counts"),
+    [
+        ([(0, 1), (1, 0), (0, 1), (2, 1), (2, 2)], None, [[0, 1, 0], [1, 0, 1], [0, 1, 1]], [1, 1, 0]),
+        ([(0, 1), (1, 0), (1, 2), (1, 2)], [2, 5, 3, 1], [[0, 5, 0], [5, 0, 3], [0, 3, 0]], [1, 1, 1]),
+    ],
+)
+def test_merged_adjacency(pairs, weights, adjacency, counts):
+    found, *found_counts = merged_adjacency(*np.array(pairs).T, weights and np.array(weights), 3)
+    assert (found.toarray().tolist(), found_counts) == (adjacency, counts)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
@@ -71,6 +73,7 @@ def test_class_named():
         (["1.0", "1", "2"], ["1", "1.0", "2"], [1, 0, 2]),
         (["1.5", "10", "9"], ["1.5", "9", "10"], [0, 2, 1]),
         (["007", "7", "NA"], ["007", "7"], [0, 1, -1]),
+        (["b", "a", "NA"], ["a", "b"], [1, 0, -1]),
     ],
 )
 @pytest.mark.filterwarnings("ignore::mtgcn.errors.GraphNote")
@@ -123,13 +126,6 @@ def test_regression_targets(tmp_path):
         assert len(classes_and_labels(list(classes))[0]) > 5  # numbered, with many labels each, named
 
 
-def test_missing_words_are_noted(tmp_path):
-    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
-    (tmp_path / "labels.csv").write_text("id,label\na,x\nb,y\nc,nan\n")
-    with pytest.warns(GraphNote, match=r"1 labels are words for a missing value \('nan'\)"):
-        read_graph(tmp_path / "edges.csv", labels=tmp_path / "labels.csv")
-
-
 def test_integers_with_gaps(tmp_path):
     """pandas writes 1.0 for integers with gaps, in CSV and Parquet."""
     (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
@@ -138,3 +134,21 @@ def test_integers_with_gaps(tmp_path):
     with pytest.warns(GraphNote, match=r"1 labels are words for a missing value \('\?'\)"):
         graph = read_graph(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", labels=tmp_path / "labels.csv")
     assert (graph.class_names, graph.labels.tolist()) == (("0", "1"), [1, 1, 0])
+
+
+LABELS = st.sampled_from([-1, 0, 1, 2.0, 2.5, float("nan"), float("inf"), None, "", "a", "b", "-1", True, (), b"x"])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(LABELS, max_size=6), st.booleans())
+def test_labels_of_any_type(labels, as_array):
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    try:
+        classes, codes = classes_and_labels(array if as_array else labels)
+    except ValueError:
+        return
+    assert len(codes) == len(labels)
+    for label, code in zip(labels, codes, strict=True):
+        is_missing = label is None or label in ("", -1) or label != label
+        assert is_missing if code == -1 else classes[code] == label

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from numbers import Real as RealNumber
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,27 +25,6 @@ MAX_FLOAT = float(np.finfo(np.float32).max)
 Attribute = str | Literal[False] | None  # of networkx; None: the default one, False: none
 
 
-class Preprocessing(Protocol):
-    """How features were computed from the columns of a table; implemented by `mtgcn.io.preprocessing`."""
-
-    @property
-    def columns(self) -> Sequence[Any]: ...
-    @property
-    def named(self) -> bool: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def needed(self) -> tuple[str, ...]: ...
-    @property
-    def read_as_text(self) -> frozenset[str]: ...
-    @property
-    def changes_nothing(self) -> bool: ...
-    def matrix(self, table: Any) -> Any: ...
-    def note_unfamiliar(self, table: Any) -> None: ...
-    def lines(self) -> list[str]: ...
-    def plain(self) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class GraphArrays:
     """A graph as read: edges in any direction and any multiplicity, not yet validated."""
@@ -59,7 +38,7 @@ class GraphArrays:
     labels: np.ndarray | None = None
     class_names: tuple[str, ...] = ()
     directed: bool | None = None  # None: unknown
-    preprocessing: Preprocessing | None = None
+    preprocessing: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +60,7 @@ class Graph:
     class_names: tuple[str, ...] = ()
     name: str = ""
     feature_names: tuple[str, ...] = ()  # () if unnamed
-    preprocessing: Preprocessing | None = None  # how features were computed from table columns; None: as given
+    preprocessing: Any = None  # the `mtgcn.io.preprocessing.Preprocessor` of the features; None: used as given
     class_type: str = ""  # dtype of the classes, whose names are text; by default text if named, else whole numbers
     communicator: ClassVar[Communicator] = ONE_PROCESS  # with the processes that hold other nodes
 
@@ -250,8 +229,17 @@ class Graph:
         if edge_index is None:
             raise InputError(f"{type(data).__name__} without edge_index; give a homogeneous Data that has one")
         if mask is not None:
-            labels, names = graph_checks.labels_under(data, mask)
-            class_names = class_names or names
+            chosen = getattr(data, mask, None)
+            if chosen is None or labels is None:
+                missing = "y" if labels is None else mask
+                raise InputError(f"{type(data).__name__} without {missing}; name a mask of its labels")
+            codes, names = encoded_labels(as_array(labels))
+            seen = np.asarray(as_array(chosen))
+            if seen.shape != codes.shape or seen.dtype != bool:
+                raise InputError(
+                    f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node"
+                )
+            labels, class_names = np.where(seen, codes, UNLABELED), class_names or names
         return cls.from_edge_index(
             edge_index,
             getattr(data, "x", None),
@@ -280,7 +268,7 @@ class Graph:
         """
         where = "the networkx graph"
         arrays = networkx_arrays(graph, where, weight=weight, label=label, features=features, nodes=nodes)
-        return cls.from_arrays(arrays, "the networkx graph", name)
+        return cls.from_arrays(arrays, where, name)
 
     @classmethod
     def from_arrays(cls, arrays: GraphArrays, where: str, name: str = "", *, few_labels: bool = False) -> Graph:
@@ -290,15 +278,15 @@ class Graph:
         if not few_labels and arrays.labels is not None:
             check_classes(arrays.class_names, where)
             check_not_regression(arrays.class_names, int(np.count_nonzero(arrays.labels != UNLABELED)), where)
-        edges = merge_edges(arrays.sources, arrays.targets, arrays.weights, nodes)
+        adjacency, one_way, both_ways, uneven = merged_adjacency(arrays.sources, arrays.targets, arrays.weights, nodes)
         # An edge list may list each edge once or in both directions; only a mixture shows that direction matters.
-        listed_once = edges.one_way and not edges.both_ways and not arrays.directed
-        if (edges.one_way or edges.uneven) and arrays.directed is not False and not listed_once:
+        listed_once = one_way and not both_ways and not arrays.directed
+        if (one_way or uneven) and arrays.directed is not False and not listed_once:
             note(
-                f"{where}: {edges.one_way + edges.uneven} of {edges.one_way + edges.both_ways} edges go one way, or "
-                "weigh more one way; all are taken without direction, the larger weight of two"
+                f"{where}: {one_way + uneven} of {one_way + both_ways} edges go one way, or weigh more one way; "
+                "all are taken without direction, the larger weight of two"
             )
-        return cls.from_adjacency(edges.adjacency(nodes), arrays, name)
+        return cls.from_adjacency(adjacency, arrays, name)
 
     @classmethod
     def from_adjacency(cls, adjacency: sp.csr_array, arrays: GraphArrays, name: str = "") -> Graph:
@@ -308,54 +296,32 @@ class Graph:
         return cls(adjacency, arrays.features, labels, ids, names, name, arrays.feature_names, arrays.preprocessing)
 
 
-@dataclass(frozen=True, eq=False)
-class MergedEdges:
-    """Every linked pair once, with the largest of its listed weights."""
-
-    first: Int[np.ndarray, "pairs"]
-    second: Int[np.ndarray, "pairs"]  # >= first
-    weights: Float[np.ndarray, "pairs"]
-    one_way: int  # pairs of different nodes listed in one direction only
-    both_ways: int  # the other pairs of different nodes
-    uneven: int  # those of them whose two directions differ in weight
-
-    def adjacency(self, nodes: int) -> sp.csr_array:
-        """The symmetric adjacency; self-edges are kept."""
-        apart = self.first != self.second
-        rows = np.concatenate([self.first, self.second[apart]])
-        columns = np.concatenate([self.second, self.first[apart]])
-        weights = np.concatenate([self.weights, self.weights[apart]])
-        return sp.coo_array((weights, (rows, columns)), shape=(nodes, nodes)).tocsr()
-
-
-def merge_edges(
+def merged_adjacency(
     sources: Int[np.ndarray, "listed"],
     targets: Int[np.ndarray, "listed"],
     weights: Real[np.ndarray, "listed"] | None,
     nodes: int,
-) -> MergedEdges:
+) -> tuple[sp.csr_array, int, int, int]:
+    """The symmetric adjacency of listed edges, each with the largest of its weights. Then the number of pairs of
+    different nodes that are listed in one direction only, in both, and in both with different weights."""
     pair = np.minimum(sources, targets) * np.int64(nodes) + np.maximum(sources, targets)
     order = np.argsort(pair, kind="stable")
     pair = pair[order]
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    pair = pair[starts]
     if not len(starts):
-        return MergedEdges(pair, pair, np.zeros(0, np.float32), 0, 0, 0)
-    forward = (sources < targets)[order]
-    backward = (sources > targets)[order]
+        return sp.csr_array((nodes, nodes), dtype=np.float32), 0, 0, 0
+    first, second = pair[starts] // nodes, pair[starts] % nodes
     listed = np.ones(len(order), np.float32) if weights is None else weights[order].astype(np.float32)
-    there = np.maximum.reduceat(np.where(forward, listed, -1), starts)  # -1: not listed in this direction
-    back = np.maximum.reduceat(np.where(backward, listed, -1), starts)
-    apart = pair // nodes != pair % nodes
-    twice = (there >= 0) & (back >= 0)
-    return MergedEdges(
-        first=pair // nodes,
-        second=pair % nodes,
-        weights=np.maximum.reduceat(listed, starts),
-        one_way=int(np.count_nonzero(apart & ~twice)),
-        both_ways=int(np.count_nonzero(twice)),
-        uneven=int(np.count_nonzero(twice & (there != back))),
+    there, back = (  # -1: not listed in this direction
+        np.maximum.reduceat(np.where(forward[order], listed, -1), starts)
+        for forward in (sources < targets, sources > targets)
     )
+    apart, twice = first != second, (there >= 0) & (back >= 0)
+    merged = np.maximum.reduceat(listed, starts)
+    rows, columns = np.concatenate([first, second[apart]]), np.concatenate([second, first[apart]])
+    entries = np.concatenate([merged, merged[apart]]), (rows, columns)
+    counts = [int(np.count_nonzero(some)) for some in (apart & ~twice, twice, twice & (there != back))]
+    return sp.coo_array(entries, shape=(nodes, nodes)).tocsr(), counts[0], counts[1], counts[2]
 
 
 def check_edges(arrays: GraphArrays, where: str) -> None:
@@ -470,21 +436,15 @@ def _feature(
 ) -> Float[np.ndarray, "nodes features"]:
     """An attribute that is a number, or a list of numbers of one length."""
     rows = [_numbers(some.get(name)) for some in attributes]
-    widths = [None if row is None else len(row) for row in rows]
-    for node, some, width in zip(nodes, attributes, widths, strict=True):
-        if width is None or width != widths[0]:
-            raise InputError(
-                f"{where}, node {shown(node)}: attribute {name!r} is {shown(some.get(name))}; give every node a number "
-                "there (or lists of one length), or name the features to take"
-            )
-    column = np.array(rows)
-    bad = np.flatnonzero(~(np.abs(column) <= MAX_FLOAT).all(axis=1))
-    if len(bad):
-        raise InputError(
-            f"{where}, node {shown(nodes[bad[0]])}: attribute {name!r} is {shown(attributes[bad[0]][name])}; "
-            "give finite numbers that single precision can hold"
-        )
-    return column
+    for node, some, row in zip(nodes, attributes, rows, strict=True):
+        if row is None or rows[0] is None or len(row) != len(rows[0]):
+            remedy = "give every node a number there (or lists of one length), or name the features to take"
+        elif not (np.abs(row) <= MAX_FLOAT).all():
+            remedy = "give finite numbers that single precision can hold"
+        else:
+            continue
+        raise InputError(f"{where}, node {shown(node)}: attribute {name!r} is {shown(some.get(name))}; {remedy}")
+    return np.array(rows)
 
 
 def _numbers(value: Any) -> np.ndarray | None:
@@ -500,21 +460,16 @@ def _numbers(value: Any) -> np.ndarray | None:
 
 def _weights(graph: Any, named: Attribute, where: str) -> np.ndarray | None:
     """Edges without the attribute have weight 1, as in networkx."""
-    if named is False:
-        return None
     name = named or WEIGHT_NAMES[0]
-    weights = np.ones(graph.number_of_edges(), np.float32)
-    found = False
-    for place, (one, other, value) in enumerate(graph.edges(data=name)):
-        if value is None:
-            continue
-        found = True
+    given = [] if named is False else [edge for edge in graph.edges(data=name) if edge[2] is not None]
+    if not given:
+        if named:
+            raise InputError(f"{where}: no edge has an attribute {named!r}; name the one that holds the weights")
+        return None
+    for one, other, value in given:
         numbers = _numbers(value) if isinstance(value, RealNumber) else None
         if numbers is None or not 0 <= numbers[0] <= MAX_FLOAT:
             raise InputError(
                 f"{where}, edge {shown(one)} - {shown(other)}: {name} is {shown(value)}; give a finite weight >= 0"
             )
-        weights[place] = numbers[0]
-    if named is not None and not found:
-        raise InputError(f"{where}: no edge has an attribute {named!r}; name the one that holds the weights")
-    return weights if found else None
+    return np.array([1 if value is None else value for *_, value in graph.edges(data=name)], dtype=np.float32)

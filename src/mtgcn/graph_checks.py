@@ -213,18 +213,6 @@ def class_type(labels: Any, given_names: Sequence[str]) -> str:
     return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named as whole numbers
 
 
-def labels_under(data: Any, mask: str) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
-    """The labels of a PyG `Data` under a mask, and the names of all classes."""
-    chosen, labels = getattr(data, mask, None), getattr(data, "y", None)
-    if chosen is None or labels is None:
-        raise InputError(f"{type(data).__name__} without {mask if chosen is None else 'y'}; name a mask of its labels")
-    codes, names = encoded_labels(as_array(labels))
-    seen = np.asarray(as_array(chosen))
-    if seen.shape != codes.shape or seen.dtype != bool:
-        raise InputError(f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node")
-    return np.where(seen, codes, UNLABELED), names
-
-
 def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
     """A square matrix as a scipy CSR array."""
     try:

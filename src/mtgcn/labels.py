@@ -92,10 +92,13 @@ def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ..
     if given.dtype.kind in "biuf":
         note_minus_one(given)
         distinct, rows = np.unique(given, return_inverse=True)
-        codes, names = classes_of([_text(value) for value in distinct.tolist()])
-        return codes[rows], names
-    is_time = given.dtype.kind in "mM"
-    return encoded_texts([_text(value) for value in (given.astype(str) if is_time else given).tolist()])
+        texts = [label_text(value) for value in distinct.tolist()]
+    else:
+        cells = [label_text(value) for value in (given.astype(str) if given.dtype.kind in "mM" else given).tolist()]
+        place = {text: number for number, text in enumerate(dict.fromkeys(cells))}
+        texts, rows = list(place), np.array([place[cell] for cell in cells], dtype=np.int64)
+    codes, names = classes_of(texts)
+    return codes[rows], names
 
 
 def note_minus_one(given: np.ndarray) -> None:
@@ -111,14 +114,6 @@ def note_minus_one(given: np.ndarray) -> None:
             f"-1 counts as unlabelled, as in scikit-learn ({unlabelled} of {len(given)} labels); "
             "if it is a class, give the labels as text"
         )
-
-
-def encoded_texts(cells: Sequence[str]) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
-    """`encoded_labels` of texts, one per node."""
-    texts = list(dict.fromkeys(cells))
-    codes, names = classes_of(texts)
-    code_of = dict(zip(texts, codes.tolist(), strict=True))
-    return np.array([code_of[cell] for cell in cells], dtype=np.int64), names
 
 
 def check_classes(names: Sequence[str], where: str) -> None:
@@ -157,7 +152,8 @@ def _one_per_node(values: Any) -> np.ndarray:
     return given
 
 
-def _text(value: Any) -> str:
+def label_text(value: Any) -> str:
+    """A label as text, empty if the node is unlabelled."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -165,6 +161,8 @@ def _text(value: Any) -> str:
             raise InputError(f"label {value[:60]!r} is not UTF-8; give text or numbers") from None
     if isinstance(value, list | tuple | dict | set | np.ndarray):
         raise InputError(f"label {shown(value)} of a node has several values; give one label per node")
+    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
+        return ""
     if value is None or value != value or (value == UNLABELED and not isinstance(value, str)):
         return ""
     return integer_text(str(value)) if isinstance(value, float) else str(value).strip()

@@ -37,7 +37,7 @@ def features_of(fitted):
 
 @pytest.mark.parametrize("block", [500, 1 << 24])
 def test_features_match_read_graph(table, block, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", block)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
     with pytest.warns(GraphNote, match="column 'label' holds labels and is no feature"):
         fitted = fit_table(table, TableOptions())
     whole = read_graph(None, nodes=table)
@@ -47,7 +47,7 @@ def test_features_match_read_graph(table, block, monkeypatch):
 
 
 def test_preprocessing_is_fitted_to_a_sample(table, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", 500)
     with pytest.warns(GraphNote, match="fitted to 60 of 200 rows, drawn at random"):
         fitted = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
     with pytest.warns(GraphNote):
@@ -61,7 +61,7 @@ def test_preprocessing_is_fitted_to_a_sample(table, monkeypatch):
 
 
 def test_column_that_turns_out_to_be_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", 300)
     path = tmp_path / "nodes.csv"
     rows = [f"{row},{row % 7},{row % 3 if row < 80 else 'low'}" for row in range(120)]
     path.write_text("id,size,grade\n" + "\n".join(rows) + "\n")

@@ -6,15 +6,12 @@ import shutil
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
@@ -22,7 +19,7 @@ from sklearn.base import clone
 from mtgcn import __version__
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
-from mtgcn.estimator.persistence import FILES, FORMAT, check_destination, file_entry, load_model, read_card, save_model
+from mtgcn.estimator.persistence import FORMAT, check_destination, file_entry, load_model, read_card, save_model
 from mtgcn.methods import Method, create
 from mtgcn.storage.files import LOCK, READY, exclusive_lock
 
@@ -166,17 +163,6 @@ def test_dense_and_missing_features(farm, tmp_path, assert_equal, quick_settings
     assert loaded.n_features_in_ == (12 if dense else 0)
 
 
-def test_numeric_classes(tmp_path, quick_settings):
-    table = np.random.default_rng(0).random((30, 4))
-    y = np.array([30, 10, 20] * 2 + [-1] * 24)
-    fitted = MutualTeachingClassifier("mt-gcn", settings=quick_settings, neighbors=3, random_state=0).fit(table, y)
-    fitted.save(tmp_path / "model")
-    loaded = MutualTeachingClassifier.load(tmp_path / "model")
-    assert loaded.classes_.tolist() == [10, 20, 30]
-    assert loaded.predict(table).dtype == fitted.predict(table).dtype
-    assert np.array_equal(loaded.predict(table[:5]), fitted.predict(table[:5]))
-
-
 @pytest.mark.parametrize(
     ("file", "array", "change", "message"),
     [
@@ -255,19 +241,6 @@ def test_loaded_model_is_an_estimator(folder, farm_model, tmp_path, assert_equal
     assert repr(loaded) == repr(farm_model) == repr(clone(loaded))
     assert_equal(pickle.loads(pickle.dumps(loaded)), farm_model)
     assert_equal(deepcopy(loaded), farm_model)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.sampled_from(FILES), place=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
-def test_changed_bytes(folder, farm_model, name, place, byte, assert_equal):
-    path = folder / name
-    before = path.read_bytes()
-    content = bytearray(before)
-    content[int(place * len(content))] = byte
-    path.write_bytes(content)
-    with suppress(InputError):
-        assert_equal(load_model(folder), farm_model)  # unless the byte is unchanged, or whitespace
-    path.write_bytes(before)
 
 
 # ---------------------------------------------------------------------------------------------------------------- card

@@ -138,8 +138,6 @@ def _attributed(feature: Any, weight: Any) -> Any:
 
 
 REGRESSIONS = (
-    _graph_case("an adjacency of three axes", lambda: Graph.from_scipy(np.ones((4, 4, 4)))),
-    _graph_case("a graph of three axes", lambda: Graph(np.ones((4, 4, 4)))),
     _graph_case("a node numbered 10^12", lambda: Graph.from_edge_index(EDGE_INDEX + 10**12)),
     _graph_case("10^12 nodes", lambda: Graph.from_edge_index(EDGE_INDEX, num_nodes=10**12)),
     _graph_case("a node numbered beyond 2^63", lambda: Graph.from_edge_index(EDGE_INDEX.astype(np.uint64) + 2**63)),

@@ -215,7 +215,25 @@ def _case(
     return case_of(description, method, features, labels, graph, {"settings": settings, "random_state": 0} | parameters)
 
 
+def _unit_case(method: str, unit: float) -> Case:
+    """Predictions do not depend on the unit of edge weights; powers of two change no digit of a weight."""
+
+    def attempt(folder: Path) -> None:
+        weights = EDGES * np.random.default_rng(1).random(EDGES.shape)
+        found = [
+            MutualTeachingClassifier(method, settings=short_settings(method), random_state=0)
+            .fit(TABLE, GIVEN, graph=scale * (weights + weights.T))
+            .predict_proba()
+            for scale in (1.0, unit)
+        ]
+        require(np.allclose(*found, atol=1e-6), f"probabilities that differ by {np.abs(found[0] - found[1]).max():.2g}")
+
+    return Case(f"{method}, weights times {unit:.2g}", attempt)
+
+
 REGRESSIONS = (
+    *(_unit_case(method, 2.0**-7) for method in METHODS),
+    _unit_case("gcn", 2.0**-40),
     _case("ica, features of 1e15", "ica", np.where(np.arange(6) == 2, 1e15, TABLE), scale=False),
     _case("chebyshev on self-loops alone", "chebyshev", graph=np.eye(20)),
     case_of(

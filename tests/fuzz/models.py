@@ -197,13 +197,9 @@ def _without_weights(card: dict[str, Any]) -> None:
 
 
 REGRESSIONS = (
-    case_of("weights that are no numbers", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array * np.nan)),
     case_of("weights of another shape", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array[..., :1])),
     case_of(
         "answers that are no numbers", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * np.nan)
-    ),
-    case_of(
-        "answers that do not sum to one", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * 7)
     ),
     case_of("a type of 10^8 characters", "lp", _card_with(classes_type="<U100000000")),
     case_of("a type whose name is 10^8 characters", "lp", _card_with(classes_type="U" + "1" * 10**8)),
@@ -224,9 +220,7 @@ REGRESSIONS = (
     case_of("features of 1e30", "mt-plus", _arrays_with(GRAPH, "features", lambda array: array * np.float32(1e30))),
     case_of("labels of one byte", "gcn", _arrays_with(GRAPH, "labels", lambda array: array.clip(0).astype(np.uint8))),
     *(case_of("a card without the weights", method, changed_card(_without_weights)) for method in METHODS),
-    case_of("all nodes given", "mt-gcn", _arrays_with(ANSWERS, "labeled_iter", lambda array: array * 0)),
     case_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
-    case_of("classes by other names", "lp", _card_with(classes=["red", "green"])),
     case_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),
     case_of("a preprocessing of nothing", "gcn", _card_with(preprocessing={"named": True, "columns": [{}]})),
     case_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),

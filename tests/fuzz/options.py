@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -15,35 +16,112 @@ from fuzz.models import METHODS as MODELS
 from fuzz.models import model_of
 
 # Counts are small or above every limit, so that valid ones end soon.
-SETTINGS = (
-    *("epochs", "hidden_channels", "dropout", "learning_rate", "weight_decay", "per_class", "stages", "passes"),
-    "window",
-    *("walk_length", "walks_per_node", "dimensions", "degree", "alpha", "steps", "clusters", "folds", "peers", "init"),
-    *("feature_scaling", "embeddings", "no_such", "", "method.epochs", "gcn.epochs"),
-)
 QUICK = {"gcn": ["epochs=2"], "lp": [], "sgc": [], "logistic": [], "ppr": [], "ica": [], "multi-stage": ["epochs=2"]}
-SLOW_TO_ALLOW = {  # counts in between take long
-    "epochs": ("1", "2", "-1", "0", "nan", "1.5", "10000000", "9" * 30, "x", "", "none"),
-}
 VALUES = (
     *malformed.COUNTS,
     *("0.5", "-0.5", "1e-45", "1e38", "1e400", "inf", "true", "none", "all", "mean", "a=b", "a,b", "é"),
 )
+SETTINGS = (
+    *("hidden_channels", "dropout", "learning_rate", "weight_decay", "per_class", "stages", "passes", "window"),
+    *("walk_length", "walks_per_node", "dimensions", "degree", "alpha", "steps", "clusters", "folds", "peers", "init"),
+    *("feature_scaling", "embeddings", "no_such", "", "method.epochs", "gcn.epochs"),
+)
+NO_TEXT = os.fsdecode(b"\xff.csv")  # a name that is no UTF-8, as old disks have
+FILES = (
+    *("edges.csv", "nodes.csv", "labels.csv", "split.json", "empty.csv", "no-such.csv", ".", "more.csv"),
+    *("loop.csv", "pipe.csv", NO_TEXT, "n" * 300, "edges.csv/x", ""),
+)
+GRAPH = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--labels", "labels.csv"]
+ROLES = ("source", "weight", "id", "label", "number", "category", "date", "text", "ignore", "x", "")
+COLUMNS = ("size", "kind", "level", "id", "1", "9", "", "no such", "size,kind", ",")
+NAMES = (
+    "gcn",
+    "lp",
+    "no such",
+    "",
+    "red,blue",
+    "red",
+    "red,red",
+    "x,y",
+    "green",
+    "drop",
+    "add",
+    "yes",
+    "cpu",
+    "cosine",
+)
+# The options of each kind of command, with values of which some are valid.
+OF_FILES: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("--edges", "--nodes", "--labels"), FILES),
+    "--column": [f"{role}={column}" for role in ROLES for column in COLUMNS],
+    **dict.fromkeys(("--features", "--exclude"), COLUMNS),
+    "--knn": malformed.COUNTS,
+    **dict.fromkeys(("--metric", "--unknown-nodes", "--header", "--method", "--device"), (*NAMES, *VALUES)),
+    "--set": [*(f"{name}={value}" for name in SETTINGS for value in VALUES), "epochs=-1", "epochs=1.5", "epochs=x"],
+    "--seed": malformed.COUNTS,
+}
+OF_ROWS: dict[str, Sequence[str]] = {
+    **OF_FILES,
+    **dict.fromkeys(("--labels-per-class", "--runs"), (*malformed.COUNTS, "1,2")),
+    "--split": ("over-all", "public", "split.json", "no-such", "nodes.csv", ""),
+    **dict.fromkeys(("--out", "--latex", "--report"), ("result", *FILES)),
+    "--reference": NAMES,
+}
+OF_MODELS: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("--nodes", "--edges"), ("new.csv", *FILES)),
+    "--out": ("out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv"),
+    **dict.fromkeys(("--folds", "--count"), malformed.COUNTS),
+    "--new-classes": NAMES,
+}
+FLAGS = ("--json", "--json", "--json", "--check", "--all", "--new-graph", "--no-such", "-h", "--", "--seed", "-")
+
+
+def _model(random: Random) -> str:
+    valid = f"{random.choice(list(MODELS))}-model"
+    return valid if random.random() < 0.95 else random.choice((".", "no-such", "edges.csv"))
+
+
+def _others(random: Random) -> list[str]:
+    limits = {"--runs": "10001", "--threads": "257", "--workers": "1000000"}
+    count = random.choice(list(limits))
+    names = random.choice(("--table", "--datasets", "--methods", "--protocol", "--suite"))
+    return random.choice(
+        (
+            ["methods", random.choice(NAMES)],
+            ["datasets", random.choice(VALUES)],
+            ["report", random.choice((_model(random), *FILES))],
+            *(["reproduce", count, random.choice(("0", "-1", limits[count], "9" * 30, "x"))] for _ in range(3)),
+            ["reproduce", names, random.choice(VALUES[-8:])],
+            [malformed.text(random)[:50].replace("\x00", "")],
+        )
+    )
 
 
 def random_case(random: Random) -> Case:
-    command = random.choice((_fit, _fit, _fit, _run, _run, _compare, _predict, _suggest, _label, _others))
-    arguments = command(random)
-    if arguments and random.random() < 0.2:
-        place = random.randrange(1, len(arguments) + 1)
-        what = random.randrange(3)
-        if what == 0:
-            arguments.insert(place, malformed.text(random)[:500].replace("\x00", ""))
-        elif what == 1 and len(arguments) > 2:
-            del arguments[place % len(arguments) or 1]
-        else:
-            arguments.insert(place, random.choice(("--json", "--no-such", "-h", "--", "--seed", "--device", "-")))
-    return case_of(arguments)
+    """A valid command with a few options added; of an option given twice, the last counts."""
+    method = random.choice(list(QUICK))
+    own = [*GRAPH, "--method", method, *(part for setting in QUICK[method] for part in ("--set", setting))]
+    methods = ",".join(random.sample(list(QUICK), 2))
+    arguments, options = random.choice(
+        (
+            *([(["fit", *own, "--out", "model", "--folds", random.choice("02")], OF_FILES | {"--classes": NAMES})] * 3),
+            *([(["run", *own, "--labels-per-class", "1", "--runs", "2"], OF_ROWS)] * 2),
+            (["compare", *GRAPH, "--methods", methods, "--set", "epochs=2", "--labels-per-class", "1"], OF_ROWS),
+            (["predict", _model(random), "--out", "out.csv", "--nodes", "new.csv"], OF_MODELS),
+            (["suggest", _model(random), "--count", "3"], OF_MODELS),
+            (["label", _model(random), random.choice(("more.csv", *FILES)), "--folds", "0"], OF_MODELS),
+            (_others(random), {}),
+        )
+    )
+    if arguments[0] == "compare":
+        arguments += ["--runs", "2"]
+    for name in random.sample(list(options), min(len(options), random.choice((0, 0, 1, 1, 2)))):
+        arguments += [name, random.choice(options[name])]
+    if random.random() < 0.2:
+        arguments.insert(random.randrange(1, len(arguments) + 1), malformed.text(random)[:500].replace("\x00", ""))
+    if random.random() < 0.1:
+        del arguments[random.randrange(len(arguments))]
+    return case_of([*arguments, *random.sample(FLAGS, random.choice((0, 0, 1)))])
 
 
 def case_of(arguments: list[str]) -> Case:
@@ -83,142 +161,10 @@ def _home() -> Path:
     return home
 
 
-NO_TEXT = os.fsdecode(b"\xff.csv")  # a name that is no UTF-8, as old disks have
-FILES = (
-    *("edges.csv", "nodes.csv", "labels.csv", "split.json", "empty.csv", "no-such.csv", ".", "more.csv"),
-    *("loop.csv", "pipe.csv", NO_TEXT, "n" * 300, "edges.csv/x", ""),
-)
-
-
-def _odd(random: Random, plain: str, chance: float = 0.05) -> str:
-    return random.choice(VALUES) if random.random() < chance else plain
-
-
-def _count(random: Random, plain: str, chance: float = 0.15) -> str:
-    return random.choice(malformed.COUNTS) if random.random() < chance else plain
-
-
-def _maybe(random: Random, chance: float, *arguments: str) -> list[str]:
-    return list(arguments) if random.random() < chance else []
-
-
-def _files(random: Random) -> list[str]:
-    arguments = []
-    for name in ("edges", "nodes", "labels"):
-        file = f"{name}.csv" if random.random() < 0.98 else random.choice(FILES)
-        arguments += _maybe(random, 0.98, f"--{name}", file)
-    role = random.choice(("source", "weight", "id", "label", "number", "category", "date", "text", "ignore", "x", ""))
-    column = random.choice(("size", "kind", "level", "id", "1", "9", "", "no such"))
-    columns = random.choice(("size", "size,kind", "no such", ",", "id"))
-    neighbours = random.choice(malformed.COUNTS)
-    return [
-        *arguments,
-        *_maybe(random, 0.1, "--column", f"{role}={column}"),
-        *_maybe(random, 0.1, random.choice(("--features", "--exclude")), columns),
-        *_maybe(random, 0.05, "--knn", neighbours, "--metric", _odd(random, "cosine", 0.3)),
-        *_maybe(random, 0.1, "--unknown-nodes", random.choice(("drop", "add", "error", "x"))),
-        *_maybe(random, 0.05, "--header", random.choice(("yes", "no", "x"))),
-    ]
-
-
-def _method(random: Random) -> list[str]:
-    method = random.choice(list(QUICK))
-    name = random.choice(SETTINGS)
-    malformed_setting = _maybe(random, 0.25, f"{name}={random.choice(SLOW_TO_ALLOW.get(name, VALUES))}")
-    settings = [part for setting in (*QUICK[method], *malformed_setting) for part in ("--set", setting)]
-    return ["--method", _odd(random, method, 0.05), *settings]
-
-
-def _fit(random: Random) -> list[str]:
-    return [
-        *("fit", *_files(random), *_method(random), "--out", "model"),
-        *("--folds", _count(random, random.choice(("0", "0", "2")))),
-        *_maybe(random, 0.2, "--check"),
-        *_maybe(random, 0.1, "--seed", _count(random, "7", 0.5)),
-        *_maybe(random, 0.1, "--classes", random.choice(("red,blue", "red,blue", "red", "red,red", ",", "x,y"))),
-        *_maybe(random, 0.2, "--device", _odd(random, "cpu", 0.2)),
-        *_maybe(random, 0.1, "--report", "page.html"),
-        *_maybe(random, 0.3, "--json"),
-    ]
-
-
-def _experiment(random: Random) -> list[str]:
-    splits = ("over-all", "public", "split.json", "no-such", "nodes.csv", "")
-    return [
-        *("--labels-per-class", _odd(random, random.choice(("1", "1,2", "2")), 0.1)),
-        *("--runs", _count(random, random.choice("12"))),
-        *_maybe(random, 0.1, "--split", random.choice(splits)),
-        *_maybe(random, 0.1, "--seed", _count(random, "7", 0.5)),
-        *_maybe(random, 0.2, "--out", "rows"),
-        *_maybe(random, 0.2, "--latex", "table.tex", "--report", "page.html"),
-        *_maybe(random, 0.3, "--json"),
-    ]
-
-
-def _run(random: Random) -> list[str]:
-    return ["run", *_files(random), *_method(random), *_experiment(random)]
-
-
-def _compare(random: Random) -> list[str]:
-    methods = _odd(random, ",".join(random.sample(list(QUICK), 2)))
-    reference = _maybe(random, 0.2, "--reference", random.choice(("gcn", "no such", "lp")))
-    return ["compare", *_files(random), "--methods", methods, "--set", "epochs=2", *reference, *_experiment(random)]
-
-
-def _model(random: Random) -> str:
-    valid = f"{random.choice(list(MODELS))}-model"
-    return valid if random.random() < 0.95 else random.choice((".", "no-such", "edges.csv"))
-
-
-def _predict(random: Random) -> list[str]:
-    out = random.choice(("out.csv", "out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv"))
-    nodes = random.choice(FILES if random.random() < 0.2 else ("new.csv", "nodes.csv"))
-    return [
-        *("predict", _model(random), "--out", out),
-        *_maybe(random, 0.7, "--nodes", nodes),
-        *_maybe(random, 0.15, "--edges", random.choice(FILES)),
-        *_maybe(random, 0.2, "--all"),
-        *_maybe(random, 0.2, "--new-graph"),
-        *_maybe(random, 0.3, "--json"),
-    ]
-
-
-def _suggest(random: Random) -> list[str]:
-    output = random.choice(([], ["--json"], ["--out", "out.csv"], ["--out", "-"], ["--out", "."]))
-    return ["suggest", _model(random), "--count", _count(random, "3", 0.4), *output]
-
-
-def _label(random: Random) -> list[str]:
-    return [
-        *("label", _model(random), random.choice(FILES) if random.random() < 0.2 else "more.csv", "--folds", "0"),
-        *_maybe(random, 0.2, "--new-classes", random.choice(("green", "red", ",", ""))),
-        *_maybe(random, 0.3, "--json"),
-    ]
-
-
-def _others(random: Random) -> list[str]:
-    limits = {"--runs": "10001", "--threads": "257", "--workers": "1000000"}
-    count = random.choice(list(limits))
-    names = random.choice(("--table", "--datasets", "--methods", "--protocol", "--suite"))
-    return random.choice(
-        (
-            ["methods", _odd(random, random.choice(list(QUICK)), 0.3)],
-            ["methods", "--json"],
-            ["datasets", _odd(random, "no such", 0.5)],
-            ["report", random.choice((_model(random), *FILES))],
-            *(["reproduce", count, random.choice(("0", "-1", limits[count], "9" * 30, "x"))] for _ in range(3)),
-            ["reproduce", names, random.choice(VALUES[-8:])],
-            [malformed.text(random)[:50]],
-            [],
-        )
-    )
-
-
 def _regression(command: str, *settings: str, **options: str) -> Case:
     given = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
     given += [part for setting in settings for part in ("--set", setting)]
-    files = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--labels", "labels.csv"]
-    return case_of([command, *(files if command != "reproduce" else []), *given])
+    return case_of([command, *(GRAPH if command != "reproduce" else []), *given])
 
 
 REGRESSIONS = (

@@ -61,7 +61,7 @@ def test_object_columns():
     [
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "names column 'a' twice"),
         (pl.DataFrame({"a": [[1], [2]]}), "column 'a' is of type large_list"),
-        (pd.DataFrame({"a": [1.0, np.inf]}), "column 'a', row 2 is infinity"),
+        (pd.DataFrame({"a": [1.0, np.inf]}), "row 2, column 'a' is 'inf'; give a finite number"),
     ],
 )
 def test_bad_frames(frame, message):

@@ -5,31 +5,25 @@ import pyarrow as pa
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.table import Faults, no_value, number_value, number_values, numbers_in, text_values
-
-ODD, EVEN = ("cells are odd", "make them even"), ("cells are even", "make them odd")
+from mtgcn.io.table import Faults, number_values, numbers_in, text_values
 
 
-def test_no_fault():
-    faults = Faults("t.csv")
-    assert not faults
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], r"^line 3 is odd; make it even$"),
+        ([["line 4", "line 5"]], r"^line 3 is odd \(3 in all: line 3, line 4, line 5\); make it even$"),
+        ([["line 4", "line 5"], ["line 9"]], r"^line 3 is odd \(4 in all: line 3, line 4, line 5, …\); make it even$"),
+    ],
+)
+def test_faults(more, message):
+    faults = Faults()
     faults.raise_first_kind()
-
-
-def test_one_fault():
-    faults = Faults("t.csv")
-    faults.add(*ODD, "t.csv line 3 is odd; make it even", ["line 3"])
-    with pytest.raises(InputError, match=r"^t.csv line 3 is odd; make it even$"):
-        faults.raise_first_kind()
-
-
-def test_several_faults():
-    faults = Faults("t.csv")
-    faults.add(*ODD, "", ["line 3"])
-    faults.add(*EVEN, "", ["line 4"])
-    faults.add(*ODD, "", ["line 5", "line 7"], count=40)
-    faults.add(*ODD, "", ["line 90"])
-    with pytest.raises(InputError, match=r"^t.csv: 42 cells are odd \(line 3, line 5, line 7, …\); make them even$"):
+    faults.add("line 3 is odd", "make it even", ["line 3"])
+    faults.add("line 4 is even", "make it odd", ["line 4"])
+    for places in more:
+        faults.add("another is odd", "make it even", places)
+    with pytest.raises(InputError, match=message):
         faults.raise_first_kind()
 
 
@@ -48,11 +42,6 @@ def test_number_values(kind):
         assert found.equals(pa.array(numbers))
         np.testing.assert_array_equal(numbers_in(found), numbers)
         assert numbers_in(found).dtype == kind
-
-
-def test_single_values():
-    assert number_value(-1).equals(pa.scalar(-1))
-    assert no_value(pa.string()).equals(pa.scalar(None, pa.string()))
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from fuzz import malformed
 from mtgcn.storage import files as locks
 from mtgcn.storage.cache import cache_folder, cached_arrays
 
@@ -75,7 +76,10 @@ def test_failures_and_nan_are_not_cached(folder):
 @pytest.mark.parametrize(
     "content",
     [
-        None,  # no npz file
+        b"PK",
+        b"\x80\x04K\x01.",  # a pickle
+        malformed.archive_of_zeros({"a.npy": 1900, "b.npy": 1900}),  # of a few MB, which unpacks to 3.7 GiB
+        {"a": np.zeros(3, "M8[s]")},
         {"a": np.array([0.0, np.nan, 2.0])},
         {"a": np.arange(3)},  # integers
         {"a": np.array(["0", "1", "2"])},
@@ -88,8 +92,9 @@ def test_failures_and_nan_are_not_cached(folder):
 )
 def test_unexpected_content_is_replaced(folder, content):
     folder.mkdir()
-    (folder / "x.npz").write_bytes(b"PK")
-    if content is not None:
+    if isinstance(content, bytes):
+        (folder / "x.npz").write_bytes(content)
+    else:
         np.savez(folder / "x.npz", **{"stored_as": np.array("x")} | content)
     make = Maker()
     with pytest.warns(RuntimeWarning, match="computed again") as caught:

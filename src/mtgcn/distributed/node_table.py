@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import MISSING, ColumnTable, Texts
 from mtgcn.io.columns import NodeColumns, given_kinds, node_columns, open_table
-from mtgcn.io.graph_tables import SPARSE_BELOW, TextColumn, column_table, number_columns
+from mtgcn.io.graph_tables import SPARSE_BELOW, column_table, number_columns
 from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
@@ -43,8 +43,8 @@ class FittedTable:
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
         """The features, a batch of rows at a time."""
-        for batch in self.table.batches([self.columns.node_id, *self.texts], self.numbers, gaps=True):
-            texts = [Texts(cells.codes, list(map(str, cells.values.to_pylist()))) for cells in batch.texts[1:]]
+        for batch in self.table.batches([self.columns.node_id, *self.texts], self.numbers):
+            texts = [cells.texts() for cells in batch.texts[1:]]
             values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
             words = dict(zip(self.texts, texts, strict=True))
             rows = column_table(self.table, self.columns, self.numbers, values, words, batch.places)
@@ -85,10 +85,10 @@ def _read(
     table: Table, columns: NodeColumns, numbers: Sequence[int], texts: Sequence[int], max_rows: int
 ) -> tuple[pa.Array, ColumnTable]:
     """All ids, and the rows to which preprocessing is fitted."""
-    faults, sample = Faults(str(table.path)), _Sample(texts, max_rows)
+    faults, sample = Faults(), _Sample(texts, max_rows)
     ids: list[pa.Array] = []
     before = 0
-    for batch in table.batches([columns.node_id, *texts], numbers, gaps=True):
+    for batch in table.batches([columns.node_id, *texts], numbers):
         found = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if found is not None:
             ids.append(found.values.cast(pa.large_string()).take(pa.array(found.codes)))
@@ -109,7 +109,7 @@ class _Sample:
         self.blocks: list[Any] = []
         self.places: list[np.ndarray] = []
         self.hashes: list[np.ndarray] = []
-        self.words = {column: TextColumn() for column in texts}
+        self.words: dict[int, list[Coded]] = {column: [] for column in texts}
         self.sparse = False
 
     def add(self, batch: Batch, before: int) -> None:
@@ -122,11 +122,7 @@ class _Sample:
         self.places.append(batch.places[rows])
         self.hashes.append(hashes[rows])
         for one, cells in zip(self.words.values(), batch.texts[1:], strict=True):
-            codes = cells.codes[rows]
-            used = np.unique(codes[codes != MISSING])
-            place = np.full(len(cells.values) + 1, MISSING)  # the last entry is that of MISSING
-            place[used] = np.arange(len(used))
-            one.add(Coded(place[codes], cells.values.take(pa.array(used)), cells.stays_text))
+            one.append(cells.take(rows))
         known = np.concatenate(self.hashes)
         if len(known) > self.max_rows:  # rows above the threshold are skipped from here on
             self.threshold = np.partition(known, self.max_rows - 1)[self.max_rows - 1]
@@ -134,12 +130,12 @@ class _Sample:
             for part in (self.blocks, self.places, self.hashes):
                 part[:] = [block[rows] for block, rows in zip(part, kept, strict=True)]
             for one in self.words.values():
-                one.keep(kept)
+                one[:] = [cells.take(rows) for cells, rows in zip(one, kept, strict=True)]
 
     def drawn(self) -> tuple[Any, dict[int, Texts], np.ndarray]:
         """Numbers, texts and places of the rows, for `column_table`."""
         values = sp.vstack(self.blocks, format="csr") if self.sparse else np.concatenate(self.blocks)
-        words = {column: one.joined().without_missing_words for column, one in self.words.items()}
+        words = {column: Coded.joined(one).texts().without_missing_words for column, one in self.words.items()}
         return values, words, np.concatenate(self.places)
 
 

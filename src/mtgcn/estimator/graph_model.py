@@ -21,7 +21,7 @@ from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction
-from mtgcn.uncertainty.held_out import check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import ExpectedAccuracy, check_folds, expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.peer_weights import peers_agree
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
@@ -286,21 +286,28 @@ def _split_of(graph: Graph, method: Method) -> Split:
 def fit_background(model: GraphModel, folds: int = 0) -> Background:
     """Expected accuracy and notes for the page about a fit; measured with that many folds, or read from the card."""
     from mtgcn.report.fit_page import Background
-    from mtgcn.report.progress import fitting_progress
 
     check_folds(folds)
     stored = Background.from_training(model.training_)
-    if folds == 0:
-        is_known = stored.expected_accuracy or stored.why_no_expected_accuracy
-        return stored if is_known else replace(stored, why_no_expected_accuracy=HOW_TO_MEASURE)
-    why_not = why_not_measurable(model.graph_, model.method_, folds)
-    if why_not:
-        return replace(stored, expected_accuracy=None, why_no_expected_accuracy=why_not)
+    if folds:
+        expected, why_not = measured_accuracy(model, folds)
+    elif stored.expected_accuracy or stored.why_no_expected_accuracy:
+        return stored
+    else:
+        expected, why_not = None, HOW_TO_MEASURE
+    return replace(stored, expected_accuracy=expected, why_no_expected_accuracy=why_not)
+
+
+def measured_accuracy(model: GraphModel, folds: int) -> tuple[ExpectedAccuracy | None, str | None]:
+    """The cross-validated accuracy of a fitted model, or why it cannot be measured."""
+    from mtgcn.report.progress import fitting_progress
+
+    graph, method = model.graph_, model.method_
+    if why_not := why_not_measurable(graph, method, folds):
+        return None, why_not
     with fitting_progress("measuring accuracy on held-out labels"):
-        expected = expected_accuracy(
-            model.graph_, model.method_, seed=model.seed_, device=chosen_device(model.device), folds=folds
-        )
-    return replace(stored, expected_accuracy=expected, why_no_expected_accuracy=None)
+        device = chosen_device(model.device)
+        return expected_accuracy(graph, method, seed=model.seed_, device=device, folds=folds), None
 
 
 # --------------------------------------------------------------------------------------------------------- more labels

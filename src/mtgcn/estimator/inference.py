@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,11 +18,11 @@ import scipy.sparse as sp
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.estimator.inputs import Table, check_magnitude, check_magnitudes, check_width, transformed_graph
-from mtgcn.graph import Graph, merge_edges
+from mtgcn.graph import Graph, merged_adjacency
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.neighbours import neighbour_graph, neighbour_search
 from mtgcn.memory import is_out_of_memory
-from mtgcn.shapes import Bool, Float, Int, UInt64
+from mtgcn.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 MISSING = -1  # position of a node that is not in the graph of the fit
 # What a method has computed from the graph of a model, and the parameters it belongs to.
 _states: WeakKeyDictionary[GraphModel, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
-MAX_HASHED_NUMBERS = 2**22  # at once, which limits memory
 FAR = 3  # widths of the range of a feature; values further outside are noted
 
 
@@ -73,27 +73,39 @@ def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -
 def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) -> NodePredictions:
     """Preprocessed rows that join the graph of the fit by edges: pairs of ids, of these rows or of its nodes, with a
     third entry for weights."""
-    known, count = model.graph_, model.graph_.num_nodes
-    given = np.array(list(edges), dtype=object)
+    known, given = model.graph_, np.array(list(edges), dtype=object)
     if given.ndim != 2 or given.shape[1] not in (2, 3):
         raise InputError(f"edges of shape {given.shape}; give pairs of ids, or two ids and a weight for each edge")
     if (positions_of_ids(known.node_ids, ids) != MISSING).any():
         raise InputError("some ids of X are nodes of the fit; give new ids as the index of a data frame")
-    ends = given[:, :2].astype(str).ravel()
-    new, old = positions_of_ids(ids, ends), positions_of_ids(known.node_ids, ends)
-    places = np.where(new == MISSING, old, count + new).reshape(-1, 2)
-    unknown = ends[(new == MISSING) & (old == MISSING)]
-    if len(unknown):
+    ends = given[:, :2].astype(str)
+    places = joint_positions(known, ids, ends.ravel()).reshape(-1, 2)
+    if (unknown := ends[places == MISSING]).size:
         raise InputError(f"{len(unknown)} ends of edges are neither in X nor in the fit, such as {shown(unknown[0])}")
-    joins = (places >= count).any(axis=1)
-    if not joins.all():
-        note(f"{int((~joins).sum())} edges connect two nodes of the fit and are dropped; fit again to use them")
     weights = given[:, 2].astype(np.float64) if given.shape[1] == 3 else np.full(len(given), mean_weight(known))
-    size = count + len(ids)
-    sources, targets = places[joins].T
-    adjacency = merge_edges(sources, targets, weights[joins], size).adjacency(size)[count:]
-    to_known, among = sp.csr_array(adjacency[:, :count]), sp.csr_array(adjacency[:, count:])
-    return _new_predictions(model, _apply_to_new(model, rows, to_known, among))
+    return _new_predictions(model, _apply_to_new(model, rows, *new_edges(known, len(ids), places.T, weights)))
+
+
+def joint_positions(known: Graph, new_ids: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
+    """The position of each id among the nodes of the fit followed by new ones; `MISSING` if it is unknown."""
+    new = positions_of_ids(new_ids, ids)
+    return np.where(new == MISSING, positions_of_ids(known.node_ids, ids), known.num_nodes + new)
+
+
+def new_edges(
+    known: Graph, new: int, ends: Int[np.ndarray, "2 edges"], weights: np.ndarray | None, where: str = ""
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from positions as those of
+    `joint_positions`. Edges between two nodes of the fit are dropped with a note."""
+    count, size = known.num_nodes, known.num_nodes + new
+    joins = np.asarray((ends >= count).any(axis=0))
+    if not joins.all():
+        dropped = f"{np.count_nonzero(~joins)} of {len(joins)} edges connect two nodes of the model and are dropped"
+        note(f"{where}{dropped}; fit again to use them")
+    sources, targets = ends[:, joins]
+    adjacency, *_ = merged_adjacency(sources, targets, None if weights is None else weights[joins], size)
+    rows = adjacency[count:]
+    return sp.csr_array(rows[:, :count]), sp.csr_array(rows[:, count:])
 
 
 def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
@@ -297,6 +309,7 @@ def positions_of_rows(
     if same_table(table, rows):  # the common case, without sorting
         return np.arange(table.shape[0])
     order, known = _sorted_fingerprints(table) if index is None else index
+    rows = _as_sparse_as(table, rows)
     wanted = _fingerprints(rows)
     first = np.searchsorted(known, wanted)
     equal = np.maximum(np.searchsorted(known, wanted, side="right") - first, 1)
@@ -312,7 +325,7 @@ def _index_of_rows(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     return _sorted_fingerprints(graph.features)
 
 
-def _sorted_fingerprints(table: Table) -> tuple[Int[np.ndarray, "rows"], UInt64[np.ndarray, "rows"]]:
+def _sorted_fingerprints(table: Table) -> tuple[Int[np.ndarray, "rows"], Int[np.ndarray, "rows"]]:
     fingerprints = _fingerprints(table)
     order = np.argsort(fingerprints, kind="stable")
     return order, fingerprints[order]
@@ -331,23 +344,13 @@ def rows_equal(one: Table, other: Table) -> Bool[np.ndarray, "rows"]:
     return (one == other).all(axis=1)
 
 
-def _fingerprints(table: Table) -> UInt64[np.ndarray, "rows"]:
-    """A hash of each row, the same for sparse and dense tables."""
-    rows, columns = table.shape
-    factors = np.random.default_rng(0).integers(1, 2**63, columns, dtype=np.uint64) | np.uint64(1)
-    if sp.issparse(table):
-        sums = np.zeros(table.nnz + 1, dtype=np.uint64)
-        np.cumsum(_mixed(table.data, factors[table.indices]), dtype=np.uint64, out=sums[1:])  # modulo 2^64
-        return np.subtract(sums[table.indptr[1:]], sums[table.indptr[:-1]])
-    result = np.empty(rows, dtype=np.uint64)
-    at_once = max(1, MAX_HASHED_NUMBERS // columns)
-    for start in range(0, rows, at_once):
-        some = slice(start, start + at_once)
-        _mixed(table[some], factors).sum(axis=1, dtype=np.uint64, out=result[some])
-    return result
-
-
-def _mixed(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    bits = (values + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 is 0, and 0 adds nothing
-    bits *= factors
-    return bits ^ (bits >> np.uint64(29))
+def _fingerprints(table: Table) -> Int[np.ndarray, "rows"]:
+    """A hash of each row."""
+    if not sp.issparse(table):
+        return np.fromiter((hash((row + np.float32(0)).tobytes()) for row in table), dtype=np.int64)  # -0 is 0
+    table = table.copy()
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    columns, starts = table.indices.astype(np.int64), table.indptr.tolist()
+    rows = (slice(start, end) for start, end in pairwise(starts))
+    return np.fromiter((hash((columns[row].tobytes(), table.data[row].tobytes())) for row in rows), dtype=np.int64)

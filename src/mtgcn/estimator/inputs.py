@@ -12,16 +12,15 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph, Preprocessing, networkx_nodes
+from mtgcn.graph import Graph, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.labels import (
     UNLABELED,
     check_not_regression,
-    encoded_texts,
-    integer_text,
+    encoded_labels,
     is_missing,
-    note_minus_one,
+    label_text,
 )
 from mtgcn.shapes import Int
 
@@ -59,40 +58,31 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
         raise InputError("complex labels; Complex data not supported, give whole numbers or names")
     if given.dtype.kind not in "biufUO":
         raise InputError(f"labels of type {given.dtype}; give whole numbers or names")
-    if given.dtype.kind in "OU":
-        known = np.array([not has_no_label(label) for label in given.tolist()], dtype=bool)
-    else:
-        known = (given == given) & ((given != UNLABELED) | (given.dtype.kind == "b"))
-    labels = given[known]
-    if labels.dtype == object:
+    labels = given
+    if given.dtype.kind == "O":
+        labels = np.array([label for label in given.tolist() if not has_no_label(label)], dtype=object)
         is_text = [isinstance(label, str) for label in labels]
         if (any(is_text) and not all(is_text)) or not all(isinstance(label, str | Number) for label in labels):
             kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
             raise InputError(f"labels of the types {kinds}; give names alone or whole numbers alone")
         labels = np.array(labels.tolist())
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-        fraction = labels[labels != np.floor(labels)][0]
-        raise InputError(f"Unknown label type: continuous, for instance {fraction:g}; give whole numbers or names")
-    if labels.dtype.kind == "f" and (abs(labels) >= 2**53).any():  # floats no longer represent every whole number
-        raise InputError(f"label {abs(labels).max():.0f} exceeds 2**53, the limit of exact floats; give names, as text")
-    codes = np.full(len(given), UNLABELED)
+    if labels.dtype.kind == "f":
+        if (fractions := labels[(labels == labels) & (labels != np.floor(labels))]).size:
+            raise InputError(f"Unknown label type: continuous, such as {fractions[0]:g}; give whole numbers or names")
+        if (abs(labels) >= 2**53).any():  # floats no longer represent every whole number
+            largest = np.nanmax(abs(labels))
+            raise InputError(f"label {largest:.0f} exceeds 2**53, the limit of exact floats; give names, as text")
+    codes, names = encoded_labels(given)
     if labels.dtype.kind == "U":
-        codes[known], names = encoded_texts([text.strip() for text in labels.tolist()])
         return np.array(names), codes
-    note_minus_one(given if given.dtype.kind in "if" else labels)
-    classes, codes[known] = np.unique(labels, return_inverse=True)
-    check_not_regression([integer_text(str(one)) for one in classes.tolist()], len(labels), "y")
-    return classes, codes
+    check_not_regression(names, int(np.count_nonzero(codes != UNLABELED)), "y")
+    classes = np.array(names)
+    return classes == "True" if labels.dtype.kind == "b" else classes.astype(labels.dtype), codes
 
 
 def has_no_label(label: Any) -> bool:
     """Whether a value marks an unlabelled node."""
-    if isinstance(label, str):
-        return is_missing(label)
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
-        return True
-    is_number = isinstance(label, Number)  # apart, since for mypy no `Number` equals an int
-    return is_number and bool(label == UNLABELED or label != label)
+    return is_missing(label_text(label))
 
 
 # ------------------------------------------------------------------------------------------------------------- graphs
@@ -266,7 +256,7 @@ def _array_preprocessing(features: Any, names: tuple[str, ...], *, scale: bool) 
     return None if preprocessing.changes_nothing else replace(preprocessing, named=bool(names))
 
 
-def _with_features(graph: Graph, preprocessing: Preprocessing) -> Graph:
+def _with_features(graph: Graph, preprocessing: Preprocessor) -> Graph:
     table = table_of_array(graph.features, [column.name for column in preprocessing.columns])
     return replace(
         graph, features=preprocessing.matrix(table), feature_names=preprocessing.names, preprocessing=preprocessing

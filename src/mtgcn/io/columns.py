@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mtgcn.errors import InputError, unknown_name
@@ -15,11 +16,16 @@ from mtgcn.io.options import Column, PathLike, TableOptions, position_in_title, 
 from mtgcn.io.preprocessing import IGNORE
 from mtgcn.io.table import ParquetTable, Table
 
-SOURCE_NAMES = ("source", "src", "from")
-TARGET_NAMES = ("target", "dst", "to")
 ID_NAMES = ("id", "node", "node_id")
-EDGE_NAMES = (*SOURCE_NAMES, *TARGET_NAMES, *WEIGHT_NAMES, *ID_NAMES)  # of which one may title a column of edges
-PARQUET_SUFFIXES = (".parquet", ".pq")
+ROLE_NAMES = {  # by which a column is recognised
+    "source": ("source", "src", "from"),
+    "target": ("target", "dst", "to"),
+    "weight": WEIGHT_NAMES,
+    "id": ID_NAMES,
+    "label": LABEL_NAMES,
+}
+EDGE_NAMES = [name for role in ("source", "target", "weight", "id") for name in ROLE_NAMES[role]]
+TABLE_READERS: dict[str, Callable[[Path], Table]] = {".parquet": ParquetTable, ".pq": ParquetTable}  # others are CSV
 
 MIN_ROWS_WITH_DIGITS = 5  # below a header
 
@@ -27,14 +33,17 @@ MIN_ROWS_WITH_DIGITS = 5  # below a header
 def open_table(given: PathLike, options: TableOptions, *, edges: bool = False) -> Table:
     """A table of nodes, labels or `edges`, by its suffix."""
     path = readable_file(given)
-    if path.suffix.lower() in PARQUET_SUFFIXES:
-        return ParquetTable(path)
-    table = CsvTable(path, options.delimiter)
+    read = TABLE_READERS.get(path.suffix.lower())
+    return read(path) if read else _with_header(CsvTable(path, options.delimiter), options, edges)
+
+
+def _with_header(table: CsvTable, options: TableOptions, edges: bool) -> CsvTable:
+    """The table with its first row as the header or as data, as given or guessed."""
     if options.header is not None:
         return table.take_header(options.header is True)
     first, *below_first = table.rows
     lower = {cell.lower() for cell in first}
-    roles = [SOURCE_NAMES, TARGET_NAMES] if edges else [ID_NAMES + LABEL_NAMES]
+    roles = [ROLE_NAMES["source"], ROLE_NAMES["target"]] if edges else [ID_NAMES + LABEL_NAMES]
     named = (*options.columns.values(), *(options.features or ()))
     if all(lower.intersection(some) for some in roles) or any(name in first for name in named):
         return table.take_header(True)
@@ -78,9 +87,7 @@ def edge_columns(table: Table, options: TableOptions) -> tuple[int, int, int | N
             f"{table.path} has one column ({table.columns[0] or 'without a name'}); an edge list has two, source and "
             "target (is its delimiter one of comma, tab, semicolon, bar, space?)"
         )
-    source = _given_or_named(table, options.columns, "source", SOURCE_NAMES)
-    target = _given_or_named(table, options.columns, "target", TARGET_NAMES)
-    weight = _given_or_named(table, options.columns, "weight", WEIGHT_NAMES)
+    source, target, weight = (_given_or_named(table, options.columns, role) for role in ("source", "target", "weight"))
     free = [column for column in range(len(table.columns)) if column not in (source, target, weight)]
     if table.has_header and None in (source, target) and len(free) > (source, target).count(None):
         raise _ambiguous(table, free, "source or target", "--column source=NAME --column target=NAME")
@@ -110,10 +117,9 @@ class NodeColumns:
 
 def node_columns(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeColumns:
     """With `labels_elsewhere`, a column holds labels only if it is given or named so."""
-    node_id = _given_or_named(table, options.columns, "id", ID_NAMES)
-    features = {str(column).lower() for column in (*options.kinds, *options.exclude, *(options.features or ()))}
-    named = [name for name in LABEL_NAMES if name not in features]
-    label = _given_or_named(table, options.columns, "label", named)
+    node_id = _given_or_named(table, options.columns, "id")
+    taken = (*options.kinds, *options.exclude, *(options.features or ()))
+    label = _given_or_named(table, options.columns, "label", taken)
     if labels_elsewhere and label is not None and "label" not in options.columns:
         name = table.columns[label]
         if name.lower() != LABEL_NAMES[0]:
@@ -154,8 +160,7 @@ def title_of(table: Table, column: int) -> str:
 def label_columns(table: Table, options: TableOptions) -> tuple[int, int]:
     """The columns of id and label; `label=False` is about the node table."""
     columns = {role: column for role, column in options.columns.items() if column is not False}
-    node_id = _given_or_named(table, columns, "id", ID_NAMES)
-    label = _given_or_named(table, columns, "label", LABEL_NAMES)
+    node_id, label = (_given_or_named(table, columns, role) for role in ("id", "label"))
     free = [column for column in range(len(table.columns)) if column not in (node_id, label)]
     if node_id is None and table.has_header and len(free) > 1 + (label is None):
         raise _ambiguous(table, free, "id", "--column id=NAME" + " --column label=NAME" * (label is None))
@@ -182,14 +187,14 @@ def given_kinds(table: Table, options: TableOptions) -> dict[str, str]:
     return {name_of(column): kind for column, kind in options.kinds.items() if kind != IGNORE}
 
 
-def _given_or_named(table: Table, columns: Mapping[str, Any], role: str, names: Sequence[str]) -> int | None:
+def _given_or_named(table: Table, columns: Mapping[str, Any], role: str, features: Sequence[Column] = ()) -> int | None:
+    """The column of a role, as given or by its name, unless that is the name of one of the features."""
     given = columns.get(role)
-    if given is False:
-        return None
     if given is not None:
-        return _position(table, given)
+        return None if given is False else _position(table, given)
+    taken = {str(column).lower() for column in features}
     lower = [name.lower() for name in table.columns]
-    return next((lower.index(name) for name in names if name in lower), None)
+    return next((lower.index(name) for name in ROLE_NAMES[role] if name in lower and name not in taken), None)
 
 
 def _position(table: Table, column: Column) -> int:

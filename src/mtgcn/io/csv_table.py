@@ -7,7 +7,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +16,16 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
-from mtgcn.io.column_table import CODE, number_in
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, out_of_range, text_values
+from mtgcn.io.column_table import CODE, LARGEST, number_in
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
 from mtgcn.labels import MISSING_WORDS
 from mtgcn.memory import is_out_of_memory
 
-BLOCK_BYTES = 16 << 20
+BLOCK_SIZE = 16 << 20  # characters
 LONGEST_LINE = 64 << 20
 SAMPLE_LINES = 50  # inspected to find the delimiter and the header
 FEW_VALUES = 8  # distinct values of a column, such as 0 and 1
-NEWLINE = b"\n"
 BLANKS = " \t"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DELIMITERS = (";", "|", ",")  # the first one that splits all lines evenly
 # Words for missing numbers; arrow is case-sensitive.
 MISSING_NUMBERS = sorted(
@@ -35,7 +33,7 @@ MISSING_NUMBERS = sorted(
 )
 _PLAIN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})$"
-COMMENT = re.compile(rb"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
+COMMENT = re.compile(r"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
 UTF8, WINDOWS = "utf-8", "cp1252"  # cp1252 includes Latin-1
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 CHUNK_BYTES = 16 << 20
@@ -68,7 +66,7 @@ class CsvTable(Table):
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
         """By the first block."""
-        _, block = next(self._data_blocks(), (0, b""))
+        _, block = next(self._data_blocks(), (0, ""))
         if not columns or not block:
             return list(columns)
         try:
@@ -82,16 +80,16 @@ class CsvTable(Table):
             numbers = [column for column in numbers if not pc.any(pc.match_substring(values[column], ".")).as_py()]
         return numbers
 
-    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
-        faults = Faults(str(self.path))
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+        faults = Faults()
         for first_line, block in self._data_blocks():
             try:
-                batch = self._batch(first_line, block, texts, numbers, gaps)
+                batch = self._batch(first_line, block, texts, numbers)
             except (pa.ArrowException, ValueError) as problem:
                 if isinstance(problem, InputError) or is_out_of_memory(problem):
                     raise
-                self._find_faults(faults, first_line, block, () if gaps else numbers)
-                if gaps and not faults:
+                self._find_faults(faults, first_line, block)
+                if numbers and not faults:
                     raise self._not_numbers(block, numbers) from None
                 if not faults:
                     message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
@@ -101,11 +99,11 @@ class CsvTable(Table):
                 yield batch
         faults.raise_first_kind()
 
-    def _data_blocks(self) -> Iterator[tuple[int, bytes]]:
+    def _data_blocks(self) -> Iterator[tuple[int, str]]:
         """Blocks without leading comments and the header."""
         for first_line, block in self._blocks():
             if first_line <= self.first_place:
-                block_lines = block.split(NEWLINE, self.first_place - first_line + self.has_header)
+                block_lines = block.split("\n", self.first_place - first_line + self.has_header)
                 first_line += len(block_lines) - 1
                 block = block_lines[-1]
             if block.strip():
@@ -114,74 +112,60 @@ class CsvTable(Table):
     def _beginning(self) -> list[tuple[int, str]]:
         """The first lines that are neither empty nor a comment, with their numbers."""
         for first_line, block in self._blocks():
-            lines = list(enumerate(block.split(NEWLINE), first_line))
+            lines = list(enumerate(block.split("\n"), first_line))
             for start, (_, line) in enumerate(lines):
                 if line.strip() and not COMMENT.match(line):
-                    some = lines[start : start + SAMPLE_LINES]
-                    return [(number, text.decode()) for number, text in some if text.strip()]
+                    return [(number, text) for number, text in lines[start : start + SAMPLE_LINES] if text.strip()]
         raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
 
-    def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Blocks of whole lines in UTF-8, with line feeds, and the number of their first line."""
-        line, rest, held = 1, b"", b""
-        with self.path.open("rb") as file:
-            while chunk := file.read(BLOCK_BYTES):
-                if line == 1 and not rest:
-                    chunk = chunk.removeprefix(BYTE_ORDER_MARK)
-                if self.encoding != UTF8:
-                    chunk = chunk.decode(self.encoding).encode()
-                chunk = held + chunk
-                held = b"\r" if chunk.endswith(b"\r") else b""  # a line feed may follow
-                chunk = chunk.removesuffix(held).replace(b"\r\n", NEWLINE).replace(b"\r", NEWLINE)
-                whole, newline, after = chunk.rpartition(NEWLINE)
-                if not newline:
-                    rest += chunk
-                    if len(rest) > LONGEST_LINE:
-                        raise InputError(
-                            f"{self.at(line)} is longer than {LONGEST_LINE >> 20} MiB; is this a table in text?"
-                        )
-                    continue
-                block = rest + whole + NEWLINE
-                self._check_text(block, line)
-                yield line, block
-                line += block.count(NEWLINE)
-                rest = after
-            rest += NEWLINE if held else b""
-            if rest:
-                self._check_text(rest, line)
-                yield line, rest if rest.endswith(NEWLINE) else rest + NEWLINE
+    def _blocks(self) -> Iterator[tuple[int, str]]:
+        """Blocks of whole lines, and the number of their first line."""
+        line, rest = 1, ""
+        with self.path.open(encoding="utf-8-sig" if self.encoding == UTF8 else self.encoding) as file:
+            while chunk := file.read(BLOCK_SIZE):
+                if (nul := chunk.find("\0")) >= 0:
+                    at = self.at(line + chunk.count("\n", 0, nul))
+                    raise InputError(f"{at} holds a NUL byte; is it a text file?")
+                whole, newline, after = chunk.rpartition("\n")
+                if newline:
+                    block = rest + whole + newline
+                    yield line, block
+                    line, rest = line + block.count("\n"), after
+                else:
+                    rest += after
+                if len(rest) > LONGEST_LINE:
+                    limit = f"{LONGEST_LINE >> 20} MiB"
+                    raise InputError(f"{self.at(line)} is longer than {limit}; is this a table in text?")
+        if rest:
+            yield line, rest + "\n"
 
-    def _check_text(self, block: bytes, first_line: int) -> None:
-        if (nul := block.find(b"\0")) >= 0:
-            line = first_line + block.count(NEWLINE, 0, nul)
-            raise InputError(f"{self.at(line)} holds a NUL byte; is it a text file?")
-
-    def _parsed(self, block: bytes, types: dict[int, pa.DataType], gaps: bool = False) -> pa.Table:
+    def _parsed(self, block: str, types: dict[int, pa.DataType]) -> pa.Table:
         if self.delimiter == " ":  # columns may be padded
-            block = re.sub(rb" *\n *", NEWLINE, re.sub(rb" +", b" ", block)).lstrip(b" ")
+            block = re.sub(" *\n *", "\n", re.sub(" +", " ", block)).lstrip(" ")
+        encoded = block.encode()
         named = {str(column): kind for column, kind in types.items()}
         # Arrow owns the copy: freeing Python bytes from arrow's threads at interpreter exit would abort the process.
-        content = pa.allocate_buffer(len(block))
-        memoryview(content).cast("B")[:] = block
+        content = pa.allocate_buffer(len(encoded))
+        memoryview(content).cast("B")[:] = encoded
         return arrow_csv.read_csv(
             pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
-                column_names=[str(column) for column in range(len(self.columns))], block_size=len(block) + 1
+                column_names=[str(column) for column in range(len(self.columns))], block_size=len(encoded) + 1
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=named,
                 include_columns=list(named),
-                null_values=MISSING_NUMBERS if gaps else [],
+                null_values=MISSING_NUMBERS,
                 strings_can_be_null=False,
             ),
         ).combine_chunks()
 
-    def _batch(self, first_line: int, block: bytes, texts: Sequence[int], numbers: Sequence[int], gaps: bool) -> Batch:
+    def _batch(self, first_line: int, block: str, texts: Sequence[int], numbers: Sequence[int]) -> Batch:
         types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
         types |= {column: pa.float64() for column in numbers}
-        rows = self._parsed(block, types, gaps)
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(NEWLINE))
+        rows = self._parsed(block, types)
+        ends = np.flatnonzero(np.frombuffer(block.encode(), np.uint8) == ord("\n"))
         lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
         if len(lines) != rows.num_rows:
             raise ValueError("a value holds a line break")
@@ -193,11 +177,11 @@ class CsvTable(Table):
         if rows.num_rows:
             for place, number in enumerate(numbers):
                 values[:, place] = numbers_in(column(number))
-        if out_of_range(values, gaps=gaps).any():
-            raise ValueError("a number is not finite")
+        if (np.abs(values) > LARGEST).any():
+            raise ValueError("a number is too large")
         return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
 
-    def _not_numbers(self, block: bytes, numbers: Sequence[int]) -> NotNumbers:
+    def _not_numbers(self, block: str, numbers: Sequence[int]) -> NotNumbers:
         rows = self._parsed(block, {column: pa.string() for column in numbers})
         values = {column: _distinct(rows[str(column)]).to_pylist() for column in numbers}
         are_numbers = {
@@ -206,30 +190,25 @@ class CsvTable(Table):
         }
         return NotNumbers([column for column in numbers if not are_numbers[column]] or numbers)
 
-    def _find_faults(self, faults: Faults, first_line: int, block: bytes, numbers: Sequence[int]) -> None:
+    def _find_faults(self, faults: Faults, first_line: int, block: str) -> None:
         """Find the faults of a block line by line."""
         due = len(self.columns)
-        for number, line in enumerate(block.decode().split("\n"), first_line):
+        for number, line in enumerate(block.split("\n"), first_line):
             if not line:
                 continue
             try:
                 cells = self._cells(line, number)
             except InputError as error:
-                what = "lines cannot be split (an unclosed quote, or a huge cell)"
-                faults.add(what, "close the quotes, and keep every row on one line", str(error), [f"line {number}"])
+                message, _, remedy = str(error).rpartition("; ")
+                faults.add(message, remedy, [f"line {number}"])
                 continue
             if len(cells) != due:
+                have = f"{len(cells)} column{'s' * (len(cells) > 1)}"
                 faults.add(
-                    f"lines have more or fewer columns than line {self.first_place}, which has {due}",
-                    "correct the lines (a cell that holds the delimiter needs quotes), or write the file again",
-                    f"{self.at(number)} has {len(cells)} column{'s' * (len(cells) > 1)} where line {self.first_place} "
-                    f"has {due} ({shown(line)}); correct the line, or write the file again if it was cut off",
+                    f"{self.at(number)} has {have} where line {self.first_place} has {due} ({shown(line)})",
+                    "correct the line (quote cells that hold the delimiter), or write the file again if it was cut off",
                     [f"line {number} has {len(cells)}"],
                 )
-                continue
-            for column in numbers:
-                if number_in(cells[column]) is None:
-                    self.add_not_a_number(faults, number, column, cells[column])
 
     def _cells(self, line: str, number: int) -> list[str]:
         if self.delimiter == " ":
@@ -287,19 +266,15 @@ def _are_few_numbers(texts: tuple[str, ...]) -> bool:
 
 def encoding_of(path: Path) -> str:
     """UTF-8; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
-    decoder = codecs.getincrementaldecoder(UTF8)()
     with path.open("rb") as file:
         if file.read(2) in UTF16_MARKS:
             raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
         file.seek(0)
-        try:
-            while chunk := file.read(CHUNK_BYTES):
-                decoder.decode(chunk)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            file.seek(0)
-        else:
+        with suppress(UnicodeDecodeError):
+            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF8):
+                pass
             return UTF8
+        file.seek(0)
         first, other = "", ""
         for number, line in enumerate(file, 1):
             if line.isascii():

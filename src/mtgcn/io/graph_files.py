@@ -1,6 +1,6 @@
 """A whole graph in one file: GraphML and GML (read by networkx), `.npz`, and `.pt` with a PyG `Data`.
 
-To add a format, write a function from a path to `GraphArrays` and register its suffix in `READERS`.
+To add a format, write a function from a path to `GraphArrays` or a networkx graph and register its suffix in `READERS`.
 
 A `.pt` file is a pickle, which may run any code. torch's reader for weights builds only tensors and plain containers;
 it gets stand-ins for the classes of a `Data`, which hold their content and do nothing. So PyG need not be installed.
@@ -49,16 +49,17 @@ def read_graph_file(options: TableOptions) -> GraphArrays:
     """The graph in `options.graph`, by its suffix."""
     path = readable_file(options.graph or "")
     suffix = path.suffix.lower()
-    if suffix in READERS:
-        if options.columns or options.features is not None:
-            raise InputError(f"{path}: attributes are chosen in GraphML and GML; the names in {suffix} files are fixed")
-        return READERS[suffix](path)
-    if suffix in NETWORKX_READERS:
-        chosen: dict[str, Any] = {**options.columns, "features": options.features}
-        arrays = networkx_arrays(NETWORKX_READERS[suffix](path), str(path), **chosen, from_file=True)
-        # Both formats write ids as text; whole numbers become integers, as in tables.
-        return replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
-    raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(SUFFIXES)}, or a table as --edges")
+    if suffix not in READERS:
+        raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(READERS)}, or a table as --edges")
+    if suffix not in WITH_ATTRIBUTES and (options.columns or options.features is not None):
+        raise InputError(f"{path}: attributes are chosen in GraphML and GML; the names in {suffix} files are fixed")
+    arrays = READERS[suffix](path)
+    if isinstance(arrays, GraphArrays):
+        return arrays
+    chosen: dict[str, Any] = {**options.columns, "features": options.features}
+    arrays = networkx_arrays(arrays, str(path), **chosen, from_file=True)
+    # Both formats write ids as text; whole numbers become integers, as in tables.
+    return replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
 
 
 def read_graphml(path: Path) -> Any:
@@ -350,10 +351,13 @@ def _not_read(path: Path, why: str) -> InputError:
     )
 
 
-READERS: dict[str, Callable[[Path], GraphArrays]] = {".npz": read_npz, ".pt": read_pt, ".pth": read_pt}
-NETWORKX_READERS: dict[str, Callable[[Path], Any]] = {
+# A reader returns the arrays of a graph, or a networkx graph, whose attributes can be chosen.
+READERS: dict[str, Callable[[Path], Any]] = {
     ".graphml": read_graphml,
     ".xml": read_graphml,
     ".gml": read_gml,
+    ".npz": read_npz,
+    ".pt": read_pt,
+    ".pth": read_pt,
 }
-SUFFIXES = (*NETWORKX_READERS, *READERS)
+WITH_ATTRIBUTES = (".graphml", ".xml", ".gml")

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
-from mtgcn.io.column_table import COMMA, MISSING, ColumnTable, Texts, parse
+from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, POINT, ColumnTable, Texts, parse
 from mtgcn.io.columns import ID_NAMES, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
@@ -40,11 +40,11 @@ class EdgeRows:
     weights: np.ndarray | None = None  # None: the list has none
 
 
-def read_edges(table: Table, options: TableOptions, index: NodeIndex, home: str | None) -> EdgeRows:
-    """The edges between the nodes of the index, which is filled from `home`; without a home, every id is a node."""
+def read_edges(table: Table, options: TableOptions, index: NodeIndex, node_source: str | None) -> EdgeRows:
+    """The edges between the nodes of the index, which is filled from `node_source`; without one, every id is a node."""
     parts: list[EdgeRows] = []
     listed = 0
-    for part, rows in edge_batches(table, options, index, home):
+    for part, rows in edge_batches(table, options, index, node_source):
         parts.append(part)
         listed += rows
         check_fits(BYTES_PER_EDGE * listed, f"{table.path}, of which {listed} edges are read,", "leave some out")
@@ -57,10 +57,10 @@ def read_edges(table: Table, options: TableOptions, index: NodeIndex, home: str 
 
 
 def edge_batches(
-    table: Table, options: TableOptions, index: NodeIndex, home: str | None
+    table: Table, options: TableOptions, index: NodeIndex, node_source: str | None
 ) -> Iterator[tuple[EdgeRows, int]]:
     """Edges in batches, with the number of rows; faults are raised at the end."""
-    if home is not None:
+    if node_source is not None:
         settle_header(table, index, [0, 1] if table.header_is_guessed else edge_columns(table, options)[:2], options)
     else:
         table.note_header()
@@ -70,82 +70,77 @@ def edge_batches(
         if unused:
             name = table.columns[unused[0]]
             note(f"{table.path}: column {shown(name)} is not used; --column weight={name} takes it as edge weights")
-    commas = False
-    if weight is not None:
-        cells = [row[weight] for row in table.sample if len(row) > weight]
-        commas = any("," in cell for cell in cells) and np.isnan(parse(cells, COMMA)).mean() < 0.5
-        commas = commas and not table.numeric([weight])
-    texts = [source, target, weight] if commas and weight is not None else [source, target]
-    faults = Faults(str(table.path))
-    unknown = UnknownIds(table, home or "", options, "edges")
+    texts, numbers, style = [source, target], [], POINT
+    if weight is not None and table.numeric([weight]):
+        numbers = [weight]
+    elif weight is not None:
+        texts.append(weight)
+        style = COMMA if any("," in row[weight] for row in table.sample if len(row) > weight) else POINT
+    faults, unknown = Faults(), UnknownIds(table, node_source or "", options, "edges")
     empty = True
-    for batch in table.batches(texts, [] if commas or weight is None else [weight]):
-        weights = None if weight is None else _weights(table, batch, weight, faults, commas=commas)
-        ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
-        both = [ids for ids in ends if ids is not None]
-        if len(both) < 2:
-            continue
-        found = [index.add(ids) for ids in both] if home is None else unknown.resolved(index, batch, both)
-        known = (found[0] != MISSING) & (found[1] != MISSING)
-        empty = False
-        yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
+    try:
+        for batch in table.batches(texts, numbers):
+            if np.isnan(batch.numbers).any():
+                raise NotNumbers(numbers)
+            weights = batch.numbers[:, 0] if numbers else None
+            if len(texts) > 2:
+                weights = _parsed_weights(table, batch, texts[2], style, faults)
+            if weight is not None and weights is not None:
+                _check_signs(table, batch, weight, weights, faults)
+            ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
+            both = [ids for ids in ends if ids is not None]
+            if len(both) < 2:
+                continue
+            found = [index.add(ids) for ids in both] if node_source is None else unknown.resolved(index, batch, both)
+            known = (found[0] != MISSING) & (found[1] != MISSING)
+            empty = False
+            yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
+    except NotNumbers:  # beyond the rows that were inspected; read as text to find the place
+        for batch in table.batches([source, target, *numbers], []):
+            _parsed_weights(table, batch, numbers[0], style, faults)
     faults.raise_first_kind()
     unknown.finish()
     if empty:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
 
 
-def _weights(table: Table, batch: Batch, column: int, faults: Faults, *, commas: bool) -> np.ndarray:
-    if commas:
-        cells = batch.texts[2]
-        weights = np.append(parse(cells.values.to_pylist(), COMMA), np.nan)[cells.codes].astype(np.float32)
-        for row in np.flatnonzero(np.isnan(weights)).tolist():
-            text = None if cells.codes[row] == MISSING else cells.text(row)
-            table.add_not_a_number(faults, int(batch.places[row]), column, text)
-    else:
-        weights = batch.numbers[:, 0]
-    negative = np.flatnonzero(weights < 0)
-    if len(negative):
-        first, name = int(negative[0]), table.name_of(column)
-        faults.add(
-            f"edges have a negative {name}",
-            "weights must be >= 0",
-            f"{table.at(int(batch.places[first]))}, {name} is {weights[first]:g}; weights must be >= 0",
-            [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:3]],
-            len(negative),
-        )
+def _parsed_weights(table: Table, batch: Batch, column: int, style: str, faults: Faults) -> np.ndarray:
+    """Weights from the third text column."""
+    cells = batch.texts[2]
+    weights = np.append(parse(map(str, cells.values.to_pylist()), style), np.nan)[cells.codes].astype(np.float32)
+    for row in np.flatnonzero(np.isnan(weights)).tolist():
+        text = None if cells.codes[row] == MISSING else cells.text(row)
+        table.add_not_a_number(faults, int(batch.places[row]), column, text)
     return weights
 
 
+def _check_signs(table: Table, batch: Batch, column: int, weights: np.ndarray, faults: Faults) -> None:
+    negative = np.flatnonzero(weights < 0)
+    if len(negative):
+        message = f"{table.at(int(batch.places[negative[0]]))}, {table.name_of(column)} is {weights[negative[0]]:g}"
+        places = [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:PLACES_SHOWN]]
+        faults.add(message, "weights must be >= 0", places, len(negative))
+
+
 class Labels:
-    """The labels of the nodes of an index, with the table and line of each."""
+    """The labels of the nodes of an index, as listed in batches of tables."""
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self._texts = NodeIndex()  # distinct labels are numbered like ids
-        self._tables: list[Table] = []
-        self._given: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []  # node, text, place, table
+        self._given: dict[Table, list[tuple[Batch, np.ndarray, Coded]]] = {}  # the node and label of each row
         self._must_hold_labels = False
 
     def add(self, table: Table, batch: Batch, nodes: np.ndarray, labels: Coded) -> None:
         """Add the labels of some rows."""
-        if table not in self._tables:
-            self._tables.append(table)
-        labelled = np.flatnonzero((labels.codes != MISSING) & (nodes != MISSING))
-        texts = self._texts.add(Coded(labels.codes[labelled], labels.values))
-        self._given.append(
-            (nodes[labelled], texts, batch.places[labelled], np.full(len(labelled), len(self._tables) - 1))
-        )
+        self._given.setdefault(table, []).append((batch, nodes, labels))
 
-    def read(self, table: Table, options: TableOptions, home: str) -> None:
-        """Read a label table; `home` is the source of the nodes, for messages."""
-        settle_header(
-            table, self._index, [0] if table.header_is_guessed else label_columns(table, options)[:1], options
-        )
+    def read(self, table: Table, options: TableOptions, node_source: str) -> None:
+        """Read a label table; `node_source` is the source of the nodes, for messages."""
+        columns = [0] if table.header_is_guessed else label_columns(table, options)[:1]
+        settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults = Faults(str(table.path))
-        unknown = UnknownIds(table, home, options, "labels")
+        faults, unknown = Faults(), UnknownIds(table, node_source, options, "labels")
         for batch in table.batches([node_id, label], []):
             ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
             if ids is not None:
@@ -153,7 +148,7 @@ class Labels:
                 self.add(table, batch, nodes, batch.texts[1])
         faults.raise_first_kind()
         unknown.finish()
-        if table not in self._tables and self._must_hold_labels:
+        if table not in self._given and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
     def encoded(self, beside: Sequence[str] = (), *, few_labels: bool = False) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -162,13 +157,22 @@ class Labels:
         labels = np.full(len(self._index), UNLABELED)
         if not self._given:
             return labels, ()
-        node, text, place, source = (np.concatenate(parts) for parts in zip(*self._given, strict=True))
-        texts = self._texts.texts()
-        text = self._without_gap_floats(text, source, texts, beside)
+        paths = " and ".join(str(table.path) for table in self._given)
+        texts: list[str] = []
+        rows: list[tuple[np.ndarray, ...]] = []
+        for number, batches in enumerate(self._given.values()):
+            cells, nodes = (
+                Coded.joined([cells for *_, cells in batches]),
+                np.concatenate([some for _, some, _ in batches]),
+            )
+            places = np.concatenate([batch.places for batch, *_ in batches])
+            some = np.flatnonzero((cells.codes != MISSING) & (nodes != MISSING))
+            rows.append((nodes[some], len(texts) + cells.codes[some], places[some], np.full(len(some), number)))
+            texts += _without_gap_floats(cells.values.to_pylist(), beside)
+        node, text, place, source = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         used, text = np.unique(text, return_inverse=True)
         texts = [texts[one] for one in used.tolist()]
         code_of_text, names = classes_of(texts, beside)
-        paths = " and ".join(str(table.path) for table in self._tables)
         words = [number for number in range(len(texts)) if code_of_text[number] == UNLABELED]  # perhaps a class
         if words:
             named = ", ".join(shown(texts[word]) for word in words[:3])
@@ -187,37 +191,25 @@ class Labels:
         node, code, place, source = node[order], code[order], place[order], source[order]
         conflicts = np.flatnonzero((node[1:] == node[:-1]) & (code[1:] != code[:-1]))
         if len(conflicts):
-            ids, label = self._index.ids(), [shown(names[one]) for one in code]
-            faults, first = Faults(paths), int(conflicts[0])
-            given = [f"{self._tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
-            faults.add(
-                "labels contradict another of the same node",
-                "keep one label for each node",
-                f"two labels for node {shown(ids[node[first]])}: {given[0]}, {given[1]}; keep one",
-                [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]],
-                len(conflicts),
-            )
+            tables = list(self._given)
+            ids, label, first = self._index.ids(), [shown(names[one]) for one in code], int(conflicts[0])
+            given = [f"{tables[source[row]].at(int(place[row]))} has {label[row]}" for row in (first, first + 1)]
+            examples = [f"node {shown(ids[node[row]])}: {label[row]} and {label[row + 1]}" for row in conflicts[:3]]
+            faults = Faults()
+            message = f"two labels for node {shown(ids[node[first]])}: {given[0]}, {given[1]}"
+            faults.add(message, "keep one label for each node", examples, len(conflicts))
             faults.raise_first_kind()
         labels[node] = code
         return labels, names
 
-    def _without_gap_floats(
-        self, text: np.ndarray, source: np.ndarray, texts: list[str], beside: Sequence[str]
-    ) -> np.ndarray:
-        """The text of each row, as integers for tables with labels such as 1.0 only: pandas writes them for integers
-        with gaps. Labels stay as written if the classes `beside` are not numbers or are written in the same way. New
-        texts are appended to `texts`."""
-        if not are_numbers(beside):
-            return text
-        for number in range(len(self._tables)):
-            rows = np.flatnonzero(source == number)
-            used = [one for one in np.unique(text[rows]).tolist() if not is_missing(texts[one])]
-            if all(integer_text(texts[one]) != texts[one] not in beside for one in used):
-                place = np.arange(len(texts))
-                place[used] = len(texts) + np.arange(len(used))
-                texts += [integer_text(texts[one]) for one in used]
-                text[rows] = place[text[rows]]
-        return text
+
+def _without_gap_floats(texts: list[str], beside: Sequence[str]) -> list[str]:
+    """The labels of a table, as integers if all are written as 1.0: pandas does so for integers with gaps. Labels stay
+    as written if the classes `beside` are not numbers or are written in the same way."""
+    present = [text for text in texts if not is_missing(text)]
+    if are_numbers(beside) and all(integer_text(text) != text not in beside for text in present):
+        return list(map(integer_text, texts))
+    return texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,11 +259,11 @@ def _rows(
     head = [columns.node_id] if columns.label is None else [columns.node_id, columns.label]
     blocks: list[np.ndarray | sp.csr_array] = []
     places: list[np.ndarray] = []
-    words = {column: TextColumn() for column in texts}
+    words: dict[int, list[Coded]] = {column: [] for column in texts}
     keep_sparse = False
     gathered = 0  # bytes, needed once more to concatenate
-    faults = Faults(str(table.path))
-    for batch in table.batches([*head, *texts], numbers, gaps=True):
+    faults = Faults()
+    for batch in table.batches([*head, *texts], numbers):
         ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if ids is None:
             continue
@@ -281,18 +273,16 @@ def _rows(
         if len(index) - known < len(batch):  # nodes are numbered in order, so new ones are >= `known`
             again = np.ones(len(found), dtype=bool)
             again[np.unique(found, return_index=True)[1]] = False
-            rows, name = np.flatnonzero(again | (found < known)).tolist(), table.name_of(columns.node_id)
-            named = [f"{table.unit} {batch.places[row]} {shown(batch.texts[0].text(row))}" for row in rows[:3]]
-            alone = (
-                f"{table.at(int(batch.places[rows[0]]))}, {name}: node {shown(batch.texts[0].text(rows[0]))} is on "
-                f"{table.unit} {np.concatenate(places)[found[rows[0]]]} already; {ONE_ROW_PER_NODE}"
-            )
-            faults.add(f"rows repeat an id of {name}", ONE_ROW_PER_NODE, alone, named, len(rows))
+            rows = np.flatnonzero(again | (found < known)).tolist()
+            named = [f"{table.unit} {batch.places[row]} {shown(ids.text(row))}" for row in rows[:PLACES_SHOWN]]
+            already = f"is on {table.unit} {np.concatenate(places)[found[rows[0]]]} already"
+            at = f"{table.at(int(batch.places[rows[0]]))}, {table.name_of(columns.node_id)}"
+            faults.add(f"{at}: node {shown(ids.text(rows[0]))} {already}", ONE_ROW_PER_NODE, named, len(rows))
             continue
         if columns.label is not None:
             labels.add(table, batch, found, batch.texts[1])
         for column, cells in zip(texts, batch.texts[len(head) :], strict=True):
-            words[column].add(cells)
+            words[column].append(cells)
         if not blocks:
             keep_sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
         blocks.append(sp.csr_array(batch.numbers) if keep_sparse else batch.numbers)
@@ -306,7 +296,7 @@ def _rows(
     if not columns.features:
         return None
     values = sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks)
-    joined = {column: one.joined() for column, one in words.items()}
+    joined = {column: Coded.joined(cells).texts() for column, cells in words.items()}
     return column_table(table, columns, numbers, values, joined, np.concatenate(places))
 
 
@@ -330,24 +320,3 @@ def column_table(
         title=str(table.path),
         place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
     )
-
-
-class TextColumn:
-    """A text column that is read in batches."""
-
-    def __init__(self) -> None:
-        self._values = NodeIndex()  # distinct texts are numbered like ids
-        self._codes: list[np.ndarray] = []
-
-    def add(self, cells: Coded) -> None:
-        codes = np.full(len(cells.codes), MISSING)
-        present = cells.codes != MISSING
-        codes[present] = self._values.add(Coded(cells.codes[present], cells.values))
-        self._codes.append(codes)
-
-    def keep(self, rows: Sequence[np.ndarray]) -> None:
-        """Keep only these rows of each batch."""
-        self._codes = [codes[some] for codes, some in zip(self._codes, rows, strict=True)]
-
-    def joined(self) -> Texts:
-        return Texts(np.concatenate(self._codes), self._values.texts())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import LONGEST_NAME, InputError, note, shown
-from mtgcn.io.column_table import MISSING
+from mtgcn.io.column_table import MISSING, PLACES_SHOWN
 from mtgcn.io.csv_table import CsvTable
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import Batch, Coded, Faults, Table, codes_of, number_value, number_values, numbers_in, text_values
@@ -78,13 +78,9 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
     """The column if every row has a valid id; None if some are empty, which is added to the faults."""
     empty = batch.places[column.codes == MISSING]
     if len(empty):
-        faults.add(
-            f"rows have nothing in {table.name_of(number)}",
-            "give every row an id there, or delete the row",
-            f"{table.at(int(empty[0]))}, {table.name_of(number)} is empty; every row needs an id there",
-            [f"{table.unit} {place}" for place in empty[:3]],
-            len(empty),
-        )
+        message = f"{table.at(int(empty[0]))}, {table.name_of(number)} is empty"
+        places = [f"{table.unit} {place}" for place in empty[:PLACES_SHOWN]]
+        faults.add(message, "every row needs an id there", places, len(empty))
         return None
     if not pa.types.is_string(column.values.type):
         return column
@@ -103,51 +99,53 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
 class UnknownIds:
     """Handles ids that an index does not know, as `unknown_nodes` requires."""
 
-    def __init__(self, table: Table, home: str, options: TableOptions, what: str) -> None:
-        self._table, self._home, self._what = table, home, what
-        self._choice, self._may_add = options.unknown_nodes, options.may_add_nodes
-        self._faults = Faults(str(table.path))
+    def __init__(self, table: Table, node_source: str, options: TableOptions, what: str) -> None:
+        self._table, self._node_source, self._what, self._options = table, node_source, what, options
+        self._faults = Faults()
         self._ids: set[str] = set()
 
     def resolved(self, index: NodeIndex, batch: Batch, columns: Sequence[Coded]) -> list[np.ndarray]:
         """The node of each row, MISSING where it is left out. `finish` raises the errors."""
         found = [index.find(ids) for ids in columns]
-        named: dict[int, str] = {}  # by row; the first of two
+        if not any((nodes == MISSING).any() for nodes in found):
+            return found
+        if self._options.unknown_nodes == "error":
+            self._refuse(batch, columns, found)
+            return found
         for ids, nodes in zip(columns, found, strict=True):
-            rows = np.flatnonzero(nodes == MISSING)
-            if self._choice == "error":
-                for row in rows.tolist():
-                    named.setdefault(row, ids.text(row))
-            else:
-                _, first = np.unique(ids.codes[rows], return_index=True)
-                self._ids.update(ids.text(int(row)) for row in rows[first])
-        if named:
-            self._refuse(batch, dict(sorted(named.items())))
-        is_new = any((nodes == MISSING).any() for nodes in found)
-        return [index.add(ids) for ids in columns] if is_new and self._choice == "add" else found
+            _, first = np.unique(np.where(nodes == MISSING, ids.codes, MISSING), return_index=True)
+            self._ids.update(ids.text(row) for row in first.tolist() if nodes[row] == MISSING)
+        return [index.add(ids) for ids in columns] if self._options.unknown_nodes == "add" else found
 
     def finish(self) -> None:
         """Raise an error or a note, once the whole table is read."""
         self._faults.raise_first_kind()
         if not self._ids:
             return
-        unknown = f"{len(self._ids)} ids that are not in {self._home}"
-        if self._choice == "add":
+        unknown = f"{len(self._ids)} ids that are not in {self._node_source}"
+        if self._options.unknown_nodes == "add":
             note(f"{self._table.path}: {unknown} are added as nodes without features")
         else:
             note(f"{self._table.path}: {self._what} of {unknown} are left out")
 
-    def _refuse(self, batch: Batch, named: dict[int, str]) -> None:
-        table, first = self._table, next(iter(named))
-        place = int(batch.places[first])
-        adding = ", or --unknown-nodes add to add the nodes" if self._may_add else ""
-        remedy = f"or use --unknown-nodes drop to leave such {self._what} out{adding}"
-        alone = f"{table.at(place)}: node {shown(named[first])} is not in {self._home}; add it there, {remedy}"
-        if place == table.first_place and not table.has_header:
-            alone += ", or --header yes if this line names the columns"
-        places = [f"{table.unit} {batch.places[row]} {shown(named[row])}" for row in list(named)[:3]]
-        what = f"{self._what} are of nodes that are not in {self._home}"
-        self._faults.add(what, f"add these there, {remedy}", alone, places, len(named))
+    def _refuse(self, batch: Batch, columns: Sequence[Coded], found: Sequence[np.ndarray]) -> None:
+        table, rows = self._table, np.flatnonzero(np.any([nodes == MISSING for nodes in found], axis=0))
+
+        def name(row: int) -> str:  # the first unknown one of two
+            return shown(
+                next(ids.text(row) for ids, nodes in zip(columns, found, strict=True) if nodes[row] == MISSING)
+            )
+
+        first = int(batch.places[rows[0]])
+        adding = ", or --unknown-nodes add to add the nodes" if self._options.may_add_nodes else ""
+        header = ", or --header yes if this line names the columns"
+        may_be_header = first == table.first_place and not table.has_header
+        self._faults.add(
+            f"{table.at(first)}: node {name(rows[0])} is not in {self._node_source}",
+            f"add it there, or use --unknown-nodes drop to leave such {self._what} out{adding}{header * may_be_header}",
+            [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]],
+            len(rows),
+        )
 
 
 def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from mtgcn.errors import InputError, reason, unknown_name
-from mtgcn.graph import Preprocessing
-from mtgcn.io.preprocessing import IGNORE, KINDS
+from mtgcn.io.preprocessing import IGNORE, KINDS, Preprocessor
 
 PathLike = str | os.PathLike[str]
 Column = str | int  # a name, a title such as "column 3", or a position counted from 0
@@ -71,7 +70,7 @@ class TableOptions:
     unknown_nodes: UnknownNodes = "error"
     may_add_nodes: bool = True  # whether unknown_nodes="add" is possible, for messages
     scale: bool = True
-    preprocessing: Preprocessing | None = None
+    preprocessing: Preprocessor | None = None
     header: bool | Literal["yes", "no"] | None = None
     delimiter: str | None = None
     few_labels: bool = False

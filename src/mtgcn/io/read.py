@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph, GraphArrays, Preprocessing
+from mtgcn.graph import Graph, GraphArrays
 from mtgcn.io.columns import open_table
-from mtgcn.io.graph_files import SUFFIXES, read_graph_file
+from mtgcn.io.graph_files import READERS, read_graph_file
 from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, read_edges, read_nodes
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import PathLike, TableOptions
-from mtgcn.io.preprocessing import fit_columns
+from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.io.table import Table
 
 
@@ -44,7 +44,7 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
     if path is not None:
         if options.edges or options.graph:
             raise InputError(f"{path} and {options.edges or options.graph} both hold edges; give one of them")
-        is_graph = isinstance(path, str | Path) and Path(path).suffix.lower() in SUFFIXES
+        is_graph = isinstance(path, str | Path) and Path(path).suffix.lower() in READERS
         options = replace(options, graph=path) if is_graph else replace(options, edges=path)
     if options.graph:
         arrays = read_graph_file(options)
@@ -93,12 +93,12 @@ def read_tables(options: TableOptions) -> GraphArrays:
     if edge_table is not None:
         edges = read_edges(edge_table, options, index, None if node_table is None else str(node_table.path))
     if label_table is not None:
-        home = node_table or edge_table
-        labels.read(label_table, _options_for(label_table, node_table, options), home=str(home.path if home else ""))
+        node_source = str(options.nodes or options.edges)
+        labels.read(label_table, _options_for(label_table, node_table, options), node_source)
     node_ids = index.ids()
     codes, class_names = labels.encoded(few_labels=options.few_labels)
     features: sp.csr_array | np.ndarray | None = None
-    preprocessing: Preprocessing | None = None
+    preprocessing: Preprocessor | None = None
     if nodes.columns is not None:
         rows = replace(nodes.columns, absent=len(index) - listed)
         preprocessing = options.preprocessing or fit_columns(rows, nodes.kinds, scale=options.scale)
@@ -129,7 +129,7 @@ def read_labels(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Class codes of known nodes and class names from a label table; see `Labels.encoded`."""
     labels = Labels(NodeIndex.of(node_ids))
-    labels.read(open_table(path, options), options, home="the graph")
+    labels.read(open_table(path, options), options, "the graph")
     return labels.encoded(beside, few_labels=options.few_labels)
 
 

@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtgcn.errors import InputError, check_names, note, reason, shown
-from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY
+from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY, Texts
 from mtgcn.shapes import Float, Int
 
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
@@ -30,29 +31,27 @@ PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
 
 
 class Faults:
-    """The faults found in a file. The error describes a single one, or counts several and shows the first places."""
+    """The faults found in a table, by remedy. The error describes the first one, counts those with the same remedy and
+    shows the first places."""
 
-    def __init__(self, title: str) -> None:
-        self._title = title  # of the file
-        self._found: dict[str, tuple[int, list[str], str, str]] = {}  # count, places, message for one, remedy
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, list[str], str]] = {}  # count, places, first message
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, what: str, remedy: str, alone: str, places: Sequence[str], count: int | None = None) -> None:
-        """Add faults of the kind `what` at these places (the first few, with `count`); `alone` is the message for a
-        single one."""
-        before, known, alone, remedy = self._found.get(what, (0, [], alone, remedy))
+    def add(self, message: str, remedy: str, places: Sequence[str], count: int | None = None) -> None:
+        """Add faults at these places (the first few of `count`); `message` describes the first."""
+        before, known, message = self._found.get(remedy, (0, [], message))
         number = len(places) if count is None else count
-        self._found[what] = before + number, [*known, *places][:PLACES_SHOWN], alone, remedy
+        self._found[remedy] = before + number, [*known, *places][:PLACES_SHOWN], message
 
     def raise_first_kind(self) -> None:
         """Raise an error for the kind of fault found first, if there is any."""
-        for what, (count, places, alone, remedy) in self._found.items():
-            if count == 1:
-                raise InputError(alone)
+        for remedy, (count, places, message) in self._found.items():
             more = ", …" if count > PLACES_SHOWN else ""
-            raise InputError(f"{self._title}: {count} {what} ({', '.join(places)}{more}); {remedy}")
+            total = f" ({count} in all: {', '.join(places)}{more})" if count > 1 else ""
+            raise InputError(f"{message}{total}; {remedy}")
 
 
 def text_values(texts: Sequence[str]) -> pa.StringArray:
@@ -78,11 +77,6 @@ def number_value(number: float) -> pa.NumericScalar:
     return number_values(np.array([number]))[0]
 
 
-def no_value(kind: pa.DataType) -> pa.Scalar:
-    """A null of this type."""
-    return pa.nulls(1, kind)[0]
-
-
 def numbers_in(column: pa.NumericArray) -> np.ndarray:
     """A read-only view of an arrow column, NaN for nulls."""
     if column.null_count:
@@ -104,15 +98,35 @@ class Coded:
         encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
         codes, values = codes_of(encoded.indices), cleaned(encoded.dictionary)
         if pa.types.is_string(values.type):
-            values = pc.if_else(pc.equal(values, text_values([""])[0]), no_value(values.type), values)
+            values = pc.if_else(pc.equal(values, text_values([""])[0]), pa.nulls(1, values.type)[0], values)
         if values.null_count or not values.equals(encoded.dictionary):  # values may have become equal or empty
             again = values.dictionary_encode()
             codes = np.append(codes_of(again.indices), MISSING)[codes]  # the last entry is for MISSING
             values = again.dictionary
         return Coded(codes, values, stays_text)
 
+    @staticmethod
+    def joined(batches: Sequence[Coded]) -> Coded:
+        """The batches of a column as one, with text values."""
+        all_values = pa.concat_arrays([batch.values.cast(pa.string()) for batch in batches]).dictionary_encode()
+        code = np.append(codes_of(all_values.indices), MISSING)  # the last entry is for MISSING
+        starts = np.cumsum([0, *(len(batch.values) for batch in batches)])
+        places = [
+            np.where(batch.codes == MISSING, MISSING, batch.codes + start)
+            for batch, start in zip(batches, starts, strict=False)
+        ]
+        return Coded(code[np.concatenate(places)], all_values.dictionary)
+
+    def take(self, rows: Int[np.ndarray, "some"]) -> Coded:
+        return Coded(self.codes[rows], self.values, self.stays_text)
+
     def text(self, row: int) -> str:
         return str(self.values[int(self.codes[row])].as_py())
+
+    def texts(self) -> Texts:
+        """The column for preprocessing."""
+        distinct = Texts.of([str(value) for value in self.values.to_pylist()])
+        return Texts(np.append(distinct.codes, MISSING)[self.codes], distinct.values)
 
 
 def codes_of(indices: pa.Array) -> Int[np.ndarray, "rows"]:
@@ -143,7 +157,7 @@ class NotNumbers(Exception):
 class Table(ABC):
     """A table of which only the beginning has been read."""
 
-    path: Path
+    path: Path  # or the title of a table in memory
     unit: str  # "line" or "row", for messages
     columns: tuple[str, ...]  # "" without a name
     has_header: bool
@@ -166,11 +180,8 @@ class Table(ABC):
             note(f"{self.path}: the first line ({cells}) is read as {found}; use --header {choice} if it is {other}")
 
     @abstractmethod
-    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
-        """All rows in order, with columns as text and as numbers.
-
-        With `gaps`, numbers may be missing, and a column of other values raises `NotNumbers`; else both are faults.
-        """
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+        """All rows in order, with columns as text and as numbers; other values than numbers raise `NotNumbers`."""
 
     @abstractmethod
     def numeric(self, columns: Sequence[int]) -> list[int]:
@@ -202,67 +213,61 @@ class Table(ABC):
         """Add the fault of a cell that is not a finite number."""
         name, text = self.name_of(column), "" if value is None else str(value).strip()
         if not text:
-            fault = "is empty; write a number there, or leave the column out"
+            fault, remedy = "is empty", "write a number there, or leave the column out"
         elif NUMBER.fullmatch(text):
-            fault = f"is {shown(text)}; give a finite number that single precision can hold"
+            fault, remedy = f"is {shown(text)}", "give a finite number that single precision can hold"
         else:
-            fault = f"is {shown(text)}, not a number; correct it, or leave the column out"
-        remedy = "correct them (numbers up to 3e38), or leave the column out"
-        places = [f"{self.unit} {place} {shown(text)}"]
-        faults.add(f"cells of {name} are not finite numbers", remedy, f"{self.at(place)}, {name} {fault}", places)
+            fault, remedy = f"is {shown(text)}, not a number", "correct it, or leave the column out"
+        faults.add(f"{self.at(place)}, {name} {fault}", remedy, [f"{self.unit} {place} {shown(text)}"])
 
 
-class ParquetTable(Table):
-    """Named, typed columns; pyarrow's reader is imported only here."""
+class ArrowTable(Table):
+    """Named columns with types."""
 
+    format: str
     unit = "row"
     has_header = True
     first_place = 1
 
-    def __init__(self, path: Path) -> None:
-        from pyarrow.parquet import ParquetFile
-
-        self.path, self._open = path, partial(ParquetFile, path)
-        try:
-            with self._open() as file:
-                schema, rows = file.schema_arrow, file.metadata.num_rows
-        except (pa.ArrowException, OSError, ValueError) as problem:
-            raise self._unreadable(problem) from None
-        fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
-        self.columns, types = tuple(field.name for field in fields), [field.type for field in fields]
+    def take_schema(self, names: Sequence[str], types: Sequence[pa.DataType]) -> None:
+        self.columns = tuple(names)
         self.days = frozenset(column for column, kind in enumerate(types) if is_day(kind))
         self.categories = frozenset(column for column, kind in enumerate(types) if pa.types.is_dictionary(kind))
         self._numeric = self.days.union(column for column, kind in enumerate(types) if is_numeric(kind))
         self.check_columns(self.columns)
-        if not self.columns or not rows:
-            raise InputError(f"{path} holds {rows} rows of {len(self.columns)} columns; write it again, with some rows")
+
+    @abstractmethod
+    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        """All rows in order; the cells of these columns."""
 
     def numeric(self, columns: Sequence[int]) -> list[int]:
         return [column for column in columns if column in self._numeric]
 
-    def batches(self, texts: Sequence[int], numbers: Sequence[int], *, gaps: bool = False) -> Iterator[Batch]:
-        faults = Faults(str(self.path))
-        wanted = sorted({*texts, *numbers})
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+        faults = Faults()
         before = 0
+        with self._readable():
+            for cells in self.record_batches(sorted({*texts, *numbers})):
+                rows = len(next(iter(cells.values())))
+                places = np.arange(before + 1, before + rows + 1)
+                before += rows
+                values = np.empty((rows, len(numbers)))
+                for place, column in enumerate(numbers):
+                    values[:, place] = self._numbers(cells[column], column, places, faults)
+                coded = [self._coded(cells[column], column) for column in texts]
+                if rows and not faults:
+                    yield Batch(coded, values, places)
+        faults.raise_first_kind()
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
         try:
-            with self._open() as file:
-                names = [self.columns[column] for column in wanted]
-                for rows in file.iter_batches(max(1, CELLS_AT_ONCE // len(wanted)), columns=names):
-                    rows.validate(full=True)  # text may be invalid UTF-8
-                    places = np.arange(before + 1, before + rows.num_rows + 1)
-                    before += rows.num_rows
-                    values = np.empty((len(places), len(numbers)))
-                    for place, column in enumerate(numbers):
-                        cells = rows.column(self.columns[column])
-                        values[:, place] = self._numbers(cells, column, places, gaps, faults)
-                    coded = [self._coded(rows.column(self.columns[column]), column) for column in texts]
-                    if rows.num_rows and not faults:
-                        yield Batch(coded, values, places)
+            yield
         except (pa.ArrowException, OSError, ValueError) as problem:
             if isinstance(problem, InputError):
                 raise
-            raise self._unreadable(problem) from None
-        faults.raise_first_kind()
+            message = f"{self.path} cannot be read as {self.format} ({reason(problem)}); was it cut off? write it again"
+            raise InputError(message) from None
 
     def _coded(self, column: pa.Array, number: int) -> Coded:
         if pa.types.is_dictionary(column.type):  # with possibly equal entries
@@ -275,34 +280,43 @@ class ParquetTable(Table):
             )
         return Coded.of(column, as_texts, stays_text=is_textual(kind))
 
-    def _numbers(self, column: pa.Array, number: int, places: np.ndarray, gaps: bool, faults: Faults) -> np.ndarray:
+    def _numbers(self, column: pa.Array, number: int, places: np.ndarray, faults: Faults) -> np.ndarray:
         found = numbers_of(column)
-        if found is None:
-            raise InputError(
-                f"{self.path}, {self.name_of(number)} is of type {column.type}, not numbers; write a numeric column, "
-                "or leave it out"
-            )
-        for row in np.flatnonzero(out_of_range(found, gaps=gaps)):
+        for row in np.flatnonzero(np.abs(found) > LARGEST):
             self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
         return found
 
-    def _unreadable(self, problem: Exception) -> InputError:
-        return InputError(f"{self.path} cannot be read as Parquet ({reason(problem)}); was it cut off? write it again")
+
+class ParquetTable(ArrowTable):
+    """A Parquet file; pyarrow's reader is imported only here."""
+
+    format = "Parquet"
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow.parquet import ParquetFile
+
+        self.path, self._open = path, partial(ParquetFile, path)
+        with self._readable(), self._open() as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+        fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
+        self.take_schema([field.name for field in fields], [field.type for field in fields])
+        if not self.columns or not rows:
+            raise InputError(f"{path} holds {rows} rows of {len(self.columns)} columns; write it again, with some rows")
+
+    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        names = {column: self.columns[column] for column in columns}
+        with self._open() as file:
+            for rows in file.iter_batches(max(1, CELLS_AT_ONCE // len(names)), columns=list(names.values())):
+                rows.validate(full=True)  # text may be invalid UTF-8
+                yield {column: rows.column(name) for column, name in names.items()}
 
 
-def numbers_of(column: pa.Array) -> np.ndarray | None:
-    """Numbers in double precision, dates as days since 1970, NaN for nulls; None for other types."""
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A numeric column in double precision, dates as days since 1970, NaN for nulls."""
     if is_day(column.type):
         microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
         return numbers_in(microseconds) / 10**6 / SECONDS_A_DAY  # rounded like the dates of a CSV file
-    if not is_numeric(column.type):
-        return None
     return numbers_in(column.cast(pa.float64(), safe=False))
-
-
-def out_of_range(numbers: np.ndarray, *, gaps: bool) -> np.ndarray:
-    """Whether numbers exceed single precision, in which features are stored; NaN does unless there may be gaps."""
-    return np.abs(numbers) > LARGEST if gaps else ~(np.abs(numbers) <= LARGEST)
 
 
 def as_texts(values: pa.Array) -> pa.Array:
@@ -312,7 +326,7 @@ def as_texts(values: pa.Array) -> pa.Array:
         return values.cast(pa.int64())
     if pa.types.is_floating(kind):
         values = values.cast(pa.float64())
-        values = pc.if_else(pc.is_finite(values), values, no_value(values.type))
+        values = pc.if_else(pc.is_finite(values), values, pa.nulls(1, values.type)[0])
         whole = pc.all(pc.equal(pc.round(values), values)).as_py()
         if whole is not False and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
             return values.cast(pa.int64())

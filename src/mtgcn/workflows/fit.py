@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import connected_components
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, LabelChanges, with_more_labels
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, LabelChanges, measured_accuracy, with_more_labels
 from mtgcn.estimator.persistence import FILES, changing_model, check_destination, load_model, save_model
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import UNLABELED, class_named
@@ -29,7 +28,7 @@ from mtgcn.report.progress import fitting_progress
 from mtgcn.splits import Split, check_seed
 from mtgcn.storage.files import check_file, write_file
 from mtgcn.task import Task, observe
-from mtgcn.uncertainty.held_out import ExpectedAccuracy, check_folds, expected_accuracy, why_not_measurable
+from mtgcn.uncertainty.held_out import ExpectedAccuracy, check_folds, why_not_measurable
 from mtgcn.uncertainty.peer_weights import (
     PeerContribution,
     accuracy_of_features,
@@ -37,7 +36,7 @@ from mtgcn.uncertainty.peer_weights import (
     teaching_remark,
     who_decides,
 )
-from mtgcn.uncertainty.warnings import label_warnings
+from mtgcn.uncertainty.warnings import components_without_label, label_warnings
 from mtgcn.workflows.inputs import check_labels, read_graph, read_more_labels
 from mtgcn.workflows.output import collected_notes
 
@@ -177,11 +176,7 @@ def _fit(
         seconds = perf_counter() - started
         if folds == 0:
             return seconds, (None, "not measured, as asked (--folds 0)")
-        if why_not := why_not_measurable(model.graph_, model.method_, folds):
-            return seconds, (None, why_not)
-        with fitting_progress("measuring accuracy on held-out labels"):
-            expected = expected_accuracy(model.graph_, model.method_, seed=model.seed_, device=device, folds=folds)
-        return seconds, (expected, None)
+        return seconds, measured_accuracy(model, folds)
 
 
 def label_files(
@@ -284,15 +279,12 @@ def for_the_card(summary: FitSummary) -> dict[str, object]:
 
 def label_coverage(graph: Graph) -> Coverage:
     """Count the components of the graph that contain a label."""
-    count, component = connected_components(graph.adjacency, directed=False)
-    covered = np.zeros(count, dtype=bool)
-    covered[component[graph.known]] = True
-    sizes = np.bincount(component, minlength=count)
+    component, unlabelled = components_without_label(graph, graph.known)
     return Coverage(
-        components=count,
-        components_with_labels=int(covered.sum()),
-        nodes_without_labels=int(sizes[~covered].sum()),
-        isolated_nodes=int((sizes == 1).sum()),
+        components=len(unlabelled),
+        components_with_labels=int(np.count_nonzero(unlabelled == 0)),
+        nodes_without_labels=int(unlabelled.sum()),
+        isolated_nodes=int((np.bincount(component) == 1).sum()),
     )
 
 

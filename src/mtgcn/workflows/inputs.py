@@ -11,7 +11,7 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.inputs import check_learnable, preprocessed_graph
 from mtgcn.graph import Graph
 from mtgcn.io import read
-from mtgcn.io.graph_files import READERS
+from mtgcn.io.graph_files import WITH_ATTRIBUTES
 from mtgcn.io.options import Column, TableOptions
 from mtgcn.labels import UNLABELED, class_named
 
@@ -33,7 +33,7 @@ def read_like(files: TableOptions, trained: Graph) -> Graph:
     if files.kinds:
         raise InputError("the column kinds are those of the model; leave out --column with a kind")
     if files.graph:
-        has_names = bool(trained.feature_names) and Path(files.graph).suffix.lower() not in READERS
+        has_names = bool(trained.feature_names) and Path(files.graph).suffix.lower() in WITH_ATTRIBUTES
         named = files.with_column("label", False) if has_names else files
         return _with_columns_of(read.read_graph(options=replace(named, features=None)), trained)
     preprocessing = trained.preprocessing

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +17,9 @@ from mtgcn.estimator.inference import (
     NodePredictions,
     absent_peer_weight,
     concatenated,
+    joint_positions,
     mean_weight,
+    new_edges,
     positions_of_ids,
     predict_fitted,
     predict_graph,
@@ -28,7 +29,7 @@ from mtgcn.estimator.inference import (
 )
 from mtgcn.estimator.inputs import check_width, transformed_graph
 from mtgcn.estimator.persistence import load_model
-from mtgcn.graph import Graph, check_edges, merge_edges
+from mtgcn.graph import Graph, check_edges
 from mtgcn.io.options import TableOptions
 from mtgcn.memory import check_address_space
 from mtgcn.shapes import Float, Int
@@ -162,9 +163,7 @@ def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_arr
             f"{_listed(present)}; give new nodes only, whose edges may lead to those, or add --new-graph to read both "
             "files as a graph of their own"
         )
-    adjacency = _joint_adjacency(files, nodes, known)
-    to_known = sp.csr_array(adjacency[known.num_nodes :, : known.num_nodes])
-    among_new = sp.csr_array(adjacency[known.num_nodes :, known.num_nodes :])
+    to_known, among_new = _read_new_edges(files, nodes, known)
     if not to_known.nnz:
         note("no edge leads to a node of the model; if this is a graph of its own, add --new-graph")
     isolated = int((np.diff(to_known.indptr) + np.diff(among_new.indptr) == 0).sum())
@@ -173,37 +172,27 @@ def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_arr
     return replace(nodes, adjacency=among_new), to_known
 
 
-def _joint_adjacency(files: TableOptions, nodes: Graph, known: Graph) -> sp.csr_array:
-    """The edges with at least one new node, over the nodes of the model followed by the new ones."""
-    assert files.edges is not None
+def _read_new_edges(files: TableOptions, nodes: Graph, known: Graph) -> tuple[sp.csr_array, sp.csr_array]:
+    """The edges of new nodes to the nodes of the model, and among each other."""
     listed = read_edges(files)
     check_edges(listed, str(files.edges))
-    new, old = positions_of_ids(nodes.node_ids, listed.node_ids), positions_of_ids(known.node_ids, listed.node_ids)
-    unknown = listed.node_ids[(new == MISSING) & (old == MISSING)]
+    place = joint_positions(known, nodes.node_ids, listed.node_ids)
+    unknown = listed.node_ids[place == MISSING]
     if len(unknown) and files.unknown_nodes != "drop":
         raise InputError(
             f"{files.edges}: {len(unknown)} ids are neither in {files.nodes} nor in the model, for instance "
             f"{_listed(unknown)}; add these nodes to {files.nodes}, or drop their edges by --unknown-nodes drop"
         )
-    place = np.where(new == MISSING, old, known.num_nodes + new)
-    sources, targets = place[listed.sources], place[listed.targets]
-    complete = (sources != MISSING) & (targets != MISSING)
+    ends = np.stack([place[listed.sources], place[listed.targets]])
+    complete = (ends != MISSING).all(axis=0)
     if not complete.all():
         note(f"{files.edges}: {int((~complete).sum())} edges refer to unknown nodes and are dropped")
-    joins = complete & ((sources >= known.num_nodes) | (targets >= known.num_nodes))
-    settled = int((complete & ~joins).sum())
-    if settled:
-        note(
-            f"{files.edges}: {settled} of {len(joins)} edges connect two nodes of the model and are dropped; fit again "
-            "to use them"
-        )
-    weights: Any = listed.weights
+    weights = listed.weights
     if weights is None and (weight := mean_weight(known)) != 1:
         note(f"{files.edges} has no weights; new edges get weight {weight:.3g}, the mean of the model's graph")
-        weights = np.full(len(joins), weight)
-    size = known.num_nodes + nodes.num_nodes
-    merged = merge_edges(sources[joins], targets[joins], None if weights is None else weights[joins], size)
-    return merged.adjacency(size)
+        weights = np.full(len(complete), weight)
+    weights = None if weights is None else weights[complete]
+    return new_edges(known, nodes.num_nodes, ends[:, complete], weights, f"{files.edges}: ")
 
 
 def _listed(ids: np.ndarray) -> str:
