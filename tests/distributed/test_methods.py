@@ -39,7 +39,7 @@ def test_mt_plus(source, settings, request):
         for part in ("weights", "held_out_accuracy", "agreement", "teaching"):
             one, other = getattr(found.peer_report, part), getattr(alone.peer_report, part)
             np.testing.assert_allclose(one, other, atol=1e-4, err_msg=part)
-    tolerance = 1e-4 if settings else 1e-6  # teaching on few nodes makes differences of 1e-7 larger
+    tolerance = 1e-4 if settings else 1e-5  # teaching on few nodes makes differences of 1e-7 larger
     np.testing.assert_allclose(ranks[1].probabilities, ranks[4].probabilities, atol=tolerance)
 
 

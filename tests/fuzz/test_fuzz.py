@@ -22,7 +22,9 @@ EXAMPLES = {
     "stored": 60,
     "options": 50,
     "models": 50,
+    "caches": 150,
     "estimators": 80,
+    "silent": 60,
 }
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}

@@ -1,0 +1,292 @@
+"""Silent mistakes: changes of the input that must not change the result, and those that must be noticed.
+
+Units of edge weights, timestamps, copies of the label, header guesses, spellings of classes, links in model folders,
+and two processes that label at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unicodedata
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from fuzz.case import Case, require, run_command
+from fuzz.estimators import short_settings
+from fuzz.models import USES, model_of
+from mtgcn import Graph, MutualTeachingClassifier, read_graph
+from mtgcn.errors import GraphNote, InputError
+from mtgcn.methods import METHODS
+
+NODES = 24
+
+
+def random_case(random: Random) -> Case:
+    return random.choice(KINDS)(random)
+
+
+# ---- units of the weights
+
+
+def _weights(random: Random) -> Case:
+    return weights_case(random.choice(list(METHODS)), 2.0 ** random.randint(-40, 30), random.getrandbits(32))
+
+
+def weights_case(method: str, unit: float, seed: int) -> Case:
+    """Predictions do not depend on the unit of the weights. Powers of two change no digit of a weight."""
+
+    def attempt(folder: Path) -> None:
+        random = np.random.default_rng(seed)
+        labels = np.arange(NODES) % 2
+        edges = np.triu(random.random((NODES, NODES)) * (random.random((NODES, NODES)) < 0.3), 1)
+        features = random.normal(size=(NODES, 3)) + labels[:, None]
+        given = np.where(np.arange(NODES) < 8, labels, -1)
+        found = []
+        for scale in (1.0, unit):
+            model = MutualTeachingClassifier(method, settings=short_settings(method), random_state=0)
+            found.append(model.fit(features, given, graph=scale * (edges + edges.T)).predict_proba())
+        require(np.allclose(*found, atol=1e-6), f"probabilities that differ by {np.abs(found[0] - found[1]).max():.2g}")
+
+    return Case(f"{method}, weights times {unit:.2g}", attempt)
+
+
+# ---- timestamps
+
+
+def _timestamps(random: Random) -> Case:
+    return timestamps_case(random.choice((0.0, 1.7e9, 1.7e12, -2e9, 4e9)), 10 ** random.uniform(0, 6), random.random())
+
+
+def timestamps_case(start: float, step: float, part: float) -> Case:
+    """Seconds since 1970 are as informative as seconds since the first row, in CSV as in Parquet."""
+
+    def attempt(folder: Path) -> None:
+        seconds = np.round(step * (np.arange(NODES) + part * (np.arange(NODES) % 3)))
+        found = []
+        for offset, suffix in ((0.0, ".csv"), (start, ".csv"), (start, ".parquet")):
+            path = folder / f"nodes{suffix}"
+            table = {"id": [f"n{node}" for node in range(NODES)], "time": seconds + offset}
+            if suffix == ".csv":
+                rows = zip(*table.values(), strict=True)
+                path.write_text("id,time\n" + "".join(f"{node},{time:.0f}\n" for node, time in rows), encoding="utf-8")
+            else:
+                parquet.write_table(pa.table(table), path)
+            found.append(np.asarray(read_graph(nodes=path, knn=2).features))
+        for other in found[1:]:
+            require(other.shape == found[0].shape, f"{other.shape[1]} columns")
+            require(np.allclose(other, found[0], atol=1e-3), "other features")
+
+    return Case(f"{step:.3g} seconds apart from {start:.3g} on", attempt)
+
+
+# ---- copies of the label
+
+
+def _copies(random: Random) -> Case:
+    kinds = ("filled where labels are", "that tells the labels", "of noise")
+    return copy_case(random.choice(kinds), random.choice(("grade", "is_done", "Größe")), random.getrandbits(32))
+
+
+def copy_case(kind: str, name: str, seed: int = 0) -> Case:
+    """A column that copies the labels is named in a warning and left out of the expected accuracy; noise is not."""
+
+    def attempt(folder: Path) -> None:
+        random = np.random.default_rng(seed)
+        lines, labels = [f"id,size,{name}"], ["id,label"]
+        for node in range(60):
+            label = "ab"[node % 2]
+            values = {
+                "filled where labels are": "xyz"[node % 3] if node < 30 else "",
+                "of noise": random.choice([*"pqr"]),
+            }
+            lines.append(f"n{node},{random.normal():.3f},{values.get(kind, label.upper())}")
+            labels += [f"n{node},{label}"] if node < 30 else []
+        (folder / "nodes.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "labels.csv").write_text("\n".join(labels) + "\n", encoding="utf-8")
+        options = ["--nodes", "nodes.csv", "--knn", "5", "--labels", "labels.csv", "--method", "logistic"]
+        told = json.loads(run_command(["fit", *options, "--out", "model", "--json"]))
+        warned = any(f"'{name}'" in line for line in told["warnings"])
+        require(warned == (kind != "of noise"), f"warnings {told['warnings']}")
+        require(told["expected_accuracy"]["accuracy"] < 0.9, "an accuracy that only a copy explains")
+
+    return Case(f"a column {kind}, {name}", attempt)
+
+
+# ---- headers
+
+WORDS = ("root", "leaf", "anna", "ben", "x1", "n7", "12", "3.5", "source", "id", "Köln", "a b")
+
+
+def _headers(random: Random) -> Case:
+    names = random.sample(WORDS[:8], 5) if random.random() < 0.7 else [f"n{number}" for number in range(5)]
+    if "root" not in names and random.random() < 0.3:
+        names[0] = "root"
+    return header_case(names, header=random.random() < 0.5, listed=random.random() < 0.5)
+
+
+def header_case(names: Sequence[str], header: bool, listed: bool) -> Case:
+    """A first line of known nodes is an edge, and one of column names is not."""
+
+    def attempt(folder: Path) -> None:
+        # Without a list of the nodes, a name that occurs in the first line alone may be that of a column.
+        ends = [(0, 1), (2, 1), (3, 2), (4, 3), (int(listed), 4)]
+        pairs = [(names[one], names[other]) for one, other in ends]
+        lines = [["source", "target"]] * header + pairs
+        (folder / "edges.csv").write_text("".join(f"{one},{other}\n" for one, other in lines), encoding="utf-8")
+        files = {"edges": folder / "edges.csv"}
+        if listed:
+            nodes = "".join(f"{name},{number}\n" for number, name in enumerate(names))
+            (folder / "nodes.csv").write_text("id,size\n" + nodes, encoding="utf-8")
+            files["nodes"] = folder / "nodes.csv"
+        graph = read_graph(**files)
+        require(graph.num_nodes == 5 and graph.num_edges == 5, f"{graph.num_nodes} nodes, {graph.num_edges} edges")
+        require(set(graph.node_ids.tolist()) == set(names), f"nodes {graph.node_ids.tolist()}")
+
+    return Case(f"{'with' if header else 'without'} a header: {names[0]},{names[1]}{', listed' * listed}", attempt)
+
+
+# ---- spellings of classes
+
+CLASSES = ("-1", "0", "1", "1.0", "01", "2", "9", "10", "yes", "Yes", "cat", "Cat", "é", "e\u0301", "a\u200bb", "ab")
+MISSING = ("nan", "?", "", "NA")
+
+
+def _spellings(random: Random) -> Case:
+    return spelling_case(random.sample((*CLASSES, *MISSING), random.choice((2, 3, 4))))
+
+
+def spelling_case(names: Sequence[str]) -> Case:
+    """Files and lists of texts give the same classes; look-alikes and missing values are noted."""
+
+    def attempt(folder: Path) -> None:
+        cells = [names[node % len(names)] for node in range(NODES)]
+        (folder / "edges.csv").write_text(
+            "source,target\n" + "".join(f"n{node},n{(node + 1) % NODES}\n" for node in range(NODES)), encoding="utf-8"
+        )
+        rows = "".join(f"n{node},{cell}\n" for node, cell in enumerate(cells))
+        (folder / "labels.csv").write_text("id,label\n" + rows, encoding="utf-8")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", GraphNote)
+            graph = read_graph(edges=folder / "edges.csv", labels=folder / "labels.csv")
+        notes = " ".join(str(one.message) for one in caught)
+        cells = [cells[int(node[1:])] for node in graph.node_ids]
+        present = {name for name in names if name not in MISSING}
+        read = [graph.class_names[label] if label >= 0 else None for label in graph.labels]
+        known = [cell in present for cell in cells]
+        require([label is not None for label in read] == known, f"classes {graph.class_names} of {names}")
+        groups = {cell: label for cell, label in zip(cells, read, strict=True) if label is not None}
+        same = {"1", "1.0"} if not {"01", "1.0"} <= present else set()  # one number, unless another spelling matters
+        require(len(set(groups.values())) >= len(present - same), f"classes {graph.class_names} of {names}")
+        plain = {_plain(name) for name in graph.class_names}
+        require(len(plain) == graph.num_classes or "look" in notes or "differ" in notes, f"no note on {names}")
+        if present != set(names) - {""}:
+            require(notes, f"no note on missing values among {names}")
+        if all(known) and graph.num_classes > 1:
+            by_list = Graph.from_scipy(graph.adjacency, y=cells)
+            require(by_list.class_names == graph.class_names, f"{by_list.class_names} from a list")
+
+    return Case(f"classes {list(names)}", attempt)
+
+
+def _plain(name: str) -> str:
+    letters = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(letter for letter in letters if unicodedata.category(letter) != "Cf")
+
+
+# ---- links in model folders
+
+
+def _links(random: Random) -> Case:
+    names = (".replacement", "report.html", "card.json", "graph.safetensors", ".mtgcn.lock", "more", "more/inner")
+    return link_case(random.choice(names), random.choice(("file", "folder", "nowhere")), random.choice(list(USES)))
+
+
+def link_case(name: str, target: str, use: str) -> Case:
+    """Every use of a model with a link in its folder leaves the target alone, and those that write refuse."""
+
+    def attempt(folder: Path) -> None:
+        outside = folder / "outside"
+        outside.mkdir()
+        for content in ("report.html", "card.json", "notes.txt"):
+            (outside / content).write_text("precious", encoding="utf-8")
+        model = folder / "model"
+        shutil.copytree(model_of("lp") / "model", model)
+        link = model / name
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to({"file": outside / "notes.txt", "folder": outside, "nowhere": folder / "nowhere"}[target])
+        try:
+            USES[use](folder)
+        except InputError as refusal:
+            require("\n" not in str(refusal), "a message of several lines")
+        else:
+            require(use not in ("page", "label"), "a model with a link was written to")
+        contents = {path.name: path.read_text(encoding="utf-8") for path in outside.iterdir()}
+        require(contents == dict.fromkeys(("report.html", "card.json", "notes.txt"), "precious"), f"{contents} outside")
+        require(not os.path.lexists(folder / "nowhere"), "a file at the end of a link")
+
+    return Case(f"{name} is a link to a {target}, {use}", attempt)
+
+
+# ---- concurrent labels
+
+
+def _concurrent(random: Random) -> Case:
+    return concurrent_case(random.choice((2, 3)))
+
+
+def concurrent_case(people: int) -> Case:
+    """Labels that several processes add to one model at once are all kept."""
+
+    def attempt(folder: Path) -> None:
+        shutil.copytree(model_of("lp") / "model", folder / "model")
+        processes = []
+        for person in range(people):
+            labels = {f"n{node}": "red" if node % 2 else "blue" for node in range(8 + 2 * person, 10 + 2 * person)}
+            rows = "".join(f"{node},{label}\n" for node, label in labels.items())
+            (folder / f"more-{person}.csv").write_text("id,label\n" + rows, encoding="utf-8")
+            command = [sys.executable, "-m", "mtgcn", "label", "model", f"more-{person}.csv", "--folds", "0"]
+            processes.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        printed = [process.communicate(timeout=300)[0].decode() for process in processes]
+        require(all(process.returncode == 0 for process in processes), f"failed: {printed}")
+        graph = MutualTeachingClassifier.load(folder / "model").graph_
+        require(len(graph.known) == 8 + 2 * people, f"{len(graph.known)} labels, not {8 + 2 * people}")
+
+    return Case(f"{people} people label at once", attempt)
+
+
+KINDS: tuple[Callable[[Random], Case], ...] = (
+    *(_weights, _weights, _timestamps, _timestamps, _copies, _headers, _headers, _headers),
+    *(_spellings, _spellings, _spellings, _links, _links, _links),
+)
+REGRESSIONS = (
+    *(weights_case(method, 2.0**-7, 1) for method in METHODS),
+    weights_case("gcn", 2.0**-40, 2),
+    timestamps_case(1.7e9, 100, 0.5),
+    timestamps_case(1.7e12, 1, 0.5),
+    *(copy_case(kind, "grade") for kind in ("filled where labels are", "that tells the labels", "of noise")),
+    header_case(["root", "n1", "n2", "n3", "n4"], header=False, listed=False),
+    header_case(["root", "n1", "n2", "n3", "n4"], header=False, listed=True),
+    header_case(["anna", "ben", "x1", "n7", "leaf"], header=True, listed=False),
+    spelling_case(["-1", "0", "1"]),
+    spelling_case(["10", "9", "2"]),
+    spelling_case(["1.0", "1", "x"]),
+    spelling_case(["é", "e\u0301"]),
+    spelling_case(["cat", "Cat"]),
+    spelling_case(["a\u200bb", "ab"]),
+    spelling_case(["nan", "a", "b"]),
+    *(link_case(name, "folder", use) for name in (".replacement", "more") for use in ("label", "page", "answers")),
+    link_case("report.html", "file", "page"),
+    link_case(".mtgcn.lock", "file", "label"),
+    concurrent_case(2),
+)
