@@ -7,7 +7,6 @@ Predictions of both ways are compared as well. The first prediction of a model p
 
 from __future__ import annotations
 
-import json
 import warnings
 from time import perf_counter
 from unittest.mock import patch
@@ -29,8 +28,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows = [one_size(int(nodes), arguments.rows, arguments.joint_rows) for nodes in arguments.nodes.split(",")]
     measuring.show_table(rows)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": facts, "rows": rows}, indent=1) + "\n")
+    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
 
 
 def one_size(nodes: int, count: int, joint: int) -> dict[str, float]:
