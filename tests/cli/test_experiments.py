@@ -6,6 +6,7 @@ import os
 import pytest
 
 from mtgcn.cli.experiments import configured_methods
+from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments.store import read_units
 from own_files import OwnFiles
@@ -101,6 +102,7 @@ def test_files_without_features(succeeds, own):
 
 @pytest.mark.data
 def test_dataset_without_features(succeeds):
+    load("airports-usa")  # skips the test without data
     options = ["--dataset", "airports-usa", "--method", "logistic", "--labels-per-class", 20, "--runs", 2]
     assert json.loads(succeeds("run", *options, "--json"))["accuracy"]["mean"] > 0.3  # of four equal classes
 

@@ -33,8 +33,9 @@ def test_default_units():
 def test_validation_labels_are_drawn_on_request():
     with pytest.raises(InputError, match=r"gcn\+v uses validation labels.*add --validation-per-class"):
         arena_units(["digits"], ["gcn+v"])
-    [unit] = arena_units(["digits"], labels=[2], runs=2, validation_per_class=3)
-    assert unit.method == "gcn+v"
+    units = arena_units(["digits"], labels=[2], runs=2, validation_per_class=3)
+    assert {unit.method for unit in units} == {"gcn+v", "gcnii+v", "grand+v", "iceberg+v"}
+    [unit] = arena_units(["digits"], ["gcn+v"], [2], runs=2, validation_per_class=3)
     graph, splits = graph_and_splits(unit, data_of(unit))
     plain = graph_and_splits(replace(unit, split="random", validation=0), data_of(unit))[1]
     for split, same in zip(splits, plain, strict=True):
