@@ -165,18 +165,22 @@ class TrainedOnLabels(NetworkMethod):
         """The losses of one epoch."""
         return supervised_step(network, task)
 
+    def phases(self, network: StackedNetwork, task: Task) -> list[Phase]:
+        """All epochs of training."""
+        return [Phase(self.epochs, lambda: self.step(network, task))]
+
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        phase = Phase(self.epochs, lambda: self.step(network, task))
+        phases = self.phases(network, task)
         if not self.uses_validation:
-            return network_prediction(network, self.train(network, [phase]))
+            return network_prediction(network, self.train(network, phases))
         if task.validation is None:
             raise InputError(
                 f"{type(self).__name__} chooses its epoch on validation nodes and this task has none; "
                 "give some, or use the method without +v"
             )
         best = BestValidationAccuracy(network, task.validation)
-        history = self.train(network, [replace(phase, after_epoch=best.keep)])
+        history = self.train(network, [replace(phase, after_epoch=best.keep) for phase in phases])
         network.load_state_dict(best.parameters)
         return network_prediction(network, history)
 
