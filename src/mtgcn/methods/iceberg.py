@@ -7,7 +7,7 @@
 
 X are the features, A the adjacency, Θ the weights; Z° is Z without dropout. n_c counts the labelled nodes of class c,
 m_c the nodes in U with ŷ = c: a class with many (pseudo) labels needs a larger margin, so that it does not grow further
-(double balancing). U and ŷ are found anew in every epoch after a warm-up with the first term alone, so that the first
+(double balancing). U and ŷ are updated in every epoch after a warm-up with the first term alone, so that the first
 pseudo labels are not those of random weights.
 """
 
