@@ -23,7 +23,7 @@ def main() -> None:
     cli = import_module("mtgcn.cli.app")
     import_module("mtgcn.cli.process").collect_rarely()  # with which a command begins, before it imports
     fitting = import_module("mtgcn.workflows.fit")
-    for name, ends in (("read_graph", True), ("why_not_measurable", False), ("save_model", False)):
+    for name, ends in (("read_graph", True), ("measured_accuracy", False), ("save_model", False)):
         setattr(fitting, name, marked(getattr(fitting, name), marks, ends=ends))
     sys.argv = ["mtgcn", *typed]
     try:

@@ -17,7 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from one_run import dense_features
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor, nn
 
@@ -179,11 +180,9 @@ def regression(rows: np.ndarray, graph: Graph, split: Split) -> np.ndarray:
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     labels = graph.labels[split.train]
     folds = min(5, np.bincount(labels).min())
-    model = (
-        LogisticRegressionCV(Cs=np.logspace(-1, 5, 13), cv=folds, scoring="neg_log_loss", max_iter=1000, l1_ratios=(0,))
-        if folds > 1
-        else LogisticRegression(C=100, max_iter=1000)
-    )
+    model = LogisticRegression(C=100, max_iter=1000)
+    if folds > 1:
+        model = GridSearchCV(model, {"C": np.logspace(-1, 5, 13)}, scoring="neg_log_loss", cv=folds)
     return model.fit(rows[split.train], labels).predict_proba(rows)  # splits have labels of every class, in order
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -87,6 +87,11 @@ def notify(client: Client, text: str, error: bool) -> None:
         ui.notify(text, type="negative" if error else None, timeout=10_000 if error else 5_000)
 
 
+def within(client: Client, update: Callable[[], None]) -> None:
+    with client:
+        update()
+
+
 class Page(View):
     """The content of one browser window."""
 
@@ -117,7 +122,8 @@ class Page(View):
             self._tabs: dict[str, Tag] = {
                 title: button(title, partial(self.go, title), data_view=title.lower()) for title in views
             }
-        window.updates = [view.update for view in (self, *views.values())]
+        # In the context of the page: the element whose event is handled may be gone after a redraw.
+        window.updates = [partial(within, client, view.update) for view in (self, *views.values())]
         self.go("Label" if studio.snapshot.load else "Data")
         ui.timer(POLL_SECONDS, window.poll)
 
